@@ -1,0 +1,45 @@
+"""The reentrant lock: RLock of Redisson. A hash holds one field, the holder, with its depth; its TTL is the lease.
+
+The other kinds copy this file's shape: the scripts and names of one kind of lock, and nothing else.
+
+Source: RLock, Redisson 4.7.0 (redisson-wire 1).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._core import names
+from interlock._core.effects import NEVER, Eval
+from interlock._core.lock_like import LockLike
+from interlock._core.scripts import lock as scripts
+
+if TYPE_CHECKING:
+    from interlock._core.holds import Hold
+    from interlock._core.scripts.lock import LockStatus
+    from interlock._core.session import Session
+
+
+class Lock(LockLike):
+    """A lock that one owner at a time holds."""
+
+    kind = "lock"
+    renewal = staticmethod(scripts.lock_renew)
+
+    def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
+        super().__init__(session, name, reentrant=reentrant)
+        self.channel = names.lock_channel(self.key)
+
+    def _attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[float | None]:
+        return scripts.lock_acquire(self.key, lease, hold.holder, depth, deadline=deadline)
+
+    def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
+        """Return the script that takes *hold* down to *depth*."""
+        publish = self._session.publish
+        return scripts.lock_release(self.key, hold.holder, depth, publish, self.channel)
+
+    def _force_release_script(self) -> Eval[bool]:
+        return scripts.lock_force_release(self.key, self._session.publish, self.channel)
+
+    def _query_script(self, deadline: float = NEVER) -> Eval[LockStatus]:
+        return scripts.lock_query(self.key, deadline=deadline)

@@ -1,0 +1,310 @@
+"""What all lock-likes share: acquire, re-enter, give up, undo, ask.
+
+Theory. Redisson's acquire adds one to a count, so a script that is sent twice counts twice. Ours tells the script which depth to
+reach: an acquire or release may be repeated any number of times, and the undo of an acquire that was interrupted anywhere is
+the release to the former depth, harmless when nothing had happened.
+
+A kind of lock supplies its scripts (`_attempt`, `release_script`, ...) and its channel; `lock.py` is the plainest.
+
+Source: RLock, Redisson 4.7.0 (redisson-wire 1); hazards R-02, R-08, R-10, R-13.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from interlock._core import releasing
+from interlock._core.effects import NEVER, Eval, Settle, undoing
+from interlock._core.holds import Hold, State
+from interlock._core.session import GRACE
+from interlock._core.waiting import wait_for
+from interlock.errors import (
+    AcquireTimeoutError,
+    InterlockError,
+    ReentryError,
+    ServerUnavailableError,
+)
+from interlock.options import check_lease, check_name
+
+if TYPE_CHECKING:
+    from interlock._core.effects import Op
+    from interlock._core.holds import Owner
+    from interlock._core.scripts.lock import LockStatus
+    from interlock._core.session import Session
+    from interlock._core.watchdog import Renewal
+
+
+class LockLike(ABC):
+    """The operations of one lock for one client; immutable, holds no state of its own.
+
+    Args:
+        session: the client's state.
+        name: what the user calls it.
+        reentrant: whether its owner may take it again.
+    """
+
+    kind: str
+    renewal: Renewal
+    channel: str
+
+    def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
+        self.name = check_name(name)
+        self.key = session.key(name)
+        self.reentrant = reentrant
+        self._session = session
+
+    # What a kind of lock supplies.
+
+    @abstractmethod
+    def _attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[float | None]:
+        """Return the script that takes *hold* to *depth*, or tells how long another may keep the lock."""
+        ...
+
+    @abstractmethod
+    def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
+        """Return the script that takes *hold* down to *depth*; freeing the lock at 0 tells the waiters."""
+        ...
+
+    @abstractmethod
+    def _force_release_script(self) -> Eval[bool]:
+        """Return the script that frees the lock, whoever holds it."""
+        ...
+
+    @abstractmethod
+    def _query_script(self, deadline: float = NEVER) -> Eval[LockStatus]:
+        """Return the script that tells who holds the lock."""
+        ...
+
+    # What the faces call.
+
+    def acquire(self, owner: Owner, deadline: float, lease: float | None) -> Op[Hold | None]:
+        """Acquire for *owner*, waiting until *deadline*.
+
+        Args:
+            owner: who will hold it.
+            deadline: on the session's clock; one that has passed means one try.
+            lease: seconds, or None for a hold that the watchdog renews.
+
+        Returns:
+            The hold, or None when *deadline* came first.
+
+        Raises:
+            ReentryError: it is not reentrant and *owner* holds it.
+            HoldLostError: a re-entry found that the hold is lost.
+            ServerUnavailableError: the server gave no usable answer in time.
+            WrongTypeError: the key is something else's.
+
+        Cost:
+            One round trip when it is free or *owner*'s; while waiting, one per message of the channel and per poll cap, for
+            the whole process.
+
+        Source:
+            RLock.lock and tryLock.
+        """
+        session = self._session
+        if lease is not None:
+            lease = check_lease(lease)
+        held = session.holds.get(self.key, owner)
+        if held is not None and self._is_live(held):
+            return (yield from self._reenter(held, deadline, lease))
+        hold = Hold(self, owner, session.holder(owner), lease or session.options.lease)
+        if lease is None:
+            hold.renewal = self.renewal
+        session.holds.begin(hold)
+        taken = yield from undoing(
+            wait_for(
+                session, self.channel, deadline, lambda: self._try(hold, deadline), hold.lease
+            ),
+            lambda error: self._undo(hold, owner, error),
+        )
+        if taken:
+            return hold
+        session.holds.end(hold)
+        return None
+
+    def acquire_or_raise(
+        self, owner: Owner, deadline: float, timeout: float, lease: float | None
+    ) -> Op[Hold]:
+        """Acquire as `acquire` does, or raise what a ``with`` statement needs.
+
+        Raises:
+            AcquireTimeoutError: *deadline* came first; one more round trip asked who holds it.
+        """
+        hold = yield from self.acquire(owner, deadline, lease)
+        if hold is not None:
+            return hold
+        holder = yield from self._present_holder()
+        raise AcquireTimeoutError(
+            f"{self.kind} {self.name!r} not acquired in {timeout:g} s; "
+            f"held by {holder or 'somebody who could not be asked for'}",
+            name=self.name,
+            timeout=timeout,
+            holder=holder,
+        )
+
+    def release(self, owner: Owner) -> Op[None]:
+        """Go down by one depth; free the lock at 0.
+
+        Raises:
+            NotHeldError: *owner* does not hold it; nothing was changed.
+            HoldLostError: it was lost before.
+            ServerUnavailableError: no reply; the hold is not renewed any more, and releasing it may be tried again.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RLock.unlock.
+        """
+        yield from releasing.release(self._session, self._mine(owner))
+
+    def extend(self, owner: Owner, lease: float) -> Op[None]:
+        """Have at least *lease* seconds from now.
+
+        Raises:
+            NotHeldError: *owner* does not hold it.
+            HoldLostError: it is lost.
+            ServerUnavailableError: no usable answer.
+
+        Cost:
+            One round trip.
+        """
+        yield from releasing.extend(self._session, self._mine(owner), lease)
+
+    def force_release(self) -> Op[bool]:
+        """Free the lock, whoever holds it.
+
+        Returns:
+            True when it was locked.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RLock.forceUnlock.
+        """
+        session = self._session
+        call = self._force_release_script()
+        released = yield from session.persist(call)
+        for hold in session.holds.of_key(self.key):
+            session.lose(hold, "force-released")
+        return released or call.unknown
+
+    def status(self) -> Op[LockStatus]:
+        """Ask who holds it, how deep and for how long; one round trip."""
+        return (yield from self._session.persist(self._query_script()))
+
+    def depth_of(self, owner: Owner) -> Op[int]:
+        """Return how deep *owner* holds it: 0 without a round trip if not, else what the server says."""
+        hold = self._session.holds.get(self.key, owner)
+        if hold is None or hold.state is not State.HELD:
+            return 0
+        status = yield from self.status()
+        depth = status.holders.get(hold.holder, 0)
+        if depth == 0 and hold.state is State.HELD:
+            self._session.lose(hold, "force-released")
+        return depth
+
+    def hold_of(self, owner: Owner) -> Hold | None:
+        """Return *owner*'s hold, lost or not, as known locally."""
+        hold = self._session.holds.get(self.key, owner)
+        return None if hold is None or hold.state is State.PENDING else hold
+
+    # How it is done.
+
+    def _is_live(self, hold: Hold) -> bool:
+        """Decide whether an acquire by the owner of *hold* is a re-entry."""
+        if hold.state is State.PENDING:
+            raise ReentryError(
+                f"{self.kind} {self.name!r} is just being acquired by the same owner",
+                name=self.name,
+            )
+        if hold.state is State.HELD and hold.lost(self._session.clock()):
+            self._session.lose(hold, hold.expiry_reason())
+        return hold.state is State.HELD
+
+    def _reenter(self, hold: Hold, deadline: float, lease: float | None) -> Op[Hold]:
+        session = self._session
+        if not self.reentrant:
+            raise ReentryError(
+                f"{self.kind} {self.name!r} is held by the same owner and is not reentrant",
+                name=self.name,
+            )
+        depth = hold.depth
+        sent_at = session.clock()
+        wanted = lease or session.options.lease
+        left = yield from undoing(
+            session.persist(self._attempt(hold, wanted, depth + 1, deadline)),
+            lambda error: self._undo_reentry(hold, depth, error),
+        )
+        if left is not None:
+            session.lose(hold, "force-released")
+            raise releasing.lost(hold)
+        hold.depth = depth + 1
+        hold.extend_validity(sent_at, wanted)
+        if lease is None:
+            hold.renewal = self.renewal
+        session.watchdog.watch(hold)
+        return hold
+
+    def _try(self, hold: Hold, deadline: float) -> Op[float | None]:
+        """Ask the server once; None when *hold* is held now, else how long it may be kept by another."""
+        session = self._session
+        sent_at = session.clock()
+        hold.unsettled = True
+        left = yield from session.persist(self._attempt(hold, hold.lease, 1, deadline))
+        hold.unsettled = False
+        if left is not None:
+            return left
+        hold.depth = 1
+        hold.extend_validity(sent_at, hold.lease)
+        if session.clock() >= hold.valid_until:
+            # The answer took longer than the lease: somebody else may hold it by now.
+            hold.depth = 0
+            _ = yield from session.persist(self.release_script(hold, 0))
+            return 0.0
+        hold.state = State.HELD
+        session.watchdog.watch(hold)
+        return None
+
+    def _undo(self, hold: Hold, owner: Owner, error: BaseException) -> Op[None]:
+        """Leave nothing behind of an acquire that ended by *error*."""
+        session = self._session
+        nothing_sent = isinstance(error, InterlockError) and not getattr(error, "sent", False)
+        open_end = hold.depth > 0 or (hold.unsettled and not nothing_sent)
+        hold.depth = 0
+        session.holds.end(hold)
+        if not open_end:
+            return
+        # Whatever we send now may arrive late: it must not meet a later hold under the same field.
+        owner.renumber()
+        call = self.release_script(hold, 0)
+        until = session.clock() + hold.lease
+        if isinstance(error, ServerUnavailableError):
+            yield from Settle(call, until)
+        else:
+            yield from session.settle(call, until)
+
+    def _undo_reentry(self, hold: Hold, depth: int, error: BaseException) -> Op[None]:
+        if isinstance(error, InterlockError) and not getattr(error, "sent", False):
+            return
+        call = self.release_script(hold, depth)
+        if isinstance(error, ServerUnavailableError):
+            yield from Settle(call, hold.valid_until)
+        else:
+            yield from self._session.settle(call, hold.valid_until)
+
+    def _mine(self, owner: Owner) -> Hold:
+        hold = self._session.holds.get(self.key, owner)
+        if hold is None or hold.state is State.PENDING:
+            raise releasing.not_held(self.kind, self.name, owner.label)
+        return hold
+
+    def _present_holder(self) -> Op[str | None]:
+        call = self._query_script(self._session.clock() + GRACE / 2)
+        try:
+            status = yield from call
+        except ServerUnavailableError:
+            return None
+        return next(iter(status.holders), None)

@@ -1,0 +1,17 @@
+-- lock_force_release: free the lock, whoever holds it, and tell the waiters.
+--
+-- KEYS[1]  lock     hash {holder: depth}
+-- ARGV[1]  publish  string, PUBLISH or SPUBLISH
+-- ARGV[2]  channel  string, where waiters listen
+--
+-- Returns  1 when it was locked, else 0
+-- Source   RLock.forceUnlock, Redisson 4.7.0
+-- Wire     the hash, and "0" on the channel; this text is our own
+local lock, publish, channel = KEYS[1], ARGV[1], ARGV[2]
+
+if redis.call('hlen', lock) == 0 then
+  return 0
+end
+redis.call('del', lock)
+redis.call(publish, channel, '0')
+return 1

@@ -1,0 +1,19 @@
+-- lock_renew: keep many locks for another lease, each only if its holder still holds it.
+--
+-- KEYS[1..n]  lock     hash {holder: depth}; its TTL is the lease
+-- ARGV[1]     lease    integer > 0, milliseconds
+-- ARGV[2..n]  holder   string, "<client id>:<number>", one for each lock
+--
+-- Returns  a list: 1 for a lock that is kept, 0 for one that is lost
+-- Source   LockTask (the watchdog), Redisson 4.7.0; never shortens a TTL
+-- Wire     the TTL; this text is our own
+local locks, lease, holders = KEYS, tonumber(ARGV[1]), ARGV
+
+local kept = {}
+for i, lock in ipairs(locks) do
+  kept[i] = redis.call('hexists', lock, holders[i + 1])
+  if kept[i] == 1 and redis.call('pttl', lock) < lease then
+    redis.call('pexpire', lock, lease)
+  end
+end
+return kept

@@ -1,0 +1,74 @@
+"""The scripts of the plain lock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._core.effects import NEVER, Eval
+from interlock._core.scripts.script import done, kept, left, load, many, milliseconds, text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class LockStatus:
+    """What the server knows of a lock.
+
+    Attributes:
+        remaining: seconds that are left of the lease (infinite: never ends), None when it is not locked.
+        holders: depth by holder id.
+    """
+
+    __slots__ = ("holders", "remaining")
+
+    def __init__(self, remaining: float | None, holders: dict[str, int]) -> None:
+        self.remaining = remaining
+        self.holders = holders
+
+
+def _status(reply: object) -> LockStatus:
+    pttl, *fields = many(reply)
+    remaining = left(pttl)
+    pairs = zip(fields[::2], fields[1::2], strict=True)
+    holders = {text(holder): int(text(depth)) for holder, depth in pairs}
+    return LockStatus(remaining if holders else None, holders)
+
+
+_LOCK_ACQUIRE = load("lock_acquire", left)
+_LOCK_RELEASE = load("lock_release", done)
+_LOCK_RENEW = load("lock_renew", kept)
+_LOCK_FORCE_RELEASE = load("lock_force_release", done)
+_LOCK_QUERY = load("lock_query", _status)
+
+
+def lock_acquire(
+    lock: str, lease: float, holder: str, depth: int, *, deadline: float = NEVER
+) -> Eval[float | None]:
+    """Reach *depth*; None when held, else seconds left of the other's lease."""
+    return Eval(_LOCK_ACQUIRE, (lock,), (milliseconds(lease), holder, depth), deadline)
+
+
+def lock_release(
+    lock: str, holder: str, depth: int, publish: str, channel: str, *, deadline: float = NEVER
+) -> Eval[bool]:
+    """Go down to *depth*; False when *holder* does not hold the lock."""
+    return Eval(_LOCK_RELEASE, (lock,), (holder, depth, publish, channel), deadline)
+
+
+def lock_renew(
+    locks: Sequence[str], lease: float, holders: Sequence[str], *, deadline: float = NEVER
+) -> Eval[list[bool]]:
+    """Keep *locks* for another *lease*; tells of each whether it is still its holder's."""
+    return Eval(_LOCK_RENEW, tuple(locks), (milliseconds(lease), *holders), deadline)
+
+
+def lock_force_release(
+    lock: str, publish: str, channel: str, *, deadline: float = NEVER
+) -> Eval[bool]:
+    """Free the lock, whoever holds it; True when it was locked."""
+    return Eval(_LOCK_FORCE_RELEASE, (lock,), (publish, channel), deadline)
+
+
+def lock_query(lock: str, *, deadline: float = NEVER) -> Eval[LockStatus]:
+    """Tell who holds the lock, how deep, and for how long."""
+    return Eval(_LOCK_QUERY, (lock,), (), deadline)

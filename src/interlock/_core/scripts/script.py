@@ -1,0 +1,73 @@
+"""How a Lua text becomes a typed script, and how the common replies are read."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from interlock._core.effects import NEVER, Script
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+R = TypeVar("R")
+
+_LUA = resources.files("interlock._core").joinpath("lua")
+
+
+class ReplyShapeError(TypeError):
+    """A reply that the script cannot have given: somebody else's, or another script's."""
+
+
+def load(name: str, decode: Callable[[object], R]) -> Script[R]:
+    """Return the script in ``lua/<name>.lua``."""
+    return Script(name, _LUA.joinpath(f"{name}.lua").read_text(encoding="utf-8"), decode)
+
+
+def milliseconds(seconds: float) -> int:
+    """Return *seconds* as Redis takes them: whole, and never 0."""
+    return max(1, round(seconds * 1000))
+
+
+def done(reply: object) -> bool:
+    """Read 1 as done, nil or 0 as not."""
+    if reply is None or reply == 0:
+        return False
+    if reply == 1:
+        return True
+    raise ReplyShapeError(f"expected nil, 0 or 1, got {reply!r}")
+
+
+def left(reply: object) -> float | None:
+    """Read nil as held, else the seconds that are left (infinite when it never ends, negative when there is no lock)."""
+    if reply is None:
+        return None
+    if isinstance(reply, int):
+        return reply / 1000 if reply != -1 else NEVER
+    raise ReplyShapeError(f"expected nil or milliseconds, got {reply!r}")
+
+
+def many(reply: object) -> list[object]:
+    """Read a list of anything."""
+    if isinstance(reply, list):
+        return cast("list[object]", reply)
+    raise ReplyShapeError(f"expected a list, got {reply!r}")
+
+
+def kept(reply: object) -> list[bool]:
+    """Read a list of 1 and 0."""
+    return [done(item) for item in many(reply)]
+
+
+def number(reply: object) -> int:
+    """Read a whole number."""
+    if isinstance(reply, int):
+        return reply
+    raise ReplyShapeError(f"expected a number, got {reply!r}")
+
+
+def text(reply: object) -> str:
+    """Read a string."""
+    if isinstance(reply, bytes):
+        return reply.decode()
+    raise ReplyShapeError(f"expected a string, got {reply!r}")

@@ -1,0 +1,134 @@
+"""What the operations of one client share."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from interlock._core.effects import NEVER, Eval, R, Settle, Wait
+from interlock._core.holds import Holds, State
+from interlock._core.names import holder_id
+from interlock._core.watchdog import Watchdog
+from interlock.errors import ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from interlock._core.effects import Op
+    from interlock._core.holds import Hold, Owner
+    from interlock._core.waiters import Waiters
+    from interlock.errors import LossReason
+    from interlock.options import Options
+
+FIRST_PAUSE = 0.02
+LONGEST_PAUSE = 0.5
+"""Seconds between attempts to reach a server that does not answer."""
+GRACE = 0.15
+"""Seconds that one round trip is given when the caller's time is already up."""
+DEAF_POLL = 0.1
+"""Seconds between two looks at a lock while there are no messages."""
+
+
+class Session:
+    """The state of one client, as its operations see it.
+
+    Attributes:
+        clock: seconds, monotonic, counting suspend; never the wall clock.
+        client_id: the first half of every holder id.
+        publish: the command that announces releases, PUBLISH or SPUBLISH.
+        tell: runs a callback of the user's and reports what it raises.
+    """
+
+    def __init__(
+        self,
+        *,
+        options: Options,
+        client_id: str,
+        clock: Callable[[], float],
+        random: Callable[[], float],
+        waiters: Waiters,
+        poke: Callable[[], None],
+        tell: Callable[[Callable[[], object]], None],
+        slot_of: Callable[[str], int] = lambda _: 0,
+    ) -> None:
+        self.options = options
+        self.client_id = client_id
+        self.clock = clock
+        self.random = random
+        self.waiters = waiters
+        self.publish = "PUBLISH"
+        self.tell = tell
+        self.holds = Holds()
+        self.watchdog = Watchdog(
+            self.holds,
+            lease=options.lease,
+            batch=options.renew_batch,
+            poke=poke,
+            lose=self.lose,
+            slot_of=slot_of,
+        )
+
+    def holder(self, owner: Owner) -> str:
+        """Return the hash field for a new hold of *owner*."""
+        return holder_id(self.client_id, owner.number)
+
+    def key(self, name: str) -> str:
+        """Return the Redis key that belongs to the user's *name*."""
+        mapper = self.options.name_mapper
+        return name if mapper is None else mapper(name)
+
+    def farewell(self) -> Iterator[Eval[bool]]:
+        """Forget every hold of a client that closes; return the scripts that release them."""
+        for hold in self.holds:
+            if hold.state in (State.HELD, State.ENDING):
+                yield hold.recipe.release_script(hold, 0)
+            self.holds.end(hold)
+
+    def become(self, client_id: str, waiters: Waiters) -> None:
+        """Be another client, which holds nothing (in a forked child)."""
+        self.client_id = client_id
+        self.waiters = waiters
+        for hold in self.holds:
+            self.holds.end(hold)
+
+    def lose(self, hold: Hold, reason: LossReason) -> None:
+        """Note that *hold* is lost, and tell whom it concerns."""
+        for callback in hold.lose(reason):
+            self.tell(callback)
+
+    def poll_interval(self) -> float:
+        """Return how long to wait for a message before looking again; spread, so that waiters do not meet."""
+        cap = (
+            self.options.poll_cap if self.waiters.hearing else min(self.options.poll_cap, DEAF_POLL)
+        )
+        return cap * (0.75 + self.random() / 4)
+
+    def persist(self, call: Eval[R]) -> Op[R]:
+        """Send *call*, which changes nothing when repeated, until a reply is read.
+
+        Gives up at the call's deadline; one without a deadline sits out an outage of `Options.outage_timeout`.
+
+        Raises:
+            ServerUnavailableError: the last error, when time is up or trying again is no use.
+        """
+        pause, until = FIRST_PAUSE, call.deadline
+        while True:
+            try:
+                return (yield from call)
+            except ServerUnavailableError as error:
+                call.unknown = error.sent = call.unknown or error.sent
+                if until == NEVER:
+                    until = self.clock() + self.options.outage_timeout
+                if not error.transient or self.clock() + pause >= until:
+                    raise
+            yield from Wait(None, self.clock() + pause * (0.5 + self.random()))
+            pause = min(pause * 2, LONGEST_PAUSE)
+
+    def settle(self, call: Eval[bool], until: float) -> Op[None]:
+        """Send *call* now if the server answers promptly, else leave it to the background until *until*."""
+        call.deadline = self.clock() + GRACE
+        with suppress(ServerUnavailableError):
+            _ = yield from call
+            return
+        call.deadline = NEVER
+        yield from Settle(call, until)

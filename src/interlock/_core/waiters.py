@@ -1,0 +1,139 @@
+"""Who waits here for which channel, and who is woken: passive, no thread and no clock inside.
+
+Theory. A release is announced on a channel; every process with waiters hears it, and all local waiters of one channel share
+one subscription. Waking them all would send one command each to the server, of which all but one must fail. So waiters of a
+channel stand in a queue and only the one in front asks the server.
+
+Rules:
+
+* A wake-up sets ``asking`` on the front ticket. It stays set until its waiter takes it, so a message that comes while the
+  front is just asking makes it ask again.
+* Whoever leaves from the front passes its place on: the next is woken, to keep the time for the queue from now on. It is told
+  to ask at once unless the one before left as the holder, in which case the lock is known to be taken.
+* A waiter that is cancelled or out of time leaves like any other, so that its wake-up is never lost with it.
+* A (re)subscription counts as a message: what was published meanwhile is gone.
+
+Prior art: trio's ``_parking_lot.py``; the lost wake-ups of asyncio.Lock (bpo-27585) and asyncio.Semaphore (gh-90155).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+
+class Ticket:
+    """One waiter's place in the queue of a channel.
+
+    Attributes:
+        channel: what is waited for.
+        front: True while it is this waiter's turn to ask the server.
+        asking: True when something happened that makes asking worth it.
+        taken_for: set by an operation that leaves with what all wait for: seconds for which nobody else can have it.
+        inherited: what the one before in the queue left in its ``taken_for``.
+    """
+
+    __slots__ = ("_wake", "asking", "channel", "front", "inherited", "taken_for")
+
+    def __init__(self, channel: str, wake: Callable[[], None]) -> None:
+        self.channel = channel
+        self.front = False
+        self.asking = False
+        self.taken_for: float | None = None
+        self.inherited: float | None = None
+        self._wake = wake
+
+    def take(self) -> bool:
+        """Return whether to ask the server now, and forget it."""
+        asking, self.asking = self.asking, False
+        return asking and self.front
+
+    def wake(self, *, ask: bool = True) -> None:
+        """Wake the waiter, to ask the server or just to look around."""
+        if ask:
+            self.asking = True
+        self._wake()
+
+
+class Subscriptions(Protocol):
+    """Where channels are subscribed to; both calls return at once."""
+
+    def subscribe(self, channel: str) -> None:
+        """Want messages of *channel*."""
+        ...
+
+    def unsubscribe(self, channel: str) -> None:
+        """Want no more of them."""
+        ...
+
+
+class Waiters:
+    """The queues of all channels of one client.
+
+    Args:
+        mutex: guards the queues; threads come from everywhere.
+        subscriptions: told of the first waiter of a channel and of the last one's leaving.
+
+    Attributes:
+        hearing: False while there is no subscriber connection and messages may be missed; set by the driver.
+    """
+
+    def __init__(self, mutex: AbstractContextManager[object], subscriptions: Subscriptions) -> None:
+        self._mutex = mutex
+        self._subscriptions = subscriptions
+        self.hearing = False
+        # A dict is the queue: ordered, and a waiter in the middle leaves in one step.
+        self._queues: dict[str, dict[Ticket, None]] = {}
+
+    def join(self, channel: str, wake: Callable[[], None]) -> Ticket:
+        """Stand at the end of the queue of *channel*."""
+        ticket = Ticket(channel, wake)
+        with self._mutex:
+            queue = self._queues.get(channel)
+            if queue is None:
+                queue = self._queues[channel] = {}
+                ticket.front = True
+                self._subscriptions.subscribe(channel)
+            queue[ticket] = None
+        return ticket
+
+    def leave(self, ticket: Ticket) -> None:
+        """Go, and pass the front place on; doing it twice changes nothing."""
+        with self._mutex:
+            queue = self._queues.get(ticket.channel)
+            if queue is None or ticket not in queue:
+                return
+            del queue[ticket]
+            if not queue:
+                del self._queues[ticket.channel]
+                self._subscriptions.unsubscribe(ticket.channel)
+            elif ticket.front:
+                heir = next(iter(queue))
+                heir.front = True
+                heir.inherited = ticket.taken_for
+                heir.wake(ask=ticket.taken_for is None or ticket.asking)
+
+    def crowded(self, channel: str) -> bool:
+        """Return whether somebody waits here already, whom a newcomer must not overtake."""
+        return channel in self._queues
+
+    def notify(self, channel: str) -> None:
+        """Wake the front waiter of *channel*: a message came, or may have been missed."""
+        with self._mutex:
+            if queue := self._queues.get(channel):
+                next(iter(queue)).wake()
+
+    def wake_all(self) -> None:
+        """Wake every waiter of every channel: the client closes."""
+        with self._mutex:
+            for queue in self._queues.values():
+                for ticket in queue:
+                    ticket.wake()
+
+    def channels(self) -> list[str]:
+        """Return the channels that have waiters."""
+        with self._mutex:
+            return list(self._queues)

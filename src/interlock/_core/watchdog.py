@@ -1,0 +1,170 @@
+"""Which holds to renew and which are over: passive, `now` is an argument.
+
+Theory. Every hold without a lease of its own is renewed in rounds, a third of the lease apart, in batches. A hold joins the
+next round, so N holds cost at most ceil(N / batch) round trips per node and period, and none is renewed later than a
+third of its lease after the last time.
+
+Rules:
+
+* The script's "not yours" means lost; no answer means unknown. The two never share a code path: what is unknown is asked
+  again soon, until the local validity ends.
+* One failing batch, hold or callback never stops the others.
+* A hold whose owner or handle is gone is not renewed: it ends with its lease.
+
+Source: LockTask of Redisson 4.7.0; hazards R-01 to R-09.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from interlock._core.effects import NEVER, Batch, Eval
+from interlock._core.holds import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from interlock._core.effects import Op
+    from interlock._core.holds import Hold, Holds
+    from interlock.errors import LossReason
+
+
+class Renewal(Protocol):
+    """How holds of one kind are kept alive, many at a time."""
+
+    def __call__(
+        self, keys: Sequence[str], lease: float, holders: Sequence[str], /, *, deadline: float
+    ) -> Eval[list[bool]]:
+        """Return the script that keeps *keys* for another *lease*, and tells which were kept."""
+        ...
+
+
+@dataclass(slots=True)
+class Round:
+    """What a round of the watchdog found.
+
+    Attributes:
+        abandoned: holds whose owner is gone; they were dropped.
+        renewed: holds that were renewed.
+        failures: batches without an answer.
+    """
+
+    abandoned: list[Hold] = field(default_factory=list["Hold"])
+    renewed: int = 0
+    failures: list[Exception] = field(default_factory=list[Exception])
+
+
+class Watchdog:
+    """The renewal of one client's holds.
+
+    Args:
+        holds: the client's table.
+        lease: seconds; holds are renewed every third of it.
+        batch: holds per round trip.
+        poke: called when something is due earlier than `next_due` said last.
+        lose: notes that a hold is lost, and tells its listeners.
+        slot_of: keys with different values cannot share a script (the hash slot in a cluster).
+    """
+
+    def __init__(
+        self,
+        holds: Holds,
+        *,
+        lease: float,
+        batch: int,
+        poke: Callable[[], None],
+        lose: Callable[[Hold, LossReason], None],
+        slot_of: Callable[[str], int],
+    ) -> None:
+        self._holds = holds
+        self._batch = batch
+        self._poke = poke
+        self._lose = lose
+        self._slot_of = slot_of
+        self.lease = lease
+        self.period = lease / 3
+        self.retry = lease / 20
+        self._round_at = 0.0
+        self._wake_at = NEVER
+
+    def watch(self, hold: Hold) -> None:
+        """Take *hold*, which was just acquired, into the next round."""
+        hold.renew_at = self._round_at
+        if hold.valid_until < self._wake_at:
+            self._poke()
+
+    def next_due(self, now: float) -> float:
+        """Return when `run` is to be called next."""
+        if self._round_at <= now:
+            self._round_at = now + self.period
+        due = self._round_at
+        for hold in self._holds:
+            if hold.state is State.HELD:
+                due = min(due, hold.valid_until)
+                if hold.renewal is not None:
+                    due = min(due, hold.renew_at)
+        self._wake_at = due
+        return due
+
+    def run(self, clock: Callable[[], float]) -> Op[Round]:
+        """Renew what is due and find what is over.
+
+        Cost:
+            One round trip per `batch` holds that are due.
+        """
+        now = clock()
+        if self._round_at <= now:
+            self._round_at = now + self.period
+        result = Round()
+        due = self._sort(now, result)
+        for start in range(0, len(due), self._batch):
+            chunk = due[start : start + self._batch]
+            calls = list(self._calls(chunk))
+            now = clock()
+            for hold in chunk:
+                hold.renew_at = now + self.retry
+            replies = yield from Batch(tuple(call for call, _ in calls))
+            for (_, group), reply in zip(calls, replies, strict=True):
+                if isinstance(reply, Exception):
+                    result.failures.append(reply)
+                else:
+                    self._note(group, reply, now, result)
+        # What was unreachable may have ended while we asked.
+        self._sort(clock(), result)
+        return result
+
+    def _sort(self, now: float, result: Round) -> list[Hold]:
+        """Note what is over at *now*; return what is to be renewed."""
+        due: list[Hold] = []
+        for hold in self._holds:
+            if hold.state is State.LOST:
+                if hold.abandoned():
+                    self._holds.end(hold)
+            elif hold.state is not State.PENDING and now >= hold.valid_until:
+                self._lose(hold, hold.expiry_reason())
+            elif hold.state is State.HELD and hold.abandoned():
+                self._holds.end(hold)
+                result.abandoned.append(hold)
+            elif hold.state is State.HELD and hold.renewal is not None and hold.renew_at <= now:
+                due.append(hold)
+        return due
+
+    def _calls(self, chunk: Sequence[Hold]) -> Iterator[tuple[Eval[list[bool]], list[Hold]]]:
+        groups: dict[tuple[Renewal, int], list[Hold]] = {}
+        for hold in chunk:
+            if hold.renewal is not None:
+                groups.setdefault((hold.renewal, self._slot_of(hold.key)), []).append(hold)
+        for (renewal, _), group in groups.items():
+            deadline = min(hold.valid_until for hold in group)
+            keys, holders = [hold.key for hold in group], [hold.holder for hold in group]
+            yield renewal(keys, self.lease, holders, deadline=deadline), group
+
+    def _note(self, group: list[Hold], kept: list[bool], sent_at: float, result: Round) -> None:
+        for hold, is_kept in zip(group, kept, strict=True):
+            if is_kept:
+                hold.extend_validity(sent_at, self.lease)
+                hold.renew_at = self._round_at
+                result.renewed += 1
+            elif hold.state is State.HELD:
+                self._lose(hold, "force-released")

@@ -1,0 +1,1 @@
+"""What performs the core's effects: threads, asyncio, and the renewal thread that both share."""

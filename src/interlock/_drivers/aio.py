@@ -1,0 +1,300 @@
+"""The driver for asyncio: performs the effects of an operation in the calling task."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import uuid
+import weakref
+from typing import TYPE_CHECKING
+
+from interlock._core.effects import NEVER, Effect, Eval, Join, Op, R, Settle, Wait, ended
+from interlock._core.holds import Owner
+from interlock._core.session import GRACE, Session
+from interlock._core.waiters import Waiters
+from interlock._drivers import clock, lifecycle
+from interlock._drivers.keeper import Keeper
+from interlock._drivers.listener import Listener
+from interlock._drivers.tasks import Alarm, in_thread
+from interlock._links.pipeline import Pipeline
+from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock._core.holds import Hold
+    from interlock._core.waiters import Ticket
+    from interlock._links.endpoint import Endpoint
+    from interlock.options import Options
+
+EXIT_TIMEOUT = 1.0
+"""Seconds that the exit of the interpreter may be held up by releasing what is still held."""
+
+
+class AsyncDriver:
+    """Runs the operations of one client for any number of tasks of one event loop.
+
+    Args:
+        endpoint: the server.
+        options: the client's.
+    """
+
+    def __init__(self, endpoint: Endpoint, options: Options) -> None:
+        self._endpoint = endpoint
+        self._timeout = endpoint.command_timeout or options.command_timeout
+        self._listener = Listener(endpoint, self._timeout)
+        waiters = self._listener.waiters = Waiters(threading.Lock(), self._listener)
+        self.session = Session(
+            options=options,
+            client_id=options.client_id or str(uuid.uuid4()),
+            clock=clock.now,
+            random=random.random,
+            waiters=waiters,
+            poke=self._poke,
+            tell=self._tell,
+        )
+        self._keeper = Keeper(self.session, endpoint, self._timeout)
+        self._alarms: dict[Ticket, Alarm] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pipeline: Pipeline | None = None
+        self._connecting: asyncio.Task[Pipeline] | None = None
+        self._finishing: set[asyncio.Task[object]] = set()
+        self._cancelled: weakref.WeakKeyDictionary[asyncio.Task[object], Hold] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._named: dict[str, Owner] = {}
+        self.closed = False
+        lifecycle.register(self)
+
+    async def run(self, op: Op[R]) -> R:
+        """Perform *op* and return its result.
+
+        A cancellation is thrown into the operation; the clean-up that it then asks for runs to its end however often the task
+        is cancelled again.
+        """
+        if not self._keeper.started:
+            self._keeper.start()
+        if self._loop is not asyncio.get_running_loop():
+            self._bind()
+        tickets: list[Ticket] = []
+        try:
+            return await self._drive(op, None, tickets)
+        except asyncio.CancelledError as error:
+            if ended(op):
+                raise
+            return await self._finish(op, error, tickets)
+        finally:
+            for ticket in tickets:
+                self.session.waiters.leave(ticket)
+                self._alarms.pop(ticket, None)
+
+    async def _drive(self, op: Op[R], failure: BaseException | None, tickets: list[Ticket]) -> R:
+        reply: object = None
+        while True:
+            try:
+                while True:
+                    effect = op.send(reply) if failure is None else op.throw(failure)
+                    failure = None
+                    if type(effect) is Eval:
+                        reply = await self._eval(effect)
+                    else:
+                        reply = await self._perform(effect, tickets)
+            except StopIteration as stop:
+                result: R = stop.value
+                return result
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:
+                if ended(op):
+                    raise
+                failure = error
+
+    async def _finish(self, op: Op[R], failure: BaseException, tickets: list[Ticket]) -> R:
+        """Drive the rest of a cancelled operation where no further cancellation reaches it."""
+        assert self._loop is not None
+        task = self._loop.create_task(self._drive(op, failure, tickets))
+        self._finishing.add(task)
+        try:
+            while not task.done():
+                try:
+                    await asyncio.wait({task})
+                except asyncio.CancelledError:
+                    continue  # it is being cancelled already; the operation raises the first one at its end
+            return task.result()
+        finally:
+            self._finishing.discard(task)
+
+    async def _eval(self, call: Eval[object]) -> object:
+        timeout = self._timeout
+        if call.deadline != NEVER:
+            timeout = min(timeout, max(call.deadline - clock.now(), GRACE))
+        pipeline = self._pipeline
+        if pipeline is None or pipeline.dead:
+            pipeline = await self._connected(timeout)
+        return await pipeline.eval(call, timeout)
+
+    async def _connected(self, timeout: float) -> Pipeline:
+        if self.closed:
+            raise ClosedError("the client is closed")
+        assert self._loop is not None
+        if self._connecting is None:
+            self._connecting = self._loop.create_task(self._connect())
+            # Those who waited may all be gone when it fails; what it failed by is theirs alone.
+            self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())
+        connecting = self._connecting
+        done, _ = await asyncio.wait({connecting}, timeout=timeout)
+        if not done:
+            raise ServerUnavailableError(
+                f"no connection to {self._endpoint.where} in {timeout:g} s",
+                transient=self._endpoint.seen,
+            )
+        return connecting.result()
+
+    async def _connect(self) -> Pipeline:
+        try:
+            pipeline = await Pipeline.open(self._endpoint, self._timeout)
+            if self.closed:
+                pipeline.close()
+            else:
+                self._pipeline = pipeline
+            return pipeline
+        finally:
+            self._connecting = None
+
+    async def _perform(self, effect: Effect, tickets: list[Ticket]) -> object:
+        if isinstance(effect, Eval):
+            return await self._eval(effect)
+        if isinstance(effect, Wait):
+            await self._wait(effect)
+            return None
+        if isinstance(effect, Join):
+            assert self._loop is not None
+            alarm = Alarm(self._loop)
+            ticket = self.session.waiters.join(effect.channel, alarm.ring)
+            tickets.append(ticket)
+            self._alarms[ticket] = alarm
+            return ticket
+        if isinstance(effect, Settle):
+            self._keeper.settle(effect)
+            return None
+        return await self._batch(effect.evals)
+
+    async def _batch(self, calls: Sequence[Eval[object]]) -> list[object]:
+        async def one(call: Eval[object]) -> object:
+            try:
+                return await self._eval(call)
+            except InterlockError as error:
+                return error
+
+        return list(await asyncio.gather(*(one(call) for call in calls)))
+
+    async def _wait(self, effect: Wait) -> None:
+        seconds = min(effect.until - clock.now(), threading.TIMEOUT_MAX)
+        if effect.ticket is None:
+            await asyncio.sleep(max(seconds, 0))
+        else:
+            await self._alarms[effect.ticket].wait(seconds)
+        if self.closed:
+            raise ClosedError("the client was closed while it waited")
+
+    def _bind(self) -> None:
+        """Serve the running loop, unless another one is being served."""
+        if self.closed:
+            raise ClosedError("the client is closed")
+        if self._loop is not None and not self._loop.is_closed():
+            raise ClosedError(
+                "this client serves another event loop; make one client for each loop"
+            )
+        self._loop = asyncio.get_running_loop()
+        self._pipeline = self._connecting = None
+        self._alarms.clear()
+
+    def _poke(self) -> None:
+        self._keeper.poke()
+
+    def _tell(self, callback: Callable[[], object]) -> None:
+        try:
+            _ = callback()
+        except Exception as error:  # noqa: BLE001 - the user's callback; the other listeners come next
+            lifecycle.report("an on_lost callback", error)
+
+    def on_lost(self, hold: Hold, callback: Callable[[], object]) -> None:
+        """Have *callback* run in the event loop when *hold* is lost."""
+        loop = asyncio.get_running_loop()
+
+        def hand_over() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(callback)
+
+        if not hold.listen(hand_over):
+            hand_over()
+
+    def cancel_on_lost(self, hold: Hold) -> None:
+        """Cancel the running task when *hold* is lost before it is released."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError(
+                "cancel_on_lost must be called from the task that is to be cancelled"
+            )
+
+        def cancel() -> None:
+            if not task.done() and hold in self.session.holds:
+                self._cancelled[task] = hold
+                _ = task.cancel(f"{hold.name!r} was lost")
+
+        self.on_lost(hold, cancel)
+
+    def cancelled_by_loss(self, error: BaseException | None) -> bool:
+        """Return whether *error* is the cancellation of this task by `cancel_on_lost`, which is then taken back."""
+        task = asyncio.current_task()
+        if not isinstance(error, asyncio.CancelledError) or task is None:
+            return False
+        if self._cancelled.pop(task, None) is None:
+            return False
+        _ = task.uncancel()
+        return True
+
+    def named_owner(self, name: str) -> Owner:
+        """Return the owner that everything under the word *name* is."""
+        return self._named.setdefault(name, Owner(f"owner {name!r}"))
+
+    async def close(self) -> None:
+        """Release what is still held and end every thread and connection; doing it twice changes nothing.
+
+        Raises:
+            ServerUnavailableError: what was held could not be released and ends with its lease.
+        """
+        if self.closed:
+            return
+        self.closed = True
+        self.session.waiters.wake_all()
+        calls = list(self.session.farewell())
+        try:
+            await in_thread(lambda: self._end_threads(calls, self._timeout))
+        finally:
+            if self._connecting is not None:
+                _ = await asyncio.wait({self._connecting})
+            if self._pipeline is not None:
+                self._pipeline.close()
+                # The transport closes its socket in the next turn of the loop.
+                await asyncio.sleep(0)
+
+    def _end_threads(self, calls: Sequence[Eval[object]], timeout: float) -> None:
+        self._listener.close()
+        self._keeper.close(calls, timeout)
+
+    def at_exit(self) -> None:
+        """Release what is still held when the interpreter exits."""
+        if not self.closed:
+            self.closed = True
+            self._end_threads(list(self.session.farewell()), EXIT_TIMEOUT)
+
+    def after_fork(self) -> None:
+        """Become another client in a forked child, which holds nothing."""
+        self._keeper.after_fork()
+        self._listener.after_fork()
+        self._alarms.clear()
+        self._loop = self._pipeline = self._connecting = None
+        self._listener.waiters = Waiters(threading.Lock(), self._listener)
+        self.session.become(str(uuid.uuid4()), self._listener.waiters)

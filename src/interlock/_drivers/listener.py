@@ -1,0 +1,153 @@
+"""The subscriber of a client with threads: one connection and one thread that wakes the waiters.
+
+Rules:
+
+* Pub/sub is a hint. Whatever goes wrong here ends in the waiters looking for themselves: a confirmed (re)subscription counts
+  as a message, and while there is no connection they poll.
+* The connection is opened for the first waiter and tells the server of every channel as it gains its first waiter and loses
+  its last one.
+* A connection that is silent for two ping intervals is dead, whatever the kernel thinks of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, cast
+
+from interlock._drivers import clock
+from interlock._drivers.lifecycle import report
+from interlock._links.connection import Connection
+from interlock.errors import InterlockError
+
+if TYPE_CHECKING:
+    from interlock._core.waiters import Waiters
+    from interlock._links.endpoint import Endpoint
+
+PING_INTERVAL = 5.0
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 2.0
+
+
+class Listener:
+    """Subscribes for the waiters of one client.
+
+    Args:
+        endpoint: where to connect.
+        timeout: seconds for connecting.
+        sharded: use the sharded kind of channels.
+    """
+
+    waiters: Waiters
+
+    def __init__(self, endpoint: Endpoint, timeout: float, *, sharded: bool = False) -> None:
+        self._endpoint = endpoint
+        self._timeout = timeout
+        kind = "S" if sharded else ""
+        self._subscribe, self._unsubscribe = f"{kind}SUBSCRIBE", f"{kind}UNSUBSCRIBE"
+        self._confirmed = self._subscribe.lower().encode()
+        self._reset()
+
+    def _reset(self) -> None:
+        self._mutex = threading.Lock()
+        self._wanted: set[str] = set()
+        self._connection: Connection | None = None
+        self._thread: threading.Thread | None = None
+        self._wanted_some = threading.Event()
+        self._closed = threading.Event()
+
+    def subscribe(self, channel: str) -> None:
+        """Want messages of *channel*; returns at once."""
+        with self._mutex:
+            self._wanted.add(channel)
+            if self._closed.is_set():
+                return
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="interlock-listener", daemon=True
+                )
+                self._thread.start()
+            self._wanted_some.set()
+            self._send(self._subscribe, channel)
+
+    def unsubscribe(self, channel: str) -> None:
+        """Want no more messages of *channel*; returns at once."""
+        with self._mutex:
+            self._wanted.discard(channel)
+            self._send(self._unsubscribe, channel)
+
+    def close(self) -> None:
+        """End the thread and the connection."""
+        self._closed.set()
+        self._wanted_some.set()
+        with self._mutex:
+            if self._connection is not None:
+                self._connection.shutdown()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(self._timeout + 1)
+
+    def after_fork(self) -> None:
+        """Be as new in a forked child; the parent's connection is closed without a word."""
+        connection = self._connection
+        self._reset()
+        if connection is not None:
+            connection.close()
+
+    def _send(self, command: str, channel: str) -> None:
+        if self._connection is None:
+            return  # the next connection subscribes to all that is wanted
+        try:
+            self._connection.send(command, channel)
+        except OSError:
+            self._connection.shutdown()  # the thread sees it and connects anew
+
+    def _run(self) -> None:
+        pause = FIRST_PAUSE
+        while not self._closed.is_set():
+            self._wanted_some.wait()
+            try:
+                self._listen()
+                pause = FIRST_PAUSE
+            except InterlockError:
+                # Waiters poll meanwhile. The commands of the client report what is wrong with the server.
+                self._closed.wait(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+            except Exception as error:  # noqa: BLE001 - the listener must outlive any surprise
+                report("the listener thread", error)
+                self._closed.wait(LONGEST_PAUSE)
+
+    def _listen(self) -> None:
+        connection = Connection(self._endpoint, self._timeout)
+        try:
+            connection.set_timeout(PING_INTERVAL)
+            with self._mutex:
+                if self._closed.is_set():
+                    return
+                self._connection = connection
+                for channel in self._wanted:
+                    self._send(self._subscribe, channel)
+            self.waiters.hearing = True
+            self._read(connection)
+        finally:
+            self.waiters.hearing = False
+            with self._mutex:
+                self._connection = None
+                if not self._wanted and not self._closed.is_set():
+                    self._wanted_some.clear()
+            connection.close()
+
+    def _read(self, connection: Connection) -> None:
+        heard_at = clock.now()
+        while not self._closed.is_set():
+            try:
+                message = connection.receive()
+            except TimeoutError:
+                if clock.now() - heard_at > 2 * PING_INTERVAL:
+                    return
+                with self._mutex:
+                    connection.send("PING")
+                continue
+            heard_at = clock.now()
+            kind, channel, *_ = cast("list[bytes]", message)
+            if kind in (b"message", b"smessage", self._confirmed):
+                self.waiters.notify(channel.decode())

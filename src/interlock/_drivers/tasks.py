@@ -1,0 +1,124 @@
+"""What stands for a task: its owner, its alarm, and the event of a lost hold."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+from interlock._core.holds import Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.holds import Hold
+    from interlock._drivers.aio import AsyncDriver
+
+_owners: weakref.WeakKeyDictionary[asyncio.Task[object], Owner] = weakref.WeakKeyDictionary()
+
+
+def current_owner() -> Owner:
+    """Return the owner that stands for the running task.
+
+    Raises:
+        RuntimeError: outside of a task.
+    """
+    task = asyncio.current_task()
+    if task is None:
+        raise RuntimeError("a lock must be used from a task")
+    try:
+        return _owners[task]
+    except KeyError:
+        ref = weakref.ref(task)
+        owner = Owner(f"task {task.get_name()!r}", lambda: (t := ref()) is None or t.done())
+        _owners[task] = owner
+        return owner
+
+
+class LostEvent:
+    """Is set when a hold ended without being released.
+
+    Args:
+        driver: the client's.
+        hold: the hold.
+    """
+
+    def __init__(self, driver: AsyncDriver, hold: Hold) -> None:
+        self._driver = driver
+        self._hold = hold
+
+    def is_set(self) -> bool:
+        """Return whether the hold is lost, as far as is known here; no round trip."""
+        return self._hold.lost(self._driver.session.clock())
+
+    async def wait(self) -> bool:
+        """Wait until the hold is lost; return True."""
+        if not self.is_set():
+            lost = asyncio.Event()
+            self._driver.on_lost(self._hold, lost.set)
+            _ = await lost.wait()
+        return True
+
+
+class Alarm:
+    """Wakes one waiting task, from whatever thread."""
+
+    __slots__ = ("_future", "_loop", "_rung")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._rung = False
+        self._future: asyncio.Future[None] | None = None
+
+    def ring(self) -> None:
+        """End the wait, or the next one."""
+        self._rung = True
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._end_wait)
+
+    def _end_wait(self) -> None:
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for a ring, at the longest *seconds*."""
+        if not self._rung:
+            self._future = self._loop.create_future()
+            timer = self._loop.call_later(max(seconds, 0), self._end_wait)
+            try:
+                await self._future
+            finally:
+                timer.cancel()
+                self._future = None
+        self._rung = False
+
+
+async def in_thread(work: Callable[[], None]) -> None:
+    """Run *work* in a thread of its own that is gone when this returns."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - it is handed to the task that waits
+            loop.call_soon_threadsafe(_settle, done, error)
+        else:
+            loop.call_soon_threadsafe(_settle, done, None)
+
+    thread = threading.Thread(target=run, name="interlock-close", daemon=True)
+    thread.start()
+    try:
+        await done
+    finally:
+        thread.join()
+
+
+def _settle(future: asyncio.Future[None], error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)

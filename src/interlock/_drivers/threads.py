@@ -1,0 +1,238 @@
+"""The driver for threads: performs the effects of an operation in the calling thread."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import uuid
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from interlock._core.effects import NEVER, Effect, Eval, Join, Op, R, Settle, Wait, ended
+from interlock._core.holds import Owner
+from interlock._core.session import GRACE, Session
+from interlock._core.waiters import Waiters
+from interlock._drivers import clock, lifecycle
+from interlock._drivers.keeper import Keeper
+from interlock._drivers.listener import Listener
+from interlock._links.pool import Pool
+from interlock.errors import ClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.holds import Hold
+    from interlock._core.waiters import Ticket
+    from interlock._links.endpoint import Endpoint
+    from interlock.options import Options
+
+EXIT_TIMEOUT = 1.0
+"""Seconds that the exit of the interpreter may be held up by releasing what is still held."""
+
+
+class _Here(threading.local):
+    """This thread's owner; it dies with the thread, and with it the claim to what the thread holds."""
+
+    owner: Owner | None = None
+
+
+_here = _Here()
+
+
+def current_owner() -> Owner:
+    """Return the owner that stands for the calling thread."""
+    owner = _here.owner
+    if owner is None:
+        owner = _here.owner = Owner(f"thread {threading.current_thread().name!r}")
+    return owner
+
+
+class LostEvent:
+    """Is set when a hold ended without being released.
+
+    Args:
+        driver: the client's.
+        hold: the hold.
+    """
+
+    def __init__(self, driver: ThreadDriver, hold: Hold) -> None:
+        self._driver = driver
+        self._hold = hold
+
+    def is_set(self) -> bool:
+        """Return whether the hold is lost, as far as is known here; no round trip."""
+        return self._hold.lost(self._driver.session.clock())
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait at most *timeout* seconds until the hold is lost; return whether it is."""
+        if not self.is_set():
+            lost = threading.Event()
+            self._driver.on_lost(self._hold, lost.set)
+            _ = lost.wait(timeout)
+        return self.is_set()
+
+
+class _Alarm:
+    """Wakes one waiting thread: a lock that is free while there is something to look at."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def ring(self) -> None:
+        # Ringing twice before the waiter looks is the same as once.
+        with suppress(RuntimeError):
+            self._lock.release()
+
+    def wait(self, seconds: float) -> None:
+        self._lock.acquire(timeout=max(seconds, 0))
+
+
+class ThreadDriver:
+    """Runs the operations of one client for any number of threads.
+
+    Args:
+        endpoint: the server.
+        options: the client's.
+    """
+
+    def __init__(self, endpoint: Endpoint, options: Options) -> None:
+        self._timeout = endpoint.command_timeout or options.command_timeout
+        self._pool = Pool(endpoint)
+        self._listener = Listener(endpoint, self._timeout)
+        waiters = self._listener.waiters = Waiters(threading.Lock(), self._listener)
+        self.session = Session(
+            options=options,
+            client_id=options.client_id or str(uuid.uuid4()),
+            clock=clock.now,
+            random=random.random,
+            waiters=waiters,
+            poke=self._poke,
+            tell=self._tell,
+        )
+        self._alarms: dict[Ticket, _Alarm] = {}
+        self._keeper = Keeper(self.session, endpoint, self._timeout)
+        self._named: dict[str, Owner] = {}
+        self.closed = False
+        lifecycle.register(self)
+
+    def run(self, op: Op[R]) -> R:
+        """Perform *op* and return its result.
+
+        Whatever happens meanwhile in this thread, a Ctrl-C included, is thrown into the operation, whose clean-up is still
+        performed.
+        """
+        if not self._keeper.started:
+            self._keeper.start()
+        tickets: list[Ticket] = []
+        reply: object = None
+        failure: BaseException | None = None
+        try:
+            while True:
+                try:
+                    while True:
+                        effect = op.send(reply) if failure is None else op.throw(failure)
+                        failure = None
+                        if type(effect) is Eval:
+                            reply = self._eval(effect)
+                        else:
+                            reply = self._perform(effect, tickets)
+                except StopIteration as stop:
+                    result: R = stop.value
+                    return result
+                except BaseException as error:
+                    if ended(op):
+                        raise
+                    failure = error
+        finally:
+            for ticket in tickets:
+                self.session.waiters.leave(ticket)
+                self._alarms.pop(ticket, None)
+
+    def _eval(self, call: Eval[object]) -> object:
+        timeout = self._timeout
+        if call.deadline != NEVER:
+            timeout = min(timeout, max(call.deadline - clock.now(), GRACE))
+        return self._pool.eval(call, timeout)
+
+    def _perform(self, effect: Effect, tickets: list[Ticket]) -> object:
+        if isinstance(effect, Eval):
+            return self._eval(effect)
+        if isinstance(effect, Wait):
+            self._wait(effect)
+            return None
+        if isinstance(effect, Join):
+            alarm = _Alarm()
+            ticket = self.session.waiters.join(effect.channel, alarm.ring)
+            tickets.append(ticket)
+            self._alarms[ticket] = alarm
+            return ticket
+        if isinstance(effect, Settle):
+            self._keeper.settle(effect)
+            return None
+        return self._pool.batch(effect.evals, self._timeout)
+
+    def _wait(self, effect: Wait) -> None:
+        seconds = min(effect.until - clock.now(), threading.TIMEOUT_MAX)
+        if effect.ticket is None:
+            time.sleep(max(seconds, 0))
+        else:
+            self._alarms[effect.ticket].wait(seconds)
+        if self.closed:
+            raise ClosedError("the client was closed while it waited")
+
+    def _poke(self) -> None:
+        self._keeper.poke()
+
+    def _tell(self, callback: Callable[[], object]) -> None:
+        try:
+            _ = callback()
+        except Exception as error:  # noqa: BLE001 - the user's callback; the other listeners come next
+            lifecycle.report("an on_lost callback", error)
+
+    def on_lost(self, hold: Hold, callback: Callable[[], object]) -> None:
+        """Have *callback* run when *hold* is lost; at once if it is."""
+        if not hold.listen(callback):
+            self._tell(callback)
+
+    def cancelled_by_loss(self, error: BaseException | None) -> bool:
+        """Return False: threads are never interrupted by a loss."""
+        del error
+        return False
+
+    def named_owner(self, name: str) -> Owner:
+        """Return the owner that everything under the word *name* is."""
+        return self._named.setdefault(name, Owner(f"owner {name!r}"))
+
+    def close(self, timeout: float | None = None) -> None:
+        """Release what is still held and end every thread and connection; doing it twice changes nothing.
+
+        Raises:
+            ServerUnavailableError: what was held could not be released and ends with its lease.
+        """
+        if self.closed:
+            return
+        self.closed = True
+        session = self.session
+        session.waiters.wake_all()
+        self._listener.close()
+        try:
+            self._keeper.close(list(session.farewell()), timeout or self._timeout)
+        finally:
+            self._pool.close()
+
+    def at_exit(self) -> None:
+        """Release what is still held when the interpreter exits."""
+        self.close(EXIT_TIMEOUT)
+
+    def after_fork(self) -> None:
+        """Become another client in a forked child, which holds nothing."""
+        self._pool.forget()
+        self._keeper.after_fork()
+        self._listener.after_fork()
+        self._alarms.clear()
+        self._listener.waiters = Waiters(threading.Lock(), self._listener)
+        self.session.become(str(uuid.uuid4()), self._listener.waiters)

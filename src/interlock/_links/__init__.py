@@ -1,0 +1,1 @@
+"""Bytes: connections that redis-py opens and interlock drives itself, because they are the hot path."""

@@ -1,0 +1,188 @@
+"""One blocking connection: redis-py connects and logs in, then the socket is read and written here.
+
+Theory. Between a script and its reply redis-py's command layer costs more than the server does. A lock needs one kind of
+command, so this file packs it with hiredis, writes it, reads with hiredis, and nothing else. The socket stays in blocking mode
+with SO_RCVTIMEO: a Python socket time-out costs a poll() for every read.
+
+Rules:
+
+* A reply is read by the one who sent the command, or the connection is closed: nobody ever reads somebody else's.
+* After any error but a reply of the server's the connection is closed.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+from typing import TYPE_CHECKING, Any
+
+from interlock._links.replies import refusal
+from interlock._links.resp import (
+    ParserError,
+    Reader,
+    ReplyError,
+    pack,
+    pack_eval,
+    pack_evalsha,
+    unknown_script,
+)
+from interlock.errors import InterlockError, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock._core.effects import Eval
+    from interlock._links.endpoint import Endpoint
+
+_CHUNK = 65536
+
+
+class Connection:
+    """A connection that one thread at a time uses.
+
+    Args:
+        endpoint: the server.
+        timeout: seconds for connecting and logging in, and for replies until told otherwise.
+
+    Raises:
+        ServerUnavailableError: no connection within about *timeout*.
+    """
+
+    def __init__(self, endpoint: Endpoint, timeout: float) -> None:
+        self.where = endpoint.where
+        self._inner: Any = endpoint.connect(timeout)
+        self._socket: socket.socket = self._inner._sock  # noqa: SLF001 - redis-py connects, we drive
+        self._kernel_timeout = not isinstance(self._socket, ssl.SSLSocket)
+        self._reader = Reader()
+        self._timeout = -1.0
+        self._pending = 0
+        if self._kernel_timeout:
+            self._socket.settimeout(None)
+        self.set_timeout(timeout)
+
+    def set_timeout(self, seconds: float) -> None:
+        """Have reads and writes fail after *seconds*."""
+        if seconds == self._timeout:
+            return
+        self._timeout = seconds
+        if self._kernel_timeout:
+            value = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6) or 1)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+        else:
+            self._socket.settimeout(seconds)
+
+    def eval(self, call: Eval[object], timeout: float) -> object:
+        """Run *call* and return its reply.
+
+        Raises:
+            InterlockError: what the server's error means, or ServerUnavailableError for no reply in *timeout* seconds.
+        """
+        if timeout != self._timeout:
+            self.set_timeout(timeout)
+        reply = self._command(pack_evalsha(call))
+        if isinstance(reply, ReplyError):
+            if unknown_script(reply):
+                reply = self._command(pack_eval(call))
+            if isinstance(reply, ReplyError):
+                raise refusal(str(reply), call, self.where)
+        return reply
+
+    def _command(self, packed: bytes) -> object:
+        try:
+            self._pending = 1
+            self._socket.sendall(packed)
+            reply = self._read()
+        except (OSError, ParserError) as error:
+            raise self._broken(error) from error
+        self._pending = 0
+        return reply
+
+    def batch(self, calls: Sequence[Eval[object]], timeout: float) -> list[object]:
+        """Run *calls* in one write; return each one's reply or `InterlockError`.
+
+        Raises:
+            ServerUnavailableError: the connection failed before the last reply was read.
+        """
+        self.set_timeout(timeout)
+        replies = self._exchange([pack_evalsha(call) for call in calls])
+        missing = [i for i, reply in enumerate(replies) if unknown_script(reply)]
+        if missing:
+            answers = self._exchange([pack_eval(calls[i]) for i in missing])
+            for i, answer in zip(missing, answers, strict=True):
+                replies[i] = answer
+        return [
+            refusal(str(reply), call, self.where) if isinstance(reply, ReplyError) else reply
+            for call, reply in zip(calls, replies, strict=True)
+        ]
+
+    def _exchange(self, commands: list[bytes]) -> list[object]:
+        try:
+            self._pending = len(commands)
+            self._socket.sendall(b"".join(commands))
+            replies: list[object] = []
+            while self._pending:
+                replies.append(self._read())
+                self._pending -= 1
+        except (OSError, ParserError) as error:
+            raise self._broken(error) from error
+        return replies
+
+    def send(self, *parts: str | int) -> None:
+        """Send one command whose reply somebody else reads (the subscriber connection)."""
+        self._socket.sendall(pack(parts))
+
+    def receive(self) -> object:
+        """Return the next reply or message.
+
+        Raises:
+            TimeoutError: nothing came within the time-out; the connection is still good.
+            ServerUnavailableError: it failed.
+        """
+        try:
+            return self._read()
+        except (BlockingIOError, TimeoutError) as error:
+            raise TimeoutError from error
+        except (OSError, ParserError) as error:
+            raise self._broken(error) from error
+
+    def drain(self, timeout: float) -> bool:
+        """Read the replies that an interrupted caller did not wait for; False when the connection is useless now."""
+        try:
+            self.set_timeout(timeout)
+            while self._pending:
+                self._read()
+                self._pending -= 1
+        except (OSError, ParserError):
+            return False
+        return True
+
+    def shutdown(self) -> None:
+        """Make a thread that reads here see the end."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # it is closed already, which is what is wanted
+
+    def close(self) -> None:
+        """Close; doing it twice changes nothing."""
+        self._inner.disconnect()
+
+    def _read(self) -> object:
+        reader = self._reader
+        reply = reader.gets()
+        while reply is False:
+            data = self._socket.recv(_CHUNK)
+            if not data:
+                raise ConnectionResetError("the server closed the connection")
+            reader.feed(data)
+            reply = reader.gets()
+        return reply
+
+    def _broken(self, error: Exception) -> InterlockError:
+        timed_out = isinstance(error, BlockingIOError | TimeoutError)
+        what = f"no reply in {self._timeout:g} s" if timed_out else str(error)
+        return ServerUnavailableError(
+            f"lost the connection to {self.where}: {what}", sent=True, transient=True
+        )

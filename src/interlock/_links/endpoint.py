@@ -1,0 +1,162 @@
+"""Where a server is and how to log in there; redis-py's connections do the connecting."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import TYPE_CHECKING, Any, Self
+
+import redis
+import redis.asyncio.connection as aio
+import redis.connection as sync
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from interlock._links.replies import unconnected
+from interlock.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+# What redis-py would do on its own account: retry, check health, decode, cache. We decide what may be sent again.
+_OURS = {
+    "cache", "cache_config", "command_packer", "connection_class", "connection_pool_class", "decode_responses", "driver_info",
+    "encoding", "encoding_errors", "event_dispatcher", "health_check_interval", "himport_registry", "legacy_responses",
+    "lib_name", "lib_version", "maint_notifications_config", "maint_notifications_pool_handler", "max_connections",
+    "maintenance_notification_hash", "maintenance_state", "orig_host_address", "orig_socket_connect_timeout",
+    "orig_socket_timeout", "oss_cluster_maint_notifications_handler", "parser_class", "protocol", "redis_connect_func",
+    "retry", "retry_on_error", "retry_on_timeout", "single_connection_client", "socket_connect_timeout",
+    "socket_read_size", "socket_timeout", "timeout",
+}  # fmt: skip
+
+
+_parse_url: Callable[[str], dict[str, Any]] = getattr(sync, "parse_url")  # noqa: B009 - it has no types
+
+
+class Endpoint:
+    """One server: its address, credentials and TLS settings.
+
+    Attributes:
+        where: the address, for messages; never a password.
+        command_timeout: seconds, when the URL gave ``socket_timeout``.
+        max_connections: how many connections threads may share, when the URL gave it.
+        seen: True once a connection succeeded; from then on a failure is an outage rather than a mistake.
+    """
+
+    def __init__(
+        self,
+        connection_class: type,
+        kwargs: Mapping[str, Any],
+        prepare: Callable[[], object] | None = None,
+    ) -> None:
+        self._prepare = prepare
+        self._kind = (
+            "unix" if "path" in kwargs else "tls" if "SSL" in connection_class.__name__ else "tcp"
+        )
+        self._kwargs = {key: value for key, value in kwargs.items() if key not in _OURS}
+        self.command_timeout: float | None = kwargs.get("socket_timeout")
+        self.connect_timeout: float | None = kwargs.get("socket_connect_timeout")
+        self.max_connections: int | None = kwargs.get("max_connections")
+        self.seen = False
+        host = f"{kwargs.get('host', 'localhost')}:{kwargs.get('port', 6379)}"
+        self.where: str = kwargs.get("path", host)
+        self._check()
+
+    @classmethod
+    def from_url(cls, url: str, prepare: Callable[[], object] | None = None) -> Self:
+        """Read a ``redis://``, ``rediss://`` or ``unix://`` URL, with query parameters as redis-py takes them.
+
+        Args:
+            url: the URL.
+            prepare: called before every connection; blocks.
+
+        Raises:
+            ConfigError: for what cannot be read, or an unknown parameter.
+        """
+        try:
+            kwargs: dict[str, Any] = _parse_url(url)
+        except ValueError as error:
+            raise ConfigError(f"cannot use the URL {redact(url)!r}: {error}") from error
+        return cls(kwargs.pop("connection_class", sync.Connection), kwargs, prepare)
+
+    @classmethod
+    def from_pool(cls, pool: Any) -> Self:
+        """Take server and credentials of a redis-py connection pool (sync or asyncio)."""
+        given: dict[str, Any] = dict(pool.connection_kwargs)
+        # What the user left to redis-py's defaults is left to ours.
+        for name in ("socket_timeout", "socket_connect_timeout", "max_connections"):
+            given.pop(name, None)
+        return cls(pool.connection_class, given)
+
+    def _check(self) -> None:
+        known: set[str] = set()
+        for part in self._class(sync).__mro__:
+            known |= set(inspect.signature(part.__init__).parameters)
+        if unknown := sorted(set(self._kwargs) - known):
+            raise ConfigError(f"unknown option {unknown[0]!r} for {self.where}")
+        try:
+            self._class(sync)(**self._kwargs)
+        except (TypeError, ValueError, redis.RedisError) as error:
+            raise ConfigError(f"bad options for {self.where}: {error}") from error
+
+    def _class(self, module: Any) -> Any:
+        return {
+            "unix": module.UnixDomainSocketConnection,
+            "tls": module.SSLConnection,
+            "tcp": module.Connection,
+        }[self._kind]
+
+    def _arguments(self, timeout: float) -> dict[str, Any]:
+        # Shorter than both: the time of one command, and what the URL allows for connecting.
+        connecting = min(timeout, self.connect_timeout or timeout)
+        return self._kwargs | {
+            "protocol": 2,
+            "socket_timeout": timeout,
+            "socket_connect_timeout": connecting,
+        }
+
+    def connect(self, timeout: float) -> Any:
+        """Return a connected and authenticated redis-py connection.
+
+        Raises:
+            ServerUnavailableError: within about *timeout* seconds.
+        """
+        if self._prepare is not None:
+            _ = self._prepare()
+        retry = Retry(NoBackoff(), 0)
+        connection = self._class(sync)(**self._arguments(timeout), retry=retry, driver_info=None)
+        try:
+            connection.connect()
+        except (redis.RedisError, OSError) as error:
+            connection.disconnect()
+            raise unconnected(error, self.where, seen=self.seen) from error
+        self.seen = True
+        return connection
+
+    async def connect_async(self, timeout: float) -> Any:
+        """Return a connected and authenticated redis.asyncio connection; errors as `connect`."""
+        if self._prepare is not None:
+            _ = await asyncio.get_running_loop().run_in_executor(None, self._prepare)
+        retry = AsyncRetry(NoBackoff(), 0)
+        connection = self._class(aio)(**self._arguments(timeout), retry=retry, driver_info=None)
+        try:
+            await connection.connect()
+        except (redis.RedisError, OSError) as error:
+            await connection.disconnect(nowait=True)
+            raise unconnected(error, self.where, seen=self.seen) from error
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        self.seen = True
+        return connection
+
+
+def redact(url: str) -> str:
+    """Return *url* without its password."""
+    scheme, found, rest = url.partition("://")
+    credentials, at, address = rest.rpartition("@")
+    if not found or not at:
+        return url
+    user = credentials.partition(":")[0]
+    return f"{scheme}://{user}:***@{address}"

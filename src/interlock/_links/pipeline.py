@@ -1,0 +1,162 @@
+"""One asyncio connection that all tasks of a client share: written once per loop turn, answered in order.
+
+Rules:
+
+* Every command has a slot. Who stops waiting leaves the slot behind, and its reply is dropped when it comes: nobody ever reads
+  somebody else's.
+* A connection that does not answer for a command time-out is closed, and every slot hears of it.
+
+redis-py connects and logs in; then its transport is given to this protocol.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from interlock._links.replies import refusal
+from interlock._links.resp import (
+    ParserError,
+    Reader,
+    ReplyError,
+    pack_eval,
+    pack_evalsha,
+    unknown_script,
+)
+from interlock.errors import ServerUnavailableError
+
+if TYPE_CHECKING:
+    from interlock._core.effects import Eval
+    from interlock._links.endpoint import Endpoint
+
+
+class Pipeline(asyncio.Protocol):
+    """An auto-pipelined connection; make it by `open`.
+
+    Args:
+        where: the server's address, for messages.
+        timeout: seconds without an answer after which it is dead.
+    """
+
+    def __init__(self, where: str, timeout: float) -> None:
+        self.where = where
+        self.dead = False
+        self._timeout = timeout
+        self._loop = asyncio.get_running_loop()
+        self._reader = Reader()
+        self._slots: deque[asyncio.Future[object]] = deque()
+        self._out: list[bytes] = []
+        self._answers = 0
+        self._check: asyncio.TimerHandle | None = None
+        self._writer: Any = None
+        self._transport: asyncio.Transport
+
+    @classmethod
+    async def open(cls, endpoint: Endpoint, timeout: float) -> Pipeline:
+        """Connect to *endpoint*.
+
+        Raises:
+            ServerUnavailableError: no connection within about *timeout* seconds.
+        """
+        self = cls(endpoint.where, timeout)
+        inner = await endpoint.connect_async(timeout)
+        # redis-py connects, we drive: it must not close, or complain of, what is ours from here on.
+        self._writer, inner._writer, inner._reader = inner._writer, None, None  # noqa: SLF001
+        self._transport = self._writer.transport
+        self._transport.set_protocol(self)
+        return self
+
+    async def eval(self, call: Eval[object], seconds: float) -> object:
+        """Run *call* and return its reply.
+
+        Args:
+            call: the script.
+            seconds: how long to wait for the reply, where that is less than the connection's time-out.
+
+        Raises:
+            InterlockError: what the server's error means, or ServerUnavailableError for no reply.
+        """
+        reply = await self._send(pack_evalsha(call), seconds)
+        if isinstance(reply, ReplyError):
+            if unknown_script(reply):
+                reply = await self._send(pack_eval(call), seconds)
+            if isinstance(reply, ReplyError):
+                raise refusal(str(reply), call, self.where)
+        return reply
+
+    async def _send(self, packed: bytes, seconds: float) -> object:
+        if self.dead:
+            raise ServerUnavailableError(f"lost the connection to {self.where}", transient=True)
+        slot: asyncio.Future[object] = self._loop.create_future()
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(packed)
+        self._slots.append(slot)
+        if self._check is None:
+            self._check = self._loop.call_later(self._timeout, self._check_alive, self._answers)
+        if seconds >= self._timeout:
+            return await slot
+        timer = self._loop.call_later(max(seconds, 0), self._expire, slot, seconds)
+        try:
+            return await slot
+        finally:
+            timer.cancel()
+
+    def _flush(self) -> None:
+        out, self._out = self._out, []
+        if not self.dead:
+            self._transport.write(b"".join(out))
+
+    def _expire(self, slot: asyncio.Future[object], seconds: float) -> None:
+        if not slot.done():
+            slot.set_exception(self._lost(f"no reply in {seconds:g} s"))
+
+    def _check_alive(self, answers_before: int) -> None:
+        self._check = None
+        if not self._slots:
+            return
+        if answers_before == self._answers:
+            self._die(f"no reply in {self._timeout:g} s")
+        else:
+            self._check = self._loop.call_later(self._timeout, self._check_alive, self._answers)
+
+    def data_received(self, data: bytes) -> None:
+        """Give each reply to the slot that is due."""
+        reader = self._reader
+        try:
+            reader.feed(data)
+            reply = reader.gets()
+            while reply is not False:
+                self._answers += 1
+                slot = self._slots.popleft()
+                if not slot.done():
+                    slot.set_result(reply)
+                reply = reader.gets()
+        except (ParserError, IndexError) as error:
+            self._die(f"it answered nonsense: {error}")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell every slot."""
+        self._die(str(exc or "the server closed the connection"))
+
+    def close(self) -> None:
+        """Close; whoever still waits hears of it."""
+        self._die("the client closed it")
+
+    def _die(self, why: str) -> None:
+        if self.dead:
+            return
+        self.dead = True
+        if self._check is not None:
+            self._check.cancel()
+        self._transport.abort()
+        for slot in self._slots:
+            if not slot.done():
+                slot.set_exception(self._lost(why))
+        self._slots.clear()
+
+    def _lost(self, why: str) -> ServerUnavailableError:
+        return ServerUnavailableError(
+            f"lost the connection to {self.where}: {why}", sent=True, transient=True
+        )

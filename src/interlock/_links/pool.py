@@ -1,0 +1,135 @@
+"""Blocking connections shared by threads, last in first out, so that few of them are busy and warm."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from interlock._links.connection import Connection
+from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock._core.effects import Eval
+    from interlock._links.endpoint import Endpoint
+
+MAX_CONNECTIONS = 100
+DRAIN_TIMEOUT = 0.1
+"""Seconds that an interrupted command's reply is waited for before its connection is closed."""
+
+
+class Pool:
+    """The connections of one client to one server."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._limit = endpoint.max_connections or MAX_CONNECTIONS
+        self._idle: deque[Connection] = deque()
+        self._change = threading.Condition()
+        self._open = 0
+        self._wanting = 0
+        self._closed = False
+
+    def eval(self, call: Eval[object], timeout: float) -> object:
+        """Run *call* on any connection; errors as `Connection.eval`."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._take(timeout)
+        try:
+            reply = connection.eval(call, timeout)
+        except BaseException as error:
+            self._after_error(connection, error)
+            raise
+        self._idle.append(connection)
+        if self._wanting or self._closed:
+            self._given()
+        return reply
+
+    def batch(self, calls: Sequence[Eval[object]], timeout: float) -> list[object]:
+        """Run *calls* in one write; errors as `Connection.batch`."""
+        connection = self._take(timeout)
+        try:
+            replies = connection.batch(calls, timeout)
+        except BaseException as error:
+            self._after_error(connection, error)
+            raise
+        self._idle.append(connection)
+        self._given()
+        return replies
+
+    def close(self) -> None:
+        """Close the idle connections now and each busy one when it comes back."""
+        self._closed = True
+        self._given()
+
+    def forget(self) -> None:
+        """Close everything in a forked child, without a word on the wire."""
+        self._change = threading.Condition()
+        self._drop_idle()
+        self._open = self._wanting = 0
+
+    def _take(self, timeout: float) -> Connection:
+        deadline = time.monotonic() + timeout
+        with self._change:
+            self._wanting += 1
+            try:
+                while not self._closed:
+                    with suppress(IndexError):
+                        return self._idle.pop()
+                    if self._open < self._limit:
+                        self._open += 1
+                        break
+                    if not self._change.wait(deadline - time.monotonic()):
+                        raise ServerUnavailableError(
+                            f"all {self._limit} connections to {self._endpoint.where} were busy for "
+                            f"{timeout:g} s; raise max_connections",
+                            transient=True,
+                        )
+                else:
+                    raise ClosedError("the client is closed")
+            finally:
+                self._wanting -= 1
+        try:
+            return Connection(self._endpoint, max(deadline - time.monotonic(), 0.001))
+        except BaseException:
+            self._gone()
+            raise
+
+    def _given(self) -> None:
+        """Pass a returned connection on, or close it when the pool is closed."""
+        if self._closed:
+            self._drop_idle()
+        with self._change:
+            self._change.notify()
+
+    def _after_error(self, connection: Connection, error: BaseException) -> None:
+        answered = isinstance(error, InterlockError) and not getattr(error, "sent", False)
+        interrupted = not isinstance(error, Exception)
+        if answered or (interrupted and connection.drain(DRAIN_TIMEOUT)):
+            self._idle.append(connection)
+            self._given()
+            return
+        connection.close()
+        self._gone()
+        if isinstance(error, ServerUnavailableError):
+            # The others were opened to the same server and have most likely died with it.
+            self._drop_idle()
+
+    def _drop_idle(self) -> None:
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return
+            connection.close()
+            self._gone()
+
+    def _gone(self) -> None:
+        with self._change:
+            self._open -= 1
+            self._change.notify()

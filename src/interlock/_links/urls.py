@@ -1,0 +1,50 @@
+"""From a URL, or none, to the server it means."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+from interlock._embedded import ensure
+from interlock._links.endpoint import Endpoint, redact
+from interlock.errors import ConfigError
+
+PLAIN = ("redis", "rediss", "unix")
+SCHEMES = (*PLAIN, "embedded")
+
+
+class EmbeddedWarning(UserWarning):
+    """No server was named, so the embedded one is used."""
+
+
+def open_url(url: str | None) -> Endpoint:
+    """Return the endpoint that *url* means.
+
+    Args:
+        url: None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server, with a warning.
+
+    Raises:
+        ConfigError: it cannot be used.
+    """
+    if url is None:
+        url = os.environ.get("INTERLOCK_URL") or os.environ.get("REDIS_URL")
+    if url is None:
+        warnings.warn(
+            "no URL given, and neither INTERLOCK_URL nor REDIS_URL is set: using the embedded server, which only "
+            "processes of this user on this machine share; name a server for locks between machines",
+            EmbeddedWarning,
+            stacklevel=3,
+        )
+        url = "embedded://"
+    if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users may not check types
+        raise TypeError(f"a URL must be a str, not {type(url).__name__}")
+    scheme, found, rest = url.partition("://")
+    if not found or scheme not in SCHEMES:
+        raise ConfigError(
+            f"cannot use the URL {redact(url)!r}: it must start with one of "
+            + ", ".join(f"{known}://" for known in SCHEMES)
+        )
+    if scheme == "embedded":
+        name = rest.rstrip("/") or "default"
+        return Endpoint.from_url(ensure(name), prepare=lambda: ensure(name))
+    return Endpoint.from_url(url)

@@ -1,0 +1,147 @@
+"""The client: one server, one identity, and the factories of everything."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, Self
+
+from interlock._core import lock as core_lock
+from interlock._drivers.aio import AsyncDriver
+from interlock._drivers.tasks import current_owner
+from interlock._links.endpoint import Endpoint
+from interlock._links.urls import open_url
+from interlock.asyncio.hold import Hold
+from interlock.asyncio.lock import Lock
+from interlock.options import Options, check_timeout
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+def connect(url: str | None = None, *, options: Options | None = None, **changes: Any) -> Client:
+    """Return a client of the server at *url*; connections are made when they are needed.
+
+    Args:
+        url: ``redis://``, ``rediss://``, ``unix://`` or ``embedded://``; None for ``INTERLOCK_URL``, then ``REDIS_URL``, else
+            the embedded server.
+        options: how the client behaves.
+        **changes: single fields of `Options`, as keywords.
+
+    Raises:
+        ConfigError: a URL or an option that cannot work.
+    """
+    chosen = (options or Options()).replace(**changes)
+    return Client(open_url(url), chosen)
+
+
+class Client:
+    """Makes locks on one server; close it, or use it in a ``with`` statement.
+
+    Locks that are held when it closes are released. In a forked child it is another client, which holds nothing.
+    """
+
+    def __init__(self, endpoint: Endpoint, options: Options) -> None:
+        self._driver = AsyncDriver(endpoint, options)
+        self._where = endpoint.where
+
+    @classmethod
+    def from_redis(cls, client: Any, *, options: Options | None = None, **changes: Any) -> Self:
+        """Return a client of the server that a redis-py *client* is configured for, with its credentials.
+
+        Args:
+            client: a `redis.Redis` or `redis.asyncio.Redis`; its connections are not used.
+            options: how the client behaves.
+            **changes: single fields of `Options`, as keywords.
+        """
+        chosen = (options or Options()).replace(**changes)
+        return cls(Endpoint.from_pool(client.connection_pool), chosen)
+
+    def __repr__(self) -> str:
+        state = " closed" if self._driver.closed else ""
+        return f"<interlock.Client {self._where} id={self.client_id}{state}>"
+
+    @property
+    def client_id(self) -> str:
+        """Return the first half of every holder id of this client."""
+        return self._driver.session.client_id
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Release what is still held, and end every connection and thread; who waits gets ClosedError.
+
+        Raises:
+            ServerUnavailableError: what was held could not be released and ends with its lease.
+        """
+        await self._driver.close()
+
+    def lock(
+        self,
+        name: str,
+        *,
+        timeout: float | None = None,
+        lease: float | None = None,
+        reentrant: bool = True,
+        owner: str | None = None,
+        # asyncio only
+        cancel_on_lost: bool = False,
+        # end
+    ) -> Lock:
+        """Return the lock *name*; no round trip.
+
+        Args:
+            name: the key in Redis, unless a name mapper says otherwise.
+            timeout: seconds that a ``with`` statement waits; None for ever.
+            lease: seconds after which a hold ends by itself; None for a hold that is renewed until it is released.
+            reentrant: whether its owner may take it again.
+            owner: who holds it, instead of the task: everything under the same word is one owner.
+            cancel_on_lost: cancel the task in an ``async with`` block when the hold is lost.
+        """
+        recipe = core_lock.Lock(self._driver.session, name, reentrant=reentrant)
+        return Lock(
+            self._driver,
+            recipe,
+            timeout=timeout,
+            lease=lease,
+            owner=None if owner is None else self._driver.named_owner(owner),
+            # asyncio only
+            cancel_on_lost=cancel_on_lost,
+            # end
+        )
+
+    async def try_lock(
+        self, name: str, *, timeout: float = 0, lease: float | None = None
+    ) -> Hold | None:
+        """Acquire the lock *name* in one call.
+
+        Args:
+            name: the lock.
+            timeout: seconds to wait; 0 for one try.
+            lease: as for `lock`.
+
+        Returns:
+            The hold, or None. It is renewed as long as the hold is referred to and its task lives.
+
+        Raises:
+            InterlockError: as `Lock.acquire`.
+        """
+        limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
+        recipe = core_lock.Lock(driver.session, name)
+        hold = await driver.run(
+            recipe.acquire(current_owner(), driver.session.clock() + limit, lease)
+        )
+        if hold is None:
+            return None
+        face = Hold(driver, hold)
+        if hold.depth == 1:
+            hold.handle = weakref.ref(face)
+        return face

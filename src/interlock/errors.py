@@ -1,0 +1,173 @@
+"""The errors of interlock: attributes first, messages second.
+
+::
+
+    InterlockError
+    ├── AcquireTimeoutError (TimeoutError)      not got in time; names the present holder when known
+    ├── NotHeldError (RuntimeError)             released, extended or asked for by somebody who does not hold it
+    ├── HoldLostError (RuntimeError)            it was ours and is no more
+    ├── ReentryError (RuntimeError)             a non-reentrant lock taken again by its owner
+    ├── UpgradeError (RuntimeError)             a reader asked for the write lock
+    ├── QuorumError                             too few servers of a red lock agreed
+    ├── ReplicationError                        too few replicas acknowledged
+    ├── ServerUnavailableError (ConnectionError) no usable answer from the server
+    ├── WrongTypeError                          the key is something else's
+    ├── ClosedError (RuntimeError)              the client is closed
+    └── ConfigError (ValueError)                an argument, option or URL that cannot work
+
+Every error survives pickling: the message is the only positional argument, attributes are keywords and live in
+``__dict__``, which is what the default ``__reduce__`` of exceptions carries. Errors of redis-py appear only as
+``__cause__``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LossReason = Literal["expired", "force-released", "server lost it", "unreachable past validity"]
+
+
+class InterlockError(Exception):
+    """Everything that interlock raises on its own account."""
+
+
+class AcquireTimeoutError(InterlockError, TimeoutError):
+    """The lock was not acquired in time.
+
+    Attributes:
+        name: what was asked for.
+        timeout: seconds that the caller was ready to wait.
+        holder: ``"<client id>:<number>"`` of the present holder, when the server could be asked.
+    """
+
+    def __init__(
+        self, message: str, *, name: str = "", timeout: float = 0.0, holder: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.name = name
+        self.timeout = timeout
+        self.holder = holder
+
+
+class NotHeldError(InterlockError, RuntimeError):
+    """The caller does not hold what it wants to release or extend; nothing was changed.
+
+    Attributes:
+        name: what was asked for.
+        owner: who asked.
+    """
+
+    def __init__(self, message: str, *, name: str = "", owner: str | None = None) -> None:
+        super().__init__(message)
+        self.name = name
+        self.owner = owner
+
+
+class HoldLostError(InterlockError, RuntimeError):
+    """A hold ended before its owner released it.
+
+    Attributes:
+        name: what was held.
+        reason: how it ended, as far as can be told from here.
+    """
+
+    def __init__(self, message: str, *, name: str = "", reason: LossReason = "expired") -> None:
+        super().__init__(message)
+        self.name = name
+        self.reason = reason
+
+
+class ReentryError(InterlockError, RuntimeError):
+    """The owner of a non-reentrant lock asked for it again.
+
+    Attributes:
+        name: the lock.
+    """
+
+    def __init__(self, message: str, *, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class UpgradeError(InterlockError, RuntimeError):
+    """A reader asked for the write lock, which would wait for the reader itself.
+
+    Attributes:
+        name: the lock.
+    """
+
+    def __init__(self, message: str, *, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class QuorumError(InterlockError):
+    """Too few servers of a red lock could be asked.
+
+    Attributes:
+        causes: what went wrong, server by server.
+    """
+
+    def __init__(self, message: str, *, causes: Mapping[str, BaseException] | None = None) -> None:
+        super().__init__(message)
+        self.causes: dict[str, BaseException] = dict(causes or {})
+
+
+class ReplicationError(InterlockError):
+    """Too few replicas acknowledged the lock in time; it was given back.
+
+    Attributes:
+        wanted: replicas that had to acknowledge.
+        acknowledged: replicas that did.
+    """
+
+    def __init__(self, message: str, *, wanted: int = 0, acknowledged: int = 0) -> None:
+        super().__init__(message)
+        self.wanted = wanted
+        self.acknowledged = acknowledged
+
+
+class ServerUnavailableError(InterlockError, ConnectionError):
+    """The server gave no usable answer.
+
+    Attributes:
+        code: the server's own error code (``"OOM"``, ``"NOPERM"``, ...), or None when the connection failed.
+        sent: True when the command may have been executed although no reply was read.
+        transient: True when the same command may succeed later (a restart, a failover, a load).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        sent: bool = False,
+        transient: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.sent = sent
+        self.transient = transient
+
+
+class WrongTypeError(InterlockError):
+    """The key exists and belongs to another kind of object; it was not touched.
+
+    Attributes:
+        keys: the keys of the refused operation.
+    """
+
+    def __init__(self, message: str, *, keys: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.keys = keys
+
+
+class ClosedError(InterlockError, RuntimeError):
+    """The client was closed, or belongs to another event loop."""
+
+
+class ConfigError(InterlockError, ValueError):
+    """An argument, an option or a URL that cannot work; the message says what would."""

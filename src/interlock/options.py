@@ -1,0 +1,172 @@
+"""What a client may be told, validated once."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from _thread import TIMEOUT_MAX
+from collections.abc import Callable  # noqa: TC003 - dataclass fields are read at run time
+from dataclasses import dataclass
+from typing import Literal, Self
+
+from interlock.errors import ConfigError
+
+MIN_LEASE = 0.1
+"""Seconds. A shorter lease could not be renewed three times within itself over a real network."""
+
+MAX_LEASE = 10 * 365 * 86400.0
+"""Seconds. Ten years: far below where Redis' expiry arithmetic ends."""
+
+PubSub = Literal["auto", "plain", "sharded", "off"]
+_CLIENT_ID = re.compile(r"[0-9a-f-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPolicy:
+    """How many replicas must acknowledge a lock before it counts as held.
+
+    Attributes:
+        mode: ``"off"`` sends no WAIT at all.
+        count: replicas that must acknowledge, or ``"all"`` that are connected.
+        timeout: seconds to wait for them.
+    """
+
+    mode: Literal["off", "best_effort", "required"] = "off"
+    count: int | Literal["all"] = "all"
+    timeout: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.count != "all" and (isinstance(self.count, bool) or self.count < 1):
+            raise ConfigError(
+                f'replica count must be "all" or a number above 0, not {self.count!r}'
+            )
+        if not 0 < self.timeout < math.inf:
+            raise ConfigError(f"replica timeout must be seconds above 0, not {self.timeout!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a client behaves; every duration in seconds.
+
+    Attributes:
+        lease: how long a lock without a lease of its own is held between renewals (Redisson's lockWatchdogTimeout).
+        renew_batch: holds renewed per round trip.
+        fair_wait: how long a waiter in a fair queue may be silent before it counts as dead.
+        poll_cap: the longest time between two looks at a lock that is waited for, should every message be lost.
+        command_timeout: the longest wait for one reply.
+        outage_timeout: how long an operation without a timeout of its own sits out an unreachable server.
+        pubsub: how releases are announced; ``"auto"`` decides as Redisson does, ``"off"`` polls.
+        replicas: whether replicas must acknowledge; see `off`, `best_effort` and `required`.
+        name_mapper: turns the user's names into key names, as Redisson's NameMapper.
+        client_id: lower-case hex digits and dashes; drawn at random unless given.
+    """
+
+    lease: float = 30.0
+    renew_batch: int = 100
+    fair_wait: float = 5.0
+    poll_cap: float = 2.0
+    command_timeout: float = 3.0
+    outage_timeout: float = 15.0
+    pubsub: PubSub = "auto"
+    replicas: ReplicaPolicy | Literal["off"] = "off"
+    name_mapper: Callable[[str], str] | None = None
+    client_id: str | None = None
+
+    def __post_init__(self) -> None:
+        check_lease(self.lease)
+        for name in ("fair_wait", "poll_cap", "command_timeout", "outage_timeout"):
+            value = getattr(self, name)
+            if not _is_number(value) or not 0 < value < math.inf:
+                raise ConfigError(f"{name} must be seconds above 0, not {value!r}")
+        if not _is_number(self.renew_batch) or not 1 <= self.renew_batch <= 1000:  # noqa: PLR2004
+            raise ConfigError(f"renew_batch must be 1 to 1000, not {self.renew_batch!r}")
+        if self.pubsub not in ("auto", "plain", "sharded", "off"):
+            raise ConfigError(f"pubsub must be auto, plain, sharded or off, not {self.pubsub!r}")
+        if self.replicas != "off" and type(self.replicas) is not ReplicaPolicy:
+            raise ConfigError(
+                f'replicas must be "off", best_effort(...) or required(...), not {self.replicas!r}'
+            )
+        if self.client_id is not None and not _CLIENT_ID.fullmatch(self.client_id):
+            raise ConfigError(
+                f"client_id must be hex digits and dashes (a UUID), not {self.client_id!r}"
+            )
+
+    def replace(self, **changes: object) -> Self:
+        """Return a copy with *changes*.
+
+        Raises:
+            ConfigError: for an option that does not exist or a value that cannot work.
+        """
+        known = {field.name for field in dataclasses.fields(self)}
+        if unknown := sorted(set(changes) - known):
+            raise ConfigError(
+                f"unknown option {unknown[0]!r}; there are {', '.join(sorted(known))}"
+            )
+        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]  # names checked above
+
+
+def check_lease(lease: float) -> float:
+    """Return *lease* if a hold can live with it.
+
+    Raises:
+        ConfigError: unless it is `MIN_LEASE` to `MAX_LEASE` seconds.
+    """
+    if not _is_number(lease) or not MIN_LEASE <= lease <= MAX_LEASE:
+        raise ConfigError(f"lease must be {MIN_LEASE} to {MAX_LEASE:.0f} seconds, not {lease!r}")
+    return float(lease)
+
+
+def check_name(name: object) -> str:
+    """Return *name* if an object can be called that.
+
+    Raises:
+        TypeError: unless it is a string.
+        ConfigError: if it is empty or cannot be written as UTF-8.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"a name must be a str, not {type(name).__name__}")
+    if not name:
+        raise ConfigError("a name must not be empty")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"a name must be valid Unicode, not {name!r}") from error
+    return name
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def best_effort(count: int | Literal["all"] = "all", timeout: float = 1.0) -> ReplicaPolicy:
+    """Wait up to *timeout* seconds for *count* replicas and go on in any case."""
+    return ReplicaPolicy("best_effort", count, timeout)
+
+
+def required(count: int | Literal["all"] = "all", timeout: float = 1.0) -> ReplicaPolicy:
+    """Give the lock back and raise unless *count* replicas acknowledge within *timeout* seconds."""
+    return ReplicaPolicy("required", count, timeout)
+
+
+def check_timeout(blocking: bool, timeout: float | None) -> float:
+    """Return how long an acquire may wait: 0 for one try, infinity for ever.
+
+    Follows `threading.RLock.acquire`: None and -1 wait for ever.
+
+    Raises:
+        TypeError: unless *timeout* is a number.
+        ValueError: for another negative timeout, NaN, or a timeout with ``blocking=False``.
+        OverflowError: above `threading.TIMEOUT_MAX`.
+    """
+    if timeout is None or timeout == -1:
+        return math.inf if blocking else 0.0
+    if not _is_number(timeout):
+        raise TypeError(f"timeout must be a number of seconds, not {type(timeout).__name__}")
+    if not blocking:
+        raise ConfigError("a timeout makes no sense with blocking=False")
+    if math.isnan(timeout) or timeout < 0:
+        raise ConfigError(f"timeout must be None, -1 (for ever) or seconds from 0, not {timeout!r}")
+    if timeout > TIMEOUT_MAX:
+        raise OverflowError(f"timeout must be at most {TIMEOUT_MAX:.0f} seconds, not {timeout!r}")
+    return float(timeout)

@@ -1,0 +1,167 @@
+# Generated from interlock/asyncio/lock.py by tools/make_sync.py; change that file.
+"""What every lock-like has: Python's own vocabulary over an operation of the core."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._drivers.threads import current_owner
+from interlock.errors import InterlockError
+from interlock.options import check_lease, check_timeout
+from interlock.sync.hold import Hold
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from interlock._core.holds import Owner
+    from interlock._core.lock_like import LockLike as Recipe
+    from interlock._drivers.threads import ThreadDriver
+
+
+class Lock:
+    """A reentrant lock, shared with Java's RLock; made by `Client.lock`.
+
+    Its owner is the thread that acquired it (a child thread is another one), unless ``owner=`` was given.
+
+    Attributes:
+        name: what it is called.
+    """
+
+    def __init__(
+        self,
+        driver: ThreadDriver,
+        recipe: Recipe,
+        *,
+        timeout: float | None = None,
+        lease: float | None = None,
+        owner: Owner | None = None,
+    ) -> None:
+        self._driver = driver
+        self._recipe = recipe
+        self._timeout = check_timeout(blocking=True, timeout=timeout)
+        self._lease = None if lease is None else check_lease(lease)
+        self._fixed_owner = owner
+        self.name = recipe.name
+
+    def __repr__(self) -> str:
+        hold = self.hold
+        state = "not held here" if hold is None else repr(hold)
+        return f"<{type(self).__name__} {self.name!r} {state}>"
+
+    def acquire(
+        self, blocking: bool = True, timeout: float | None = None, *, lease: float | None = None
+    ) -> bool:
+        """Acquire, waiting as long as allowed.
+
+        Args:
+            blocking: False for one try.
+            timeout: seconds to wait; None or -1 for ever, 0 for one try.
+            lease: seconds after which it ends by itself; None for the one given at making, or else a hold that is renewed
+                until it is released.
+
+        Returns:
+            Whether it is held now.
+
+        Raises:
+            ValueError: *timeout* or *lease* cannot be.
+            OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
+            ReentryError: it is not reentrant and this owner holds it.
+            HoldLostError: this owner held it and has lost it.
+            ServerUnavailableError: no usable answer in time.
+            WrongTypeError: the name is in use by something else.
+            ClosedError: the client is closed.
+
+        Cost:
+            One round trip when it is free.
+        """
+        limit = check_timeout(blocking, timeout)
+        driver = self._driver
+        hold = driver.run(
+            self._recipe.acquire(
+                self._fixed_owner or current_owner(),
+                driver.session.clock() + limit,
+                self._lease if lease is None else lease,
+            )
+        )
+        return hold is not None
+
+    def release(self) -> None:
+        """Go down by one depth; free the lock at 0.
+
+        Raises:
+            NotHeldError: another owner holds it, or nobody; nothing was changed.
+            HoldLostError: it was lost before.
+            ServerUnavailableError: no reply; it is not renewed any more, and releasing it may be tried again.
+            ClosedError: the client is closed.
+
+        Cost:
+            One round trip.
+        """
+        self._driver.run(self._recipe.release(self._fixed_owner or current_owner()))
+
+    def __enter__(self) -> Hold:
+        limit, driver = self._timeout, self._driver
+        hold = driver.run(
+            self._recipe.acquire_or_raise(
+                self._fixed_owner or current_owner(),
+                driver.session.clock() + limit,
+                limit,
+                self._lease,
+            )
+        )
+        return Hold(driver, hold)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        own = self._driver.cancelled_by_loss(error)
+        try:
+            self.release()
+        except InterlockError as trouble:
+            if error is None or own:
+                raise trouble from error
+            # The body's own exception goes on; it is told what else went wrong.
+            error.add_note(f"interlock: {trouble}")
+
+    def locked(self) -> bool:
+        """Return whether anyone holds it; one round trip."""
+        return (self._driver.run(self._recipe.status())).remaining is not None
+
+    def owned(self) -> bool:
+        """Return whether this owner holds it: False without a round trip if not, else as the server says."""
+        return self.hold_count() > 0
+
+    def hold_count(self) -> int:
+        """Return how often this owner holds it: 0 without a round trip if not, else as the server says."""
+        return self._driver.run(self._recipe.depth_of(self._fixed_owner or current_owner()))
+
+    def remaining(self) -> float | None:
+        """Return the seconds until it ends unless it is renewed, whoever holds it; None when nobody does; one round trip."""
+        return (self._driver.run(self._recipe.status())).remaining
+
+    def extend(self, lease: float) -> None:
+        """Have at least *lease* seconds from now; one round trip.
+
+        Raises:
+            NotHeldError: this owner does not hold it.
+            HoldLostError: it is lost.
+            ServerUnavailableError: no usable answer.
+        """
+        self._driver.run(self._recipe.extend(self._fixed_owner or current_owner(), lease))
+
+    def force_release(self) -> bool:
+        """Free it, whoever holds it; the holder is told at its next renewal. One round trip.
+
+        Returns:
+            Whether it was locked.
+        """
+        return self._driver.run(self._recipe.force_release())
+
+    @property
+    def hold(self) -> Hold | None:
+        """Return this owner's hold, or None; no round trip."""
+        hold = self._recipe.hold_of(self._fixed_owner or current_owner())
+        return None if hold is None else Hold(self._driver, hold)

@@ -1,0 +1,84 @@
+"""Write the sync face from the asyncio face, or with --check tell whether it is up to date.
+
+The asyncio face holds no logic, so a handful of words is all that differs between the two.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent / "src" / "interlock"
+SOURCE, TARGET = ROOT / "asyncio", ROOT / "sync"
+HEADER = "# Generated from interlock/asyncio/{name} by tools/make_sync.py; change that file.\n"
+
+WORDS = [
+    (r"[ ]*# asyncio only\n(?:.*\n)*?[ ]*# end\n", ""),
+    (r"import asyncio\n", ""),
+    (r"\basync (def|with|for)\b", r"\1"),
+    (r"\bawait ", ""),
+    (r"__a(enter|exit|iter|next)__", r"__\1__"),
+    (r"\basync with\b", "with"),
+    (r"interlock\._drivers\.aio\b", "interlock._drivers.threads"),
+    (r"interlock\._drivers\.tasks\b", "interlock._drivers.threads"),
+    (r"interlock\.asyncio\b", "interlock.sync"),
+    (r"\bAsyncDriver\b", "ThreadDriver"),
+    (r"\bAwaitable\[(.*?)\]", r"\1"),
+    (r"It runs in the event loop\.", "It runs in a thread of the client's."),
+    (r"\btask\b", "thread"),
+    (r"\btasks\b", "threads"),
+    (r"The asyncio face: the names of `interlock`, awaited\. It holds no logic; the sync face is generated from it\.",
+     "The sync face, re-exported by `interlock`."),
+]  # fmt: skip
+
+
+def sync_text(path: Path) -> str:
+    """Return the sync counterpart of the file at *path*."""
+    text = path.read_text(encoding="utf-8")
+    for pattern, replacement in WORDS:
+        text = re.sub(pattern, replacement, text)
+    text = HEADER.format(name=path.name) + text
+    format_ = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "format",
+        "--stdin-filename",
+        str(TARGET / path.name),
+        "-",
+    ]
+    fix = [
+        sys.executable, "-m", "ruff", "check", "--fix", "--select", "I,F401", "--quiet", "--exit-zero",
+        "--stdin-filename", str(TARGET / path.name), "-",
+    ]  # fmt: skip
+    for command in (fix, format_):
+        text = subprocess.run(
+            command, input=text, capture_output=True, text=True, check=True
+        ).stdout
+    return text
+
+
+def main() -> int:
+    """Write or check every file; return the exit status."""
+    check = "--check" in sys.argv[1:]
+    stale = []
+    wanted = {path.name for path in SOURCE.glob("*.py")}
+    for path in sorted(SOURCE.glob("*.py")):
+        target, text = TARGET / path.name, sync_text(path)
+        if not target.exists() or target.read_text(encoding="utf-8") != text:
+            stale.append(path.name)
+            if not check:
+                target.write_text(text, encoding="utf-8")
+    extra = sorted({path.name for path in TARGET.glob("*.py")} - wanted)
+    if check and (stale or extra):
+        print(f"not up to date: {', '.join(stale + extra)}; run python tools/make_sync.py")
+        return 1
+    for name in extra:
+        (TARGET / name).unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
