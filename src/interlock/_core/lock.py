@@ -17,6 +17,7 @@ from interlock._core.scripts import lock as scripts
 if TYPE_CHECKING:
     from interlock._core.holds import Hold
     from interlock._core.scripts.lock import LockStatus
+    from interlock._core.scripts.script import Grant
     from interlock._core.session import Session
 
 
@@ -30,7 +31,9 @@ class Lock(LockLike):
         super().__init__(session, name, reentrant=reentrant)
         self.channel = names.lock_channel(self.key)
 
-    def _attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[float | None]:
+    def _attempt(
+        self, hold: Hold, lease: float, depth: int, deadline: float
+    ) -> Eval[Grant | float]:
         return scripts.lock_acquire(self.key, lease, hold.holder, depth, deadline=deadline)
 
     def release_script(self, hold: Hold, depth: int) -> Eval[bool]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from interlock._core import releasing
 from interlock._core.effects import NEVER, Eval, Settle, undoing
 from interlock._core.holds import Hold, State
+from interlock._core.scripts.script import Grant
 from interlock._core.session import GRACE
 from interlock._core.waiting import wait_for
 from interlock.errors import (
@@ -57,7 +58,9 @@ class LockLike(ABC):
     # What a kind of lock supplies.
 
     @abstractmethod
-    def _attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[float | None]:
+    def _attempt(
+        self, hold: Hold, lease: float, depth: int, deadline: float
+    ) -> Eval[Grant | float]:
         """Return the script that takes *hold* to *depth*, or tells how long another may keep the lock."""
         ...
 
@@ -113,10 +116,7 @@ class LockLike(ABC):
             hold.renewal = self.renewal
         session.holds.begin(hold)
         taken = yield from undoing(
-            wait_for(
-                session, self.channel, deadline, lambda: self._try(hold, deadline), hold.lease
-            ),
-            lambda error: self._undo(hold, owner, error),
+            self._wait(hold, deadline), lambda error: self._undo(hold, owner, error)
         )
         if taken:
             return hold
@@ -224,6 +224,12 @@ class LockLike(ABC):
             self._session.lose(hold, hold.expiry_reason())
         return hold.state is State.HELD
 
+    def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
+        """Try until *hold* is held or *deadline* passes."""
+        return wait_for(
+            self._session, self.channel, deadline, lambda: self._try(hold, deadline), hold.lease
+        )
+
     def _reenter(self, hold: Hold, deadline: float, lease: float | None) -> Op[Hold]:
         session = self._session
         if not self.reentrant:
@@ -234,14 +240,15 @@ class LockLike(ABC):
         depth = hold.depth
         sent_at = session.clock()
         wanted = lease or session.options.lease
-        left = yield from undoing(
+        answer = yield from undoing(
             session.persist(self._attempt(hold, wanted, depth + 1, deadline)),
             lambda error: self._undo_reentry(hold, depth, error),
         )
-        if left is not None:
+        if not isinstance(answer, Grant):
             session.lose(hold, "force-released")
             raise releasing.lost(hold)
         hold.depth = depth + 1
+        hold.handle = None  # whoever entered again may go on holding without the first one's handle
         hold.extend_validity(sent_at, wanted)
         if lease is None:
             hold.renewal = self.renewal
@@ -253,11 +260,12 @@ class LockLike(ABC):
         session = self._session
         sent_at = session.clock()
         hold.unsettled = True
-        left = yield from session.persist(self._attempt(hold, hold.lease, 1, deadline))
+        answer = yield from session.persist(self._attempt(hold, hold.lease, 1, deadline))
         hold.unsettled = False
-        if left is not None:
-            return left
+        if not isinstance(answer, Grant):
+            return answer
         hold.depth = 1
+        hold.token = answer.token
         hold.extend_validity(sent_at, hold.lease)
         if session.clock() >= hold.valid_until:
             # The answer took longer than the lease: somebody else may hold it by now.

@@ -76,9 +76,8 @@ def extend(session: Session, hold: Hold, lease: float) -> Op[None]:
 def _finish(session: Session, hold: Hold, depth: int, error: BaseException) -> Op[None]:
     """Carry a release through that ended by *error*; the hold is not renewed meanwhile."""
     hold.unsettled = True
-    if depth == 0 and (owner := hold.owner()) is not None:
-        # The release may arrive late: it must not meet a later hold under the same field.
-        owner.renumber()
+    if depth == 0:
+        _retire_number(hold)
     call = hold.recipe.release_script(hold, depth)
     if isinstance(error, InterlockError):
         yield from Settle(call, hold.valid_until)
@@ -96,10 +95,19 @@ def _note(session: Session, hold: Hold, depth: int) -> None:
 
 def _bury(session: Session, hold: Hold) -> Op[None]:
     """Forget a lost hold; should the server still have it, that ends too."""
+    replaced = hold not in session.holds
     session.lose(hold, hold.expiry_reason())
     session.holds.end(hold)
-    if hold.reason != "force-released":
+    # A hold that its owner has acquired anew meanwhile may stand under the same field: it is not ours to end.
+    if hold.reason != "force-released" and not replaced:
+        _retire_number(hold)
         yield from Settle(hold.recipe.release_script(hold, 0), session.clock() + GRACE)
+
+
+def _retire_number(hold: Hold) -> None:
+    """See to it that a release which may arrive late does not meet a later hold under the same field."""
+    if (owner := hold.owner()) is not None:
+        owner.renumber()
 
 
 def _drop(session: Session, hold: Hold) -> None:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core.effects import NEVER, Eval
-from interlock._core.scripts.script import done, kept, left, load, many, milliseconds, text
+from interlock._core.scripts.script import (
+    Grant,
+    done,
+    grant_or_left,
+    kept,
+    load,
+    many,
+    milliseconds,
+    seconds,
+    text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,13 +38,13 @@ class LockStatus:
 
 def _status(reply: object) -> LockStatus:
     pttl, *fields = many(reply)
-    remaining = left(pttl)
+    remaining = seconds(pttl)
     pairs = zip(fields[::2], fields[1::2], strict=True)
     holders = {text(holder): int(text(depth)) for holder, depth in pairs}
     return LockStatus(remaining if holders else None, holders)
 
 
-_LOCK_ACQUIRE = load("lock_acquire", left)
+_LOCK_ACQUIRE = load("lock_acquire", grant_or_left)
 _LOCK_RELEASE = load("lock_release", done)
 _LOCK_RENEW = load("lock_renew", kept)
 _LOCK_FORCE_RELEASE = load("lock_force_release", done)
@@ -43,8 +53,8 @@ _LOCK_QUERY = load("lock_query", _status)
 
 def lock_acquire(
     lock: str, lease: float, holder: str, depth: int, *, deadline: float = NEVER
-) -> Eval[float | None]:
-    """Reach *depth*; None when held, else seconds left of the other's lease."""
+) -> Eval[Grant | float]:
+    """Reach *depth*; a grant, or the seconds left of the other's lease."""
     return Eval(_LOCK_ACQUIRE, (lock,), (milliseconds(lease), holder, depth), deadline)
 
 

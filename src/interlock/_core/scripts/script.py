@@ -38,13 +38,32 @@ def done(reply: object) -> bool:
     raise ReplyShapeError(f"expected nil, 0 or 1, got {reply!r}")
 
 
-def left(reply: object) -> float | None:
-    """Read nil as held, else the seconds that are left (infinite when it never ends, negative when there is no lock)."""
-    if reply is None:
-        return None
+class Grant:
+    """The answer of an acquire that succeeded.
+
+    Attributes:
+        token: the fencing token, or None where there is none.
+    """
+
+    __slots__ = ("token",)
+
+    def __init__(self, token: int | None = None) -> None:
+        self.token = token
+
+
+GRANTED = Grant()
+
+
+def seconds(reply: object) -> float:
+    """Read a PTTL: infinite when it never ends, negative when there is no key."""
     if isinstance(reply, int):
         return reply / 1000 if reply != -1 else NEVER
-    raise ReplyShapeError(f"expected nil or milliseconds, got {reply!r}")
+    raise ReplyShapeError(f"expected milliseconds, got {reply!r}")
+
+
+def grant_or_left(reply: object) -> Grant | float:
+    """Read nil as granted, else the seconds that are left of another's lease."""
+    return GRANTED if reply is None else seconds(reply)
 
 
 def many(reply: object) -> list[object]:
