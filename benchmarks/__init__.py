@@ -1,0 +1,1 @@
+"""Measure interlock beside its peers: `python -m benchmarks --help`."""

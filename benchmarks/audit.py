@@ -1,0 +1,55 @@
+"""Ask the server whether a run was what its peer says: the commands counted and nothing left behind.
+
+A peer that skipped the server, retried in silence or left its locks behind would otherwise be
+reported with a fine figure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import redis
+
+
+class AuditError(Exception):
+    """The server disagrees with the peer."""
+
+
+class Auditor:
+    """An observer of one server, which must have no other clients than the peer."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._client = client
+
+    def begin(self) -> None:
+        """Empty the server and its counters."""
+        self._client.flushall()
+        self._client.config_resetstat()
+
+    def check(self, pairs: int, workers: int, calls: Mapping[str, int]) -> None:
+        """Compare the server's counters with *pairs* pairs of *calls* each.
+
+        Every worker may have sent a script that was not loaded yet, and renewals and their like
+        are allowed one call in a hundred.
+
+        Raises:
+            AuditError: Commands are missing or too many, or keys were left behind.
+        """
+        stats = self._client.info("commandstats")
+        for command, per_pair in calls.items():
+            counted = int(stats.get(f"cmdstat_{command}", {"calls": 0})["calls"])
+            expected = pairs * per_pair
+            if not expected <= counted <= expected * 1.01 + per_pair * workers + 10:
+                raise AuditError(f"{pairs} pairs, but the server counted {counted} {command}")
+        left = self._client.dbsize()
+        if left:
+            raise AuditError(f"{left} keys were left behind")
+
+    def server(self) -> dict[str, str]:
+        """Return the server's name and version."""
+        info = self._client.info("server")
+        name = "valkey" if "valkey_version" in info else "redis"
+        return {"name": name, "version": str(info[f"{name}_version"])}

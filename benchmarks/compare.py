@@ -1,0 +1,98 @@
+"""Compare contenders round by round, so that a machine's changing speed cancels out.
+
+In every round each case is measured with all its contenders, one directly after the other, in an
+order shuffled from a seed. A ratio divides two rates of the same round and case; reported are the
+median of these ratios and their spread, never the ratio of two medians.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from benchmarks.measure import Case
+    from benchmarks.peer import Peer
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One peer in one case."""
+
+    case: Case
+    peer: Peer
+
+
+@dataclass(slots=True)
+class Result:
+    """What the rounds gave for one contender: a figure for each round, or the error that ended it."""
+
+    contender: Contender
+    rates: list[float] = field(default_factory=list[float])
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The middle of some figures and how far they lie apart; quartiles are inclusive."""
+
+    median: float
+    low: float
+    high: float
+    q1: float
+    q3: float
+
+    @classmethod
+    def of(cls, figures: Sequence[float]) -> Spread:
+        """Summarise *figures*, of which there is at least one."""
+        if len(figures) == 1:
+            return cls(*[figures[0]] * 5)
+        q1, median, q3 = statistics.quantiles(figures, n=4, method="inclusive")
+        return cls(median, min(figures), max(figures), q1, q3)
+
+
+def compare(
+    contenders: Sequence[Contender],
+    *,
+    rounds: int,
+    seed: int,
+    measure: Callable[[Contender], float],
+    progress: Callable[[int, Contender], None],
+) -> list[Result]:
+    """Measure all contenders in *rounds* interleaved rounds.
+
+    A contender whose measurement raises is not measured again: its result is the error.
+    """
+    results = [Result(contender) for contender in contenders]
+    for number, result in _schedule(results, rounds, random.Random(seed)):
+        if result.error is not None:
+            continue
+        progress(number, result.contender)
+        try:
+            result.rates.append(measure(result.contender))
+        except Exception as failure:  # noqa: BLE001 - whatever a peer raises is its result
+            result.error = f"{type(failure).__name__}: {failure}"
+            result.rates.clear()  # what cannot be relied on is not shown as a figure
+    return results
+
+
+def _schedule(
+    results: Sequence[Result], rounds: int, rng: random.Random
+) -> Iterator[tuple[int, Result]]:
+    cases = list(dict.fromkeys(result.contender.case for result in results))
+    for number in range(1, rounds + 1):
+        for case in rng.sample(cases, len(cases)):
+            group = [result for result in results if result.contender.case == case]
+            for result in rng.sample(group, len(group)):
+                yield number, result
+
+
+def ratios(result: Result, reference: Result) -> list[float]:
+    """Divide the rates of the two, round by round; empty when either has an error."""
+    if not result.rates or not reference.rates:
+        return []
+    return [ours / theirs for ours, theirs in zip(result.rates, reference.rates, strict=True)]

@@ -1,0 +1,204 @@
+"""One measurement: many workers on distinct locks, started together, counted in one window.
+
+Every worker first makes one pair, which opens its connection and loads the scripts. When all have
+done so they repeat acquire and release until the window has closed: first a warm-up, then the
+seconds in which a pair counts that *completes* there. Every pair is completed, and their total is
+kept, because the audit compares it with what the server has counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.peer import SyncPeer
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable
+
+    from benchmarks.peer import AsyncLock, AsyncPeer, AsyncSession, Peer, SyncLock, SyncSession
+
+# Seconds beyond the window after which a worker counts as stuck; generous, for busy machines.
+GRACE = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """How many workers of which kind ("threads" or "tasks")."""
+
+    kind: str
+    workers: int
+
+    def __str__(self) -> str:
+        return f"{self.workers} {self.kind if self.workers != 1 else self.kind.removesuffix('s')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long to warm up and to count, in seconds."""
+
+    warmup: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one measurement counted.
+
+    Attributes:
+        rate: Pairs completed inside the window, per second.
+        total: Pairs completed at all.
+    """
+
+    rate: float
+    total: int
+
+
+class StuckError(Exception):
+    """Workers did not end with the window."""
+
+
+class RefusedError(Exception):
+    """A peer did not get a lock that nobody else wants."""
+
+    def __init__(self) -> None:
+        super().__init__("acquire did not get a free lock")
+
+
+class _Window:
+    """The clock readings between which pairs count; set when all workers are ready."""
+
+    def __init__(self, pace: Pace) -> None:
+        self._pace = pace
+        self.opens = self.closes = 0.0
+        self.results: list[tuple[int, int]] = []
+
+    def start(self) -> None:
+        self.opens = perf_counter() + self._pace.warmup
+        self.closes = self.opens + self._pace.seconds
+
+    def sample(self) -> Sample:
+        counted = sum(counted for counted, _ in self.results)
+        total = sum(total for _, total in self.results)
+        return Sample(counted / self._pace.seconds, total)
+
+
+def measure(peer: Peer, workers: int, url: str, pace: Pace) -> Sample:
+    """Measure *peer* on the server at *url*; what the peer raises is raised."""
+    gc.collect()  # the garbage of the former contender is not this one's
+    if isinstance(peer, SyncPeer):
+        with peer.open(url, workers) as session:
+            return _measure_threads(session, peer.name, workers, pace)
+    return asyncio.run(_measure_tasks(peer, workers, url, pace))
+
+
+def _measure_threads(session: SyncSession, name: str, workers: int, pace: Pace) -> Sample:
+    window = _Window(pace)
+    barrier = threading.Barrier(workers, action=window.start)
+    failures: list[Exception] = []
+
+    def work(index: int) -> None:
+        try:
+            lock = session.lock(f"{name}:{index}")
+            _pair(lock)
+            barrier.wait()
+            _repeat(lock, window, failures)
+        except threading.BrokenBarrierError:
+            return  # another worker failed, and has said why
+        except Exception as failure:  # noqa: BLE001 - whatever a peer raises is its result
+            failures.append(failure)
+            barrier.abort()
+
+    # Daemons: a peer that hangs must not keep the benchmark from ending.
+    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(workers)]
+    for thread in threads:
+        thread.start()
+    deadline = perf_counter() + pace.warmup + pace.seconds + GRACE
+    for thread in threads:
+        thread.join(max(0.0, deadline - perf_counter()))
+    if failures:
+        raise failures[0]
+    stuck = sum(thread.is_alive() for thread in threads)
+    if stuck:
+        raise StuckError(f"{stuck} of {workers} threads are stuck")
+    return window.sample()
+
+
+def _pair(lock: SyncLock) -> None:
+    if not lock.acquire():
+        raise RefusedError
+    lock.release()
+
+
+def _repeat(lock: SyncLock, window: _Window, failures: list[Exception]) -> None:
+    acquire, release, clock = lock.acquire, lock.release, perf_counter
+    opens, closes = window.opens, window.closes
+    counted, total = 0, 1
+    while not failures:
+        if not acquire():
+            raise RefusedError
+        release()
+        total += 1
+        now = clock()
+        if now >= closes:
+            break
+        if now >= opens:
+            counted += 1
+    window.results.append((counted, total))
+
+
+async def _measure_tasks(peer: AsyncPeer, workers: int, url: str, pace: Pace) -> Sample:
+    limit = asyncio.timeout(pace.warmup + pace.seconds + GRACE)
+    try:
+        async with limit, peer.open(url, workers) as session:
+            return await _gather(session, peer.name, workers, pace)
+    except TimeoutError as late:
+        if limit.expired():
+            raise StuckError("the tasks are stuck") from late
+        raise
+
+
+async def _gather(session: AsyncSession, name: str, workers: int, pace: Pace) -> Sample:
+    window = _Window(pace)
+    locks = [session.lock(f"{name}:{index}") for index in range(workers)]
+    await _together(_pair_async(lock) for lock in locks)
+    window.start()  # no task runs before all of them exist: they start together
+    await _together(_repeat_async(lock, window) for lock in locks)
+    return window.sample()
+
+
+async def _together(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    try:
+        async with asyncio.TaskGroup() as group:
+            for work in works:
+                group.create_task(work)
+    except ExceptionGroup as failures:
+        # The first worker's error speaks for all; the group cancelled the others.
+        raise failures.exceptions[0] from None
+
+
+async def _pair_async(lock: AsyncLock) -> None:
+    if not await lock.acquire():
+        raise RefusedError
+    await lock.release()
+
+
+async def _repeat_async(lock: AsyncLock, window: _Window) -> None:
+    acquire, release, clock = lock.acquire, lock.release, perf_counter
+    opens, closes = window.opens, window.closes
+    counted, total = 0, 1
+    while True:
+        if not await acquire():
+            raise RefusedError
+        await release()
+        total += 1
+        now = clock()
+        if now >= closes:
+            break
+        if now >= opens:
+            counted += 1
+    window.results.append((counted, total))

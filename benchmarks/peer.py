@@ -1,0 +1,102 @@
+"""What a benchmark may ask of a peer: a session on a server, and locks by name.
+
+A peer is data: its name, the distributions whose versions matter, and how to open a session. The
+locks are the peer's own objects wherever they have the right shape, so that no wrapper of ours is
+measured with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
+
+
+class SyncLock(Protocol):
+    """A lock as one thread uses it."""
+
+    def acquire(self) -> bool:
+        """Take the lock; anything but a true answer counts as a failure."""
+        ...
+
+    def release(self) -> object:
+        """Give the lock back, or raise."""
+        ...
+
+
+class AsyncLock(Protocol):
+    """A lock as one task uses it."""
+
+    def acquire(self) -> Awaitable[bool]:
+        """Take the lock; anything but a true answer counts as a failure."""
+        ...
+
+    def release(self) -> Awaitable[object]:
+        """Give the lock back, or raise."""
+        ...
+
+
+class SyncSession(Protocol):
+    """What all threads of one run share."""
+
+    def lock(self, name: str) -> SyncLock:
+        """Build the lock *name*; called in the thread that will use it."""
+        ...
+
+
+class AsyncSession(Protocol):
+    """What all tasks of one run share."""
+
+    def lock(self, name: str) -> AsyncLock:
+        """Build the lock *name*, for one task."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Description:
+    """What both kinds of peer have.
+
+    Attributes:
+        name: As printed; the sync and the asyncio peer of one library share it.
+        packages: The distributions whose versions belong into a report.
+        calls: Commands that the server counts for each pair of acquire and release; the audit
+            after a run compares them with what the peer says it did.
+    """
+
+    name: str
+    packages: tuple[str, ...]
+    calls: Mapping[str, int] = field(default_factory=lambda: {"evalsha": 2})
+
+    def versions(self) -> dict[str, str]:
+        """Look up the installed versions; "missing" for what is not installed."""
+        return {package: _version(package) for package in self.packages}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncPeer(_Description):
+    """A peer used by threads; `open` takes a server's URL and the number of threads."""
+
+    kind: ClassVar[str] = "threads"
+    open: Callable[[str, int], AbstractContextManager[SyncSession]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsyncPeer(_Description):
+    """A peer used by asyncio tasks; `open` takes a server's URL and the number of tasks."""
+
+    kind: ClassVar[str] = "tasks"
+    open: Callable[[str, int], AbstractAsyncContextManager[AsyncSession]]
+
+
+Peer: TypeAlias = SyncPeer | AsyncPeer

@@ -1,0 +1,215 @@
+"""The bare limit: interlock's two scripts sent with as little Python as possible.
+
+Threads: a blocking socket each, with commands packed in advance and hiredis to read the replies.
+asyncio: one Protocol for all tasks, which writes once per turn of the loop and resolves replies in
+their order. Nothing here reconnects, renews, times out or decides; it is what a correct client is
+measured against, not a client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import deque
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha1
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+import hiredis
+
+from benchmarks.peer import AsyncPeer, SyncPeer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Generator
+
+_LUA = Path(__file__).parents[2] / "src" / "interlock" / "_core" / "lua"
+_LEASE = 30_000  # milliseconds
+_HOLDER = "00000000-0000-0000-0000-000000000000:1"  # as long as a real one
+
+
+def _pack(*words: str | int | bytes) -> bytes:
+    # The annotation of hiredis means one word, and takes a tuple of any length.
+    return cast("bytes", hiredis.pack_command(words))  # type: ignore[arg-type]
+
+
+def _text(stem: str) -> bytes:
+    return (_LUA / f"{stem}.lua").read_bytes()
+
+
+def _evalsha(stem: str, key: str, *args: str | int) -> bytes:
+    digest = sha1(_text(stem), usedforsecurity=False).hexdigest()
+    return _pack("EVALSHA", digest, 1, key, *args)
+
+
+def _loads() -> list[bytes]:
+    return [_pack("SCRIPT", "LOAD", _text(stem)) for stem in ("lock_acquire", "lock_release")]
+
+
+def _acquire(name: str) -> bytes:
+    return _evalsha("lock_acquire", name, _LEASE, _HOLDER, 1)
+
+
+def _release(name: str) -> bytes:
+    channel = f"redisson_lock__channel:{{{name}}}"
+    return _evalsha("lock_release", name, _HOLDER, 0, "PUBLISH", channel)
+
+
+def _unexpected(reply: object) -> ConnectionError:
+    return ConnectionError(f"the server answered {reply!r}")
+
+
+def _address(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return parts.hostname or "localhost", parts.port or 6379
+
+
+class _Connection:
+    """A blocking socket that takes packed commands."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._socket = socket.create_connection(address)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.settimeout(None)
+        self._reader = hiredis.Reader()
+
+    def call(self, command: bytes) -> Any:
+        """Send *command* and return its reply; an error reply is returned, not raised."""
+        self._socket.sendall(command)
+        reader = self._reader
+        while (reply := reader.gets()) is False:
+            data = self._socket.recv(65536)
+            if not data:
+                raise ConnectionError("the server closed the connection")
+            reader.feed(data)
+        return reply
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+class _Lock:
+    def __init__(self, connection: _Connection, name: str) -> None:
+        self._call = connection.call
+        self._acquire = _acquire(name)
+        self._release = _release(name)
+
+    def acquire(self) -> bool:
+        if (reply := self._call(self._acquire)) is not None:
+            raise _unexpected(reply)
+        return True
+
+    def release(self) -> None:
+        if (reply := self._call(self._release)) != 1:
+            raise _unexpected(reply)
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    address: tuple[str, int]
+    connections: list[_Connection] = field(default_factory=list[_Connection])
+
+    def lock(self, name: str) -> _Lock:
+        connection = _Connection(self.address)
+        self.connections.append(connection)
+        return _Lock(connection, name)
+
+
+@contextmanager
+def _open(url: str, _workers: int) -> Generator[_Session]:
+    session = _Session(_address(url))
+    try:
+        loader = _Connection(session.address)
+        session.connections.append(loader)
+        for load in _loads():
+            loader.call(load)
+        yield session
+    finally:
+        for connection in session.connections:
+            connection.close()
+
+
+class Pipe(asyncio.Protocol):
+    """One connection for all tasks: replies come back in the order of the commands."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._reader = hiredis.Reader()
+        self._outgoing: list[bytes] = []
+        self._waiting: deque[asyncio.Future[Any]] = deque()
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport to write to."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fail whoever still waits."""
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_exception(exc or ConnectionError("the connection was closed"))
+        self._waiting.clear()
+
+    def call(self, command: bytes) -> asyncio.Future[Any]:
+        """Send *command* with this turn's others; its reply may be an error reply."""
+        if not self._outgoing:
+            self._loop.call_soon(self._flush)
+        self._outgoing.append(command)
+        waiting: asyncio.Future[Any] = self._loop.create_future()
+        self._waiting.append(waiting)
+        return waiting
+
+    def _flush(self) -> None:
+        assert self._transport is not None
+        self._transport.write(b"".join(self._outgoing))
+        self._outgoing.clear()
+
+    def data_received(self, data: bytes) -> None:
+        """Hand each whole reply to whoever has waited longest."""
+        reader = self._reader
+        reader.feed(data)
+        while (reply := reader.gets()) is not False:
+            waiting = self._waiting.popleft()
+            if not waiting.done():
+                waiting.set_result(reply)
+
+
+class _AsyncLock:
+    def __init__(self, pipe: Pipe, name: str) -> None:
+        self._call = pipe.call
+        self._acquire = _acquire(name)
+        self._release = _release(name)
+
+    async def acquire(self) -> bool:
+        if (reply := await self._call(self._acquire)) is not None:
+            raise _unexpected(reply)
+        return True
+
+    async def release(self) -> None:
+        if (reply := await self._call(self._release)) != 1:
+            raise _unexpected(reply)
+
+
+@dataclass(frozen=True, slots=True)
+class _AsyncSession:
+    pipe: Pipe
+
+    def lock(self, name: str) -> _AsyncLock:
+        return _AsyncLock(self.pipe, name)
+
+
+@asynccontextmanager
+async def _open_async(url: str, _workers: int) -> AsyncGenerator[_AsyncSession]:
+    transport, pipe = await asyncio.get_running_loop().create_connection(Pipe, *_address(url))
+    try:
+        for load in _loads():
+            await pipe.call(load)
+        yield _AsyncSession(pipe)
+    finally:
+        transport.close()
+
+
+SYNC = SyncPeer("bare", ("hiredis",), open=_open)
+ASYNC = AsyncPeer("bare", ("hiredis",), open=_open_async)

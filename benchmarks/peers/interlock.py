@@ -1,0 +1,31 @@
+"""interlock itself, as its README shows it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
+
+import interlock
+import interlock.asyncio
+from benchmarks.peer import AsyncPeer, SyncPeer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Generator
+
+    from benchmarks.peer import AsyncSession, SyncSession
+
+
+@contextmanager
+def _open(url: str, _workers: int) -> Generator[SyncSession]:
+    with interlock.connect(url) as client:
+        yield client
+
+
+@asynccontextmanager
+async def _open_async(url: str, _workers: int) -> AsyncGenerator[AsyncSession]:
+    async with interlock.asyncio.connect(url) as client:
+        yield client
+
+
+SYNC = SyncPeer("interlock", ("interlock", "redis", "hiredis"), open=_open)
+ASYNC = AsyncPeer("interlock", ("interlock", "redis", "hiredis"), open=_open_async)
