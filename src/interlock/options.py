@@ -18,6 +18,9 @@ MIN_LEASE = 0.1
 MAX_LEASE = 10 * 365 * 86400.0
 """Seconds. Ten years: far below where Redis' expiry arithmetic ends."""
 
+FOREVER = math.inf
+"""A time to wait that does not end."""
+
 PubSub = Literal["auto", "plain", "sharded", "off"]
 _CLIENT_ID = re.compile(r"[0-9a-f-]{1,64}")
 

@@ -25,12 +25,13 @@ import hashlib
 import inspect
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast
 
 if TYPE_CHECKING:
     from interlock._core.waiters import Ticket
 
 R = TypeVar("R")
+A = TypeVarTuple("A")
 R_co = TypeVar("R_co", covariant=True)
 
 NEVER = float("inf")
@@ -143,8 +144,8 @@ def ended(op: Op[object]) -> bool:
     return inspect.getgeneratorstate(op) == inspect.GEN_CLOSED
 
 
-def undoing(op: Op[R], undo: Callable[[BaseException], Op[None]]) -> Op[R]:
-    """Run *op*; if it ends by an exception, run *undo* of it before that goes on to the caller.
+def undoing(op: Op[R], undo: Callable[[Unpack[A], BaseException], Op[None]], *args: *A) -> Op[R]:
+    """Run *op*; if it ends by an exception, run *undo* of *args* and it before that goes on to the caller.
 
     An abandoned operation (`GeneratorExit`) is not undone: nobody is left to perform anything.
     """
@@ -153,5 +154,5 @@ def undoing(op: Op[R], undo: Callable[[BaseException], Op[None]]) -> Op[R]:
     except GeneratorExit:
         raise
     except BaseException as error:
-        yield from undo(error)
+        yield from undo(*args, error)
         raise

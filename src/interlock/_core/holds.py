@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from enum import Enum, auto
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,14 +59,14 @@ class Owner:
         return self._gone is not None and self._gone()
 
 
-class State(Enum):
-    """Where a hold is in its life."""
+class State:
+    """Where a hold is in its life; plain strings, because the hot path looks at them often."""
 
-    PENDING = auto()
-    HELD = auto()
-    ENDING = auto()
-    ENDED = auto()
-    LOST = auto()
+    PENDING: Final = "pending"
+    HELD: Final = "held"
+    ENDING: Final = "ending"
+    ENDED: Final = "ended"
+    LOST: Final = "lost"
 
 
 class Recipe(Protocol):
@@ -120,7 +119,7 @@ class Hold:
         self.renewal: Renewal | None = None
         self.renew_at = 0.0
         self.valid_until = 0.0
-        self.state = State.PENDING
+        self.state: str = State.PENDING
         self.reason: LossReason | None = None
         self.token: int | None = None
         self.unsettled = False
@@ -128,11 +127,13 @@ class Hold:
         self._listeners: list[Callable[[], object]] | None = None
 
     def __repr__(self) -> str:
-        return f"<Hold {self.name!r} {self.state.name} depth={self.depth} holder={self.holder}>"
+        return f"<Hold {self.name!r} {self.state} depth={self.depth} holder={self.holder}>"
 
     def extend_validity(self, sent_at: float, lease: float) -> None:
         """Note that the server acknowledged *lease* seconds for a command sent at *sent_at*."""
-        self.valid_until = max(self.valid_until, sent_at + lease * (1 - DRIFT) - SLACK)
+        until = sent_at + lease * (1 - DRIFT) - SLACK
+        if until > self.valid_until:  # noqa: PLR1730 - max() costs a call on the hot path
+            self.valid_until = until
 
     def valid(self, now: float) -> bool:
         """Return whether nobody else can hold the lock at *now*."""

@@ -19,9 +19,10 @@ from interlock._core.effects import NEVER, Eval, Settle, undoing
 from interlock._core.holds import Hold, State
 from interlock._core.scripts.script import Grant
 from interlock._core.session import GRACE
-from interlock._core.waiting import wait_for
+from interlock._core.waiting import may_overtake, wait_in_queue
 from interlock.errors import (
     AcquireTimeoutError,
+    ClosedError,
     InterlockError,
     ReentryError,
     ServerUnavailableError,
@@ -115,8 +116,21 @@ class LockLike(ABC):
         if lease is None:
             hold.renewal = self.renewal
         session.holds.begin(hold)
+        call, sent_at = self._attempt(hold, hold.lease, 1, deadline), session.clock()
+        outcome: Grant | float | BaseException | None = None
+        if may_overtake(session, self.channel, deadline):
+            # The hot path, one generator deep. What does not end it goes on below.
+            hold.unsettled = True
+            try:
+                outcome = call.script.decode((yield call))
+                if self._accept(hold, sent_at, outcome):
+                    return hold
+            except GeneratorExit:
+                raise
+            except BaseException as error:  # noqa: BLE001 - it is raised again below, where it can be undone
+                outcome = error
         taken = yield from undoing(
-            self._wait(hold, deadline), lambda error: self._undo(hold, owner, error)
+            self._go_on(hold, deadline, call, sent_at, outcome), self._undo, hold, owner
         )
         if taken:
             return hold
@@ -224,10 +238,27 @@ class LockLike(ABC):
             self._session.lose(hold, hold.expiry_reason())
         return hold.state is State.HELD
 
+    def _go_on(
+        self,
+        hold: Hold,
+        deadline: float,
+        call: Eval[Grant | float],
+        sent_at: float,
+        outcome: Grant | float | BaseException | None,
+    ) -> Op[bool]:
+        """Go on after *call*, the first try, came to *outcome* (None: it was not sent); tell whether *hold* is held."""
+        if outcome is not None:
+            if isinstance(outcome, BaseException):
+                outcome = yield from self._session.again(call, outcome)
+            left = yield from self._conclude(hold, sent_at, outcome)
+            if left is None:
+                return True
+        return (yield from self._wait(hold, deadline))
+
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
-        """Try until *hold* is held or *deadline* passes."""
-        return wait_for(
-            self._session, self.channel, deadline, lambda: self._try(hold, deadline), hold.lease
+        """Try until *hold* is held or *deadline* passes, having tried or not."""
+        return wait_in_queue(
+            self._session, self.channel, deadline, hold.lease, self._try, hold, deadline
         )
 
     def _reenter(self, hold: Hold, deadline: float, lease: float | None) -> Op[Hold]:
@@ -242,7 +273,9 @@ class LockLike(ABC):
         wanted = lease or session.options.lease
         answer = yield from undoing(
             session.persist(self._attempt(hold, wanted, depth + 1, deadline)),
-            lambda error: self._undo_reentry(hold, depth, error),
+            self._undo_reentry,
+            hold,
+            depth,
         )
         if not isinstance(answer, Grant):
             session.lose(hold, "force-released")
@@ -261,25 +294,41 @@ class LockLike(ABC):
         sent_at = session.clock()
         hold.unsettled = True
         answer = yield from session.persist(self._attempt(hold, hold.lease, 1, deadline))
-        hold.unsettled = False
+        return (yield from self._conclude(hold, sent_at, answer))
+
+    def _conclude(self, hold: Hold, sent_at: float, answer: Grant | float) -> Op[float | None]:
+        if self._accept(hold, sent_at, answer):
+            return None
+        if hold.state is State.ENDED:
+            raise ClosedError("the client was closed, and what it was just acquiring given back")
         if not isinstance(answer, Grant):
             return answer
+        # The answer took longer than the lease: somebody else may hold it by now.
+        _ = yield from self._session.persist(self.release_script(hold, 0))
+        hold.depth = 0
+        return 0.0
+
+    def _accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
+        """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
+        hold.unsettled = False
+        if not isinstance(answer, Grant) or hold.state is not State.PENDING:
+            return False
+        session = self._session
         hold.depth = 1
         hold.token = answer.token
         hold.extend_validity(sent_at, hold.lease)
         if session.clock() >= hold.valid_until:
-            # The answer took longer than the lease: somebody else may hold it by now.
-            hold.depth = 0
-            _ = yield from session.persist(self.release_script(hold, 0))
-            return 0.0
+            return False
         hold.state = State.HELD
         session.watchdog.watch(hold)
-        return None
+        return True
 
     def _undo(self, hold: Hold, owner: Owner, error: BaseException) -> Op[None]:
         """Leave nothing behind of an acquire that ended by *error*."""
         session = self._session
-        nothing_sent = isinstance(error, InterlockError) and not getattr(error, "sent", False)
+        # Closing says nothing of whether an earlier try was executed; every other error of ours does.
+        told = isinstance(error, InterlockError) and not isinstance(error, ClosedError)
+        nothing_sent = told and not getattr(error, "sent", False)
         open_end = hold.depth > 0 or (hold.unsettled and not nothing_sent)
         hold.depth = 0
         session.holds.end(hold)
@@ -289,7 +338,7 @@ class LockLike(ABC):
         owner.renumber()
         call = self.release_script(hold, 0)
         until = session.clock() + hold.lease
-        if isinstance(error, ServerUnavailableError):
+        if isinstance(error, ServerUnavailableError | ClosedError):
             yield from Settle(call, until)
         else:
             yield from session.settle(call, until)

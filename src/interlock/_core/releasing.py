@@ -41,9 +41,17 @@ def release(session: Session, hold: Hold) -> Op[None]:
     if depth == 0:
         hold.state = State.ENDING
     call = hold.recipe.release_script(hold, depth)
-    done = yield from undoing(
-        session.persist(call), lambda error: _finish(session, hold, depth, error)
-    )
+    failure: BaseException | None = None
+    done = False
+    try:
+        # The hot path, one generator deep. What does not end it goes on below.
+        done = call.script.decode((yield call))
+    except GeneratorExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 - it is raised again below, where the release is carried through
+        failure = error
+    if failure is not None:
+        done = yield from undoing(session.again(call, failure), _finish, session, hold, depth)
     if not done and not (call.unknown or hold.unsettled):
         _drop(session, hold)
         raise lost(hold)

@@ -9,7 +9,7 @@ from interlock._core.effects import NEVER, Eval, R, Settle, Wait
 from interlock._core.holds import Holds, State
 from interlock._core.names import holder_id
 from interlock._core.watchdog import Watchdog
-from interlock.errors import ServerUnavailableError
+from interlock.errors import ClosedError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,7 +80,8 @@ class Session:
     def farewell(self) -> Iterator[Eval[bool]]:
         """Forget every hold of a client that closes; return the scripts that release them."""
         for hold in self.holds:
-            if hold.state in (State.HELD, State.ENDING):
+            # One that is just being acquired may be held without anybody having heard of it.
+            if hold.state in (State.HELD, State.ENDING) or hold.unsettled:
                 yield hold.recipe.release_script(hold, 0)
             self.holds.end(hold)
 
@@ -111,23 +112,34 @@ class Session:
         Raises:
             ServerUnavailableError: the last error, when time is up or trying again is no use.
         """
+        try:
+            return call.script.decode((yield call))
+        except ServerUnavailableError as error:
+            failure = error
+        return (yield from self.again(call, failure))
+
+    def again(self, call: Eval[R], failure: BaseException) -> Op[R]:
+        """Go on as `persist` after a first try of *call* ended by *failure*."""
         pause, until = FIRST_PAUSE, call.deadline
         while True:
+            if not isinstance(failure, ServerUnavailableError):
+                raise failure
+            call.unknown = failure.sent = call.unknown or failure.sent
+            if until == NEVER:
+                until = self.clock() + self.options.outage_timeout
+            if not failure.transient or self.clock() + pause >= until:
+                raise failure
+            yield from Wait(None, self.clock() + pause * (0.5 + self.random()))
+            pause = min(pause * 2, LONGEST_PAUSE)
             try:
                 return (yield from call)
             except ServerUnavailableError as error:
-                call.unknown = error.sent = call.unknown or error.sent
-                if until == NEVER:
-                    until = self.clock() + self.options.outage_timeout
-                if not error.transient or self.clock() + pause >= until:
-                    raise
-            yield from Wait(None, self.clock() + pause * (0.5 + self.random()))
-            pause = min(pause * 2, LONGEST_PAUSE)
+                failure = error
 
     def settle(self, call: Eval[bool], until: float) -> Op[None]:
         """Send *call* now if the server answers promptly, else leave it to the background until *until*."""
         call.deadline = self.clock() + GRACE
-        with suppress(ServerUnavailableError):
+        with suppress(ServerUnavailableError, ClosedError):
             _ = yield from call
             return
         call.deadline = NEVER

@@ -9,9 +9,9 @@ Source: RLock.tryLock(wait), Redisson 4.7.0 (redisson-wire 12); hazards R-16, R-
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from interlock._core.effects import NEVER, Join, Wait
+from interlock._core.effects import NEVER, A, Join, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,17 +29,19 @@ def wait_for(
     session: Session,
     channel: str,
     deadline: float,
-    attempt: Callable[[], Op[float | None]],
     taken_for: float | None,
+    attempt: Callable[[Unpack[A]], Op[float | None]],
+    *args: *A,
 ) -> Op[bool]:
-    """Run *attempt* until it succeeds or *deadline* passes.
+    """Run *attempt* of *args* until it succeeds or *deadline* passes.
 
     Args:
         session: the client's state.
         channel: where to hear that trying again makes sense.
         deadline: on the session's clock; one that has passed means one try.
-        attempt: returns None for success, else the seconds after which trying again makes sense without a message.
         taken_for: after a success, for how long nobody else can succeed (a lock's lease); None if others may at once.
+        attempt: returns None for success, else the seconds after which trying again makes sense without a message.
+        *args: for *attempt*.
 
     Returns:
         Whether an attempt succeeded.
@@ -47,18 +49,34 @@ def wait_for(
     Cost:
         What one attempt costs; while waiting, one per message and per poll cap for all waiters of *channel* in this client.
     """
-    # Who comes while others wait here queues behind them; only a single try may overtake.
-    if deadline <= session.clock() or not session.waiters.crowded(channel):
-        left = yield from attempt()
+    if may_overtake(session, channel, deadline):
+        left = yield from attempt(*args)
         if left is None:
             return True
-        if session.clock() >= deadline:
-            return False
+    return (yield from wait_in_queue(session, channel, deadline, taken_for, attempt, *args))
+
+
+def may_overtake(session: Session, channel: str, deadline: float) -> bool:
+    """Return whether to try before queueing: who comes while others wait here queues behind them, but for a single try."""
+    return not session.waiters.crowded(channel) or deadline <= session.clock()
+
+
+def wait_in_queue(
+    session: Session,
+    channel: str,
+    deadline: float,
+    taken_for: float | None,
+    attempt: Callable[[Unpack[A]], Op[float | None]],
+    *args: *A,
+) -> Op[bool]:
+    """Wait as `wait_for` does, after a first attempt or without one."""
+    if session.clock() >= deadline:
+        return False
     ticket = yield from Join(channel)
     look_at = session.clock() + FIRST_LOOK
     while True:
         if ticket.front and (ticket.take() or session.clock() >= look_at):
-            left = yield from attempt()
+            left = yield from attempt(*args)
             if left is None:
                 ticket.taken_for = taken_for
                 return True

@@ -9,7 +9,8 @@ Rules:
 * The script's "not yours" means lost; no answer means unknown. The two never share a code path: what is unknown is asked
   again soon, until the local validity ends.
 * One failing batch, hold or callback never stops the others.
-* A hold whose owner or handle is gone is not renewed: it ends with its lease.
+* A hold whose owner or handle is gone is not renewed any more: it ends with its lease. One that has a lease of its own was
+  meant to end so.
 
 Source: LockTask of Redisson 4.7.0; hazards R-01 to R-09.
 """
@@ -143,11 +144,12 @@ class Watchdog:
                     self._holds.end(hold)
             elif hold.state is not State.PENDING and now >= hold.valid_until:
                 self._lose(hold, hold.expiry_reason())
-            elif hold.state is State.HELD and hold.abandoned():
-                self._holds.end(hold)
-                result.abandoned.append(hold)
-            elif hold.state is State.HELD and hold.renewal is not None and hold.renew_at <= now:
-                due.append(hold)
+            elif hold.state is State.HELD and hold.renewal is not None:
+                if hold.abandoned():
+                    self._holds.end(hold)
+                    result.abandoned.append(hold)
+                elif hold.renew_at <= now:
+                    due.append(hold)
         return due
 
     def _calls(self, chunk: Sequence[Hold]) -> Iterator[tuple[Eval[list[bool]], list[Hold]]]:

@@ -7,6 +7,7 @@ import random
 import threading
 import uuid
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._core.effects import NEVER, Effect, Eval, Join, Op, R, Settle, Wait, ended
@@ -269,14 +270,19 @@ class AsyncDriver:
             return
         self.closed = True
         self.session.waiters.wake_all()
-        calls = list(self.session.farewell())
+        # Nobody can send any more; what is under way comes to its end first, so that all that is held is known.
+        pipeline, self._pipeline = self._pipeline, None
         try:
+            if pipeline is not None:
+                with suppress(ServerUnavailableError):
+                    await pipeline.answered()
+            calls = list(self.session.farewell())
             await in_thread(lambda: self._end_threads(calls, self._timeout))
         finally:
             if self._connecting is not None:
                 _ = await asyncio.wait({self._connecting})
-            if self._pipeline is not None:
-                self._pipeline.close()
+            if pipeline is not None:
+                pipeline.close()
                 # The transport closes its socket in the next turn of the loop.
                 await asyncio.sleep(0)
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+now: Callable[[], float]
+"""Return seconds since some fixed point."""
 
 if hasattr(time, "CLOCK_BOOTTIME"):
-
-    def now() -> float:
-        """Return seconds since boot."""
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    now = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
 else:  # pragma: no cover - macOS' monotonic clock counts suspend already
     now = time.monotonic

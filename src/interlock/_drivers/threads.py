@@ -127,7 +127,7 @@ class ThreadDriver:
         """
         if not self._keeper.started:
             self._keeper.start()
-        tickets: list[Ticket] = []
+        tickets: list[Ticket] | None = None
         reply: object = None
         failure: BaseException | None = None
         try:
@@ -139,6 +139,8 @@ class ThreadDriver:
                         if type(effect) is Eval:
                             reply = self._eval(effect)
                         else:
+                            if tickets is None:
+                                tickets = []
                             reply = self._perform(effect, tickets)
                 except StopIteration as stop:
                     result: R = stop.value
@@ -148,7 +150,7 @@ class ThreadDriver:
                         raise
                     failure = error
         finally:
-            for ticket in tickets:
+            for ticket in tickets or ():
                 self.session.waiters.leave(ticket)
                 self._alarms.pop(ticket, None)
 
@@ -207,26 +209,31 @@ class ThreadDriver:
         """Return the owner that everything under the word *name* is."""
         return self._named.setdefault(name, Owner(f"owner {name!r}"))
 
-    def close(self, timeout: float | None = None) -> None:
+    def close(self) -> None:
         """Release what is still held and end every thread and connection; doing it twice changes nothing.
 
         Raises:
             ServerUnavailableError: what was held could not be released and ends with its lease.
         """
-        if self.closed:
-            return
-        self.closed = True
-        session = self.session
-        session.waiters.wake_all()
-        self._listener.close()
-        try:
-            self._keeper.close(list(session.farewell()), timeout or self._timeout)
-        finally:
-            self._pool.close()
+        if not self.closed:
+            self.closed = True
+            self.session.waiters.wake_all()
+            self._end(self._timeout)
 
     def at_exit(self) -> None:
-        """Release what is still held when the interpreter exits."""
-        self.close(EXIT_TIMEOUT)
+        """Release what is still held when the interpreter exits.
+
+        Whoever still waits is a daemon thread that ends with the process: an error would only be shown to nobody in charge.
+        """
+        if not self.closed:
+            self.closed = True
+            self._end(EXIT_TIMEOUT)
+
+    def _end(self, timeout: float) -> None:
+        self._listener.close()
+        # What is under way comes to its end first, so that all that is held is known.
+        self._pool.close(timeout)
+        self._keeper.close(list(self.session.farewell()), timeout)
 
     def after_fork(self) -> None:
         """Become another client in a forked child, which holds nothing."""

@@ -90,10 +90,16 @@ class Connection:
         return reply
 
     def _command(self, packed: bytes) -> object:
+        self._pending = 1
         try:
-            self._pending = 1
             self._socket.sendall(packed)
-            reply = self._read()
+            reply = False
+            while reply is False:
+                data = self._socket.recv(_CHUNK)
+                if not data:
+                    raise ConnectionResetError("the server closed the connection")
+                self._reader.feed(data)
+                reply = self._reader.gets()
         except (OSError, ParserError) as error:
             raise self._broken(error) from error
         self._pending = 0

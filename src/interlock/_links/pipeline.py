@@ -20,6 +20,7 @@ from interlock._links.resp import (
     ParserError,
     Reader,
     ReplyError,
+    pack,
     pack_eval,
     pack_evalsha,
     unknown_script,
@@ -84,6 +85,15 @@ class Pipeline(asyncio.Protocol):
             if isinstance(reply, ReplyError):
                 raise refusal(str(reply), call, self.where)
         return reply
+
+    async def answered(self) -> None:
+        """Wait until all that was sent so far has been answered, whoever waits for it.
+
+        Raises:
+            ServerUnavailableError: no reply within the connection's time-out.
+        """
+        if self._slots:
+            _ = await self._send(pack(("PING",)), self._timeout)
 
     async def _send(self, packed: bytes, seconds: float) -> object:
         if self.dead:

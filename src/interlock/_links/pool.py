@@ -62,10 +62,12 @@ class Pool:
         self._given()
         return replies
 
-    def close(self) -> None:
-        """Close the idle connections now and each busy one when it comes back."""
+    def close(self, timeout: float) -> None:
+        """Close the idle connections now and each busy one when it comes back, for at most *timeout* seconds."""
         self._closed = True
         self._given()
+        with self._change:
+            self._change.wait_for(lambda: self._open == 0, timeout)
 
     def forget(self) -> None:
         """Close everything in a forked child, without a word on the wire."""
@@ -105,7 +107,7 @@ class Pool:
         if self._closed:
             self._drop_idle()
         with self._change:
-            self._change.notify()
+            self._change.notify_all() if self._closed else self._change.notify()
 
     def _after_error(self, connection: Connection, error: BaseException) -> None:
         answered = isinstance(error, InterlockError) and not getattr(error, "sent", False)
@@ -132,4 +134,4 @@ class Pool:
     def _gone(self) -> None:
         with self._change:
             self._open -= 1
-            self._change.notify()
+            self._change.notify_all() if self._closed else self._change.notify()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import hiredis
@@ -9,7 +10,7 @@ import hiredis
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.effects import Eval
+    from interlock._core.effects import Eval, Script
 
 _untyped: Any = hiredis
 
@@ -21,10 +22,16 @@ ReplyError: type[Exception] = _untyped.ReplyError
 ParserError: type[Exception] = _untyped.HiredisError
 
 
+@lru_cache(maxsize=4096)
+def _pack_evalsha(
+    script: Script[object], keys: tuple[str, ...], args: tuple[str | int, ...]
+) -> bytes:
+    return pack(("EVALSHA", script.sha, len(keys), *keys, *args))
+
+
 def pack_evalsha(call: Eval[object]) -> bytes:
-    """Return *call* by its digest."""
-    keys = call.keys
-    return pack(("EVALSHA", call.script.sha, len(keys), *keys, *call.args))
+    """Return *call* by its digest; the same lock's commands come again and again, and looking up is faster than packing."""
+    return _pack_evalsha(call.script, call.keys, call.args)
 
 
 def pack_eval(call: Eval[object]) -> bytes:

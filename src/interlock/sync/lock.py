@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from interlock._drivers.threads import current_owner
 from interlock.errors import InterlockError
-from interlock.options import check_lease, check_timeout
+from interlock.options import FOREVER, check_lease, check_timeout
 from interlock.sync.hold import Hold
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Lock:
         Cost:
             One round trip when it is free.
         """
-        limit = check_timeout(blocking, timeout)
+        limit = FOREVER if timeout is None and blocking else check_timeout(blocking, timeout)
         driver = self._driver
         hold = driver.run(
             self._recipe.acquire(

@@ -26,7 +26,7 @@ def load(name: str, decode: Callable[[object], R]) -> Script[R]:
 
 def milliseconds(seconds: float) -> int:
     """Return *seconds* as Redis takes them: whole, and never 0."""
-    return max(1, round(seconds * 1000))
+    return int(seconds * 1000 + 0.5) or 1
 
 
 def done(reply: object) -> bool:

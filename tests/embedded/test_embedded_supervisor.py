@@ -1,0 +1,234 @@
+"""Ending: after the last client, never under one, and never one process without the other."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pytest
+from redis import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from interlock._embedded import EmbeddedServer, ensure, find_binary, supervisor
+from interlock._embedded.place import place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def wait_for(condition: Callable[[], bool], *, timeout: float = 30.0) -> None:
+    """Wait for something that must come, on however slow a machine."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def gone() -> bool:
+    """Tell whether neither server nor supervisor is left."""
+    return not EmbeddedServer(place_of("default")).running()
+
+
+def processes(url: str) -> tuple[int, int]:
+    """Return the process ids of the server and of its supervisor."""
+    with Redis.from_url(url) as connection:
+        server = connection.info("server")["process_id"]
+    parent = subprocess.check_output(["ps", "-o", "ppid=", "-p", str(server)])
+    return server, int(parent)
+
+
+def alive(pid: int) -> bool:
+    """Tell whether a process runs (a zombie does not)."""
+    state = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    return bool(state) and not state.startswith("Z")
+
+
+def test_ends_after_its_last_client(runtime: Path) -> None:
+    """The server stays while anybody is connected, however idle, and ends by itself once nobody is."""
+    url = ensure(linger=0.3)
+    with Redis.from_url(url) as connection:
+        connection.set("key", "value")
+        time.sleep(1.5)
+        assert not gone()
+        assert connection.get("key") == b"value"
+        left = time.monotonic()
+    wait_for(gone)
+    assert time.monotonic() - left >= 0.3
+
+
+def test_lingers_after_the_last_join(runtime: Path) -> None:
+    """A server that was joined but never used ends, and not before its linger has passed since the last join."""
+    ensure(linger=0.5)
+    time.sleep(0.3)
+    joined = time.monotonic()
+    ensure()
+    wait_for(gone)
+    assert time.monotonic() - joined >= 0.5
+
+
+def test_environment_sets_the_linger(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """INTERLOCK_EMBEDDED_LINGER is the linger of who names none."""
+    monkeypatch.setenv("INTERLOCK_EMBEDDED_LINGER", "0.2")
+    ensure()
+    wait_for(gone)
+
+
+def test_short_visits_count(runtime: Path) -> None:
+    """Clients that come and go between two looks of the supervisor keep the server."""
+    linger = 0.5
+    url = ensure(linger=linger)
+    with Redis.from_url(url) as connection:
+        run = connection.info("server")["run_id"]
+    visited = time.monotonic()
+    for _ in range(40):
+        arrival = time.monotonic()
+        try:
+            with Redis.from_url(url) as connection:
+                assert connection.info("server")["run_id"] == run
+        except RedisConnectionError:
+            assert time.monotonic() - visited >= linger, "ended under a frequent visitor"
+            return  # this machine stood still for longer than the linger: the end was right
+        visited = arrival
+        time.sleep(0.05)
+
+
+def test_join_is_safe_against_the_end(runtime: Path) -> None:
+    """A join at the very moment of the end gives a server that stays for the linger, old or new."""
+    linger = 0.4
+    failures: list[str] = []
+
+    def join(name: str, phase: float) -> None:
+        for turn in range(10):
+            began = time.monotonic()
+            with Redis.from_url(ensure(name, linger=linger)) as connection:
+                try:
+                    connection.ping()
+                except RedisConnectionError as error:
+                    if time.monotonic() - began < linger:
+                        failures.append(f"{name}, turn {turn}: {error}")
+            # The server ends between linger and 1.4 linger after this: return at different moments of that.
+            time.sleep(linger * (1.0 + phase + turn * 0.04))
+
+    threads = [Thread(target=join, args=(f"n{n}", n * 0.01)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_a_join_that_is_held_keeps_the_server(runtime: Path) -> None:
+    """While a join is held the supervisor neither ends the server nor asks it anything."""
+    with EmbeddedServer(place_of("default")).joined(linger=0.2) as url:
+        with Redis.from_url(url) as connection:
+            before = connection.info("stats")["total_connections_received"]
+            connection.client_kill_filter(_type="normal", skipme=False)
+        time.sleep(1.0)
+        with Redis.from_url(url) as connection:
+            assert connection.info("stats")["total_connections_received"] == before + 1
+    wait_for(gone)
+
+
+def test_killed_supervisor_takes_the_server_along(runtime: Path) -> None:
+    """After a kill -9 of the supervisor the server is gone too, and the next call starts another."""
+    url = ensure()
+    server, supervisor = processes(url)
+    os.kill(supervisor, signal.SIGKILL)
+    wait_for(lambda: not alive(server))
+    assert gone()
+    assert processes(ensure())[0] != server
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_supervisor_that_is_told_to_end_ends_the_server(
+    runtime: Path, number: signal.Signals
+) -> None:
+    """A supervisor that is asked to end takes the server along, in good order."""
+    server, supervisor = processes(ensure())
+    os.kill(supervisor, number)
+    wait_for(gone)
+    assert not alive(server)
+    assert not (place_of("default") / "redis.sock").exists()
+
+
+def test_killed_server_takes_the_supervisor_along(runtime: Path) -> None:
+    """After a kill -9 of the server its supervisor ends at once, however long it lingers."""
+    server, supervisor = processes(ensure())
+    os.kill(server, signal.SIGKILL)
+    wait_for(lambda: not alive(supervisor))
+    assert gone()
+
+
+def test_hung_server_counts_as_used(runtime: Path) -> None:
+    """A server that cannot be asked who is connected is not ended."""
+    url = ensure(linger=0.3)
+    with Redis.from_url(url) as connection:
+        server, _ = processes(url)
+        os.kill(server, signal.SIGSTOP)
+        try:
+            time.sleep(2.5)
+            assert alive(server)
+        finally:
+            os.kill(server, signal.SIGCONT)
+        assert connection.ping()
+    wait_for(gone)
+
+
+def test_removed_directory_ends_the_server(runtime: Path) -> None:
+    """A server that nobody can find any more ends, even under its clients: a second one may come beside it."""
+    url = ensure(linger=1.0)
+    with Redis.from_url(url) as connection:
+        connection.ping()
+        server, supervisor = processes(url)
+        shutil.rmtree(place_of("default"))
+        wait_for(lambda: not alive(server) and not alive(supervisor))
+
+
+def test_killed_starter_leaves_a_server_to_join(runtime: Path) -> None:
+    """A start whose starter is killed midway is completed, and the next call joins that server."""
+    place = place_of("default")
+    program = runtime / "slow-server"
+    program.write_text(
+        f"#!/bin/sh\ntouch {runtime}/here\nwhile ! test -e {runtime}/go; do sleep 0.05; done\n"
+        f'exec {find_binary()} "$@"\n'
+    )
+    program.chmod(0o700)
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        supervisor.__file__,
+        str(place),
+        str(program),
+        "60",
+        "60",
+    ]
+    with (place / "log").open("ab") as log, subprocess.Popen(command, stdout=log) as starter:
+        wait_for((runtime / "here").exists)
+        starter.kill()
+    (runtime / "go").touch()
+    with Redis.from_url(ensure()) as connection:
+        run = connection.info("server")["run_id"]
+    time.sleep(0.5)
+    with Redis.from_url(ensure()) as connection:
+        assert connection.info("server")["run_id"] == run
+
+
+def test_supervisor_is_detached(runtime: Path) -> None:
+    """The supervisor is nobody's child but init's, in a session of its own, with no file of the caller's open."""
+    _, supervisor = processes(ensure())
+    fields = subprocess.check_output(["ps", "-o", "sid=", "-p", str(supervisor)])
+    assert int(fields) != os.getsid(0)
+    children = subprocess.check_output(["ps", "-eo", "pid=,ppid="], text=True)
+    assert [str(supervisor), str(os.getpid())] not in [
+        line.split() for line in children.splitlines()
+    ]

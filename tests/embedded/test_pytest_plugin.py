@@ -1,0 +1,101 @@
+"""The fixtures that users get, in pytest runs of their own."""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from redis import Redis
+
+from interlock.testing import pytest_plugin
+
+TESTS = """
+import os, tempfile, redis
+
+def test_private(interlock_server):
+    assert interlock_server.startswith("unix://" + tempfile.gettempdir())
+
+def test_leaves_something(interlock_url):
+    with redis.Redis.from_url(interlock_url) as r:
+        r.set("left", 1)
+
+def test_starts_empty(interlock_url, interlock_server):
+    assert interlock_url == interlock_server
+    with redis.Redis.from_url(interlock_url) as r:
+        assert r.dbsize() == 0
+"""
+WAITS = """
+import sys, redis
+
+def test_waits(interlock_url):
+    print("URL", interlock_url, flush=True)
+    sys.stdin.readline()
+"""
+
+
+def command(tmp_path: Path, source: str, *options: str) -> list[str]:
+    """Write a user's test module and return the command that runs it."""
+    (tmp_path / "test_user.py").write_text(source)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    plain = ("-q", "-p", "no:cacheprovider", "-p", "no:asyncio")
+    return [sys.executable, "-m", "pytest", *plain, *options, str(tmp_path)]
+
+
+def test_fixtures(tmp_path: Path, runtime: Path) -> None:
+    """Each test gets an empty server of the session's own, and nothing is left of it at the end."""
+    env = {**os.environ, "TMPDIR": str(runtime)}
+    done = subprocess.run(
+        command(tmp_path, TESTS), env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert "3 passed" in done.stdout
+    assert list(runtime.iterdir()) == []
+
+
+def test_killed_session_leaves_no_server(tmp_path: Path, runtime: Path) -> None:
+    """The session's server ends by itself when the test process is killed."""
+    env = {**os.environ, "TMPDIR": str(runtime)}
+    with subprocess.Popen(
+        command(tmp_path, WAITS, "-s"),
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as session:
+        assert session.stdout is not None
+        url = next(line.split()[1] for line in session.stdout if line.startswith("URL"))
+        with Redis.from_url(url) as connection:
+            server = connection.info("server")["process_id"]
+        os.kill(session.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while (
+        subprocess.run(["ps", "-p", str(server)], capture_output=True, check=False).returncode == 0
+    ):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_no_server_program_fails_only_who_asks(tmp_path: Path) -> None:
+    """Without a server program a run that asks for no server passes, and one that does gets the clear error."""
+    source = "def test_plain(): pass\ndef test_asks(interlock_url): pass\n"
+    env = {**os.environ, "INTERLOCK_REDIS_SERVER": str(tmp_path / "none")}
+    done = subprocess.run(
+        command(tmp_path, source), env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "1 passed, 1 error" in done.stdout
+    assert "ConfigError: INTERLOCK_REDIS_SERVER=" in done.stdout
+
+
+def test_plugin_is_light() -> None:
+    """Loading the plugin loads nothing but pytest and the standard library; interlock comes with the first fixture."""
+    tree = ast.parse(Path(pytest_plugin.__file__).read_text())
+    loaded = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
+    loaded |= {
+        name.name for node in tree.body if isinstance(node, ast.Import) for name in node.names
+    }
+    assert {str(name).partition(".")[0] for name in loaded} <= {"pytest", *sys.stdlib_module_names}
