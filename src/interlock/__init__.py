@@ -1,26 +1,44 @@
 """Distributed locks for Python on Redis and Valkey, on the same wire as Redisson.
 
-This is the sync face; `interlock.asyncio` has the same names, awaited.
+This is the sync face; `interlock.asyncio` has the same names, awaited. Names are loaded when they are first used: pytest loads
+interlock's plugin, and with it this module, in every run, and must not pay for redis-py there.
 """
 
-from interlock import asyncio, errors
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from interlock._version import __version__
-from interlock.errors import (
-    AcquireTimeoutError,
-    ClosedError,
-    ConfigError,
-    HoldLostError,
-    InterlockError,
-    NotHeldError,
-    QuorumError,
-    ReentryError,
-    ReplicationError,
-    ServerUnavailableError,
-    UpgradeError,
-    WrongTypeError,
-)
-from interlock.options import Options, best_effort, required
-from interlock.sync import Client, Hold, Lock, connect
+
+if TYPE_CHECKING:
+    from interlock import asyncio, errors
+    from interlock.errors import (
+        AcquireTimeoutError,
+        ClosedError,
+        ConfigError,
+        HoldLostError,
+        InterlockError,
+        NotHeldError,
+        QuorumError,
+        ReentryError,
+        ReplicationError,
+        ServerUnavailableError,
+        UpgradeError,
+        WrongTypeError,
+    )
+    from interlock.options import Options, best_effort, required
+    from interlock.sync import Client, Hold, Lock, connect
+
+_HOMES = {
+    "interlock.errors": (
+        "AcquireTimeoutError", "ClosedError", "ConfigError", "HoldLostError", "InterlockError", "NotHeldError", "QuorumError",
+        "ReentryError", "ReplicationError", "ServerUnavailableError", "UpgradeError", "WrongTypeError",
+    ),
+    "interlock.options": ("Options", "best_effort", "required"),
+    "interlock.sync": ("Client", "Hold", "Lock", "connect"),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AcquireTimeoutError",
@@ -46,3 +64,17 @@ __all__ = [
     "errors",
     "required",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name in ("asyncio", "errors"):
+        return import_module(f"interlock.{name}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'interlock' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
 
 import redis
 import redis.asyncio.connection as aio
@@ -30,6 +32,8 @@ _OURS = {
     "socket_read_size", "socket_timeout", "timeout",
 }  # fmt: skip
 
+
+_PASSWORD = re.compile(r"(?<=[?&])([^=&]*password)=[^&]*")
 
 _parse_url: Callable[[str], dict[str, Any]] = getattr(sync, "parse_url")  # noqa: B009 - it has no types
 
@@ -76,8 +80,18 @@ class Endpoint:
         """
         try:
             kwargs: dict[str, Any] = _parse_url(url)
+            _ = urlsplit(url).port
         except ValueError as error:
-            raise ConfigError(f"cannot use the URL {redact(url)!r}: {error}") from error
+            # Where a port is expected there may stand half a password: that error is neither quoted nor kept.
+            why = str(error)
+            if why.startswith("Port"):
+                why = "the port must be 0 to 65535, and / ? # @ : in a password percent-encoded"
+            raise ConfigError(f"cannot use the URL {redact(url)!r}: {why}") from None
+        # redis-py takes a path that is no number for database 0.
+        if "path" not in kwargs and (urlsplit(url).path.strip("/") and "db" not in kwargs):
+            raise ConfigError(
+                f"cannot use the URL {redact(url)!r}: its path must be the number of a database"
+            )
         return cls(kwargs.pop("connection_class", sync.Connection), kwargs, prepare)
 
     @classmethod
@@ -90,10 +104,13 @@ class Endpoint:
         return cls(pool.connection_class, given)
 
     def _check(self) -> None:
-        known: set[str] = set()
-        for part in self._class(sync).__mro__:
-            known |= set(inspect.signature(part.__init__).parameters)
-        if unknown := sorted(set(self._kwargs) - known):
+        for name in ("command_timeout", "connect_timeout", "max_connections"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ConfigError(f"{name} for {self.where} must be above 0, not {value!r}")
+        if self._kwargs.get("db", 0) < 0:
+            raise ConfigError(f"the database of {self.where} must be a number from 0")
+        if unknown := sorted(set(self._kwargs) - _parameters(self._class(sync))):
             raise ConfigError(f"unknown option {unknown[0]!r} for {self.where}")
         try:
             self._class(sync)(**self._kwargs)
@@ -152,11 +169,19 @@ class Endpoint:
         return connection
 
 
+def _parameters(connection_class: type) -> set[str]:
+    """Return the names of all that a connection can be told."""
+    names: set[str] = set()
+    for part in connection_class.__mro__:
+        names |= set(inspect.signature(part.__init__).parameters)
+    return names
+
+
 def redact(url: str) -> str:
     """Return *url* without its password."""
-    scheme, found, rest = url.partition("://")
+    scheme, found, rest = _PASSWORD.sub(r"\1=***", url).partition("://")
     credentials, at, address = rest.rpartition("@")
     if not found or not at:
-        return url
+        return f"{scheme}{found}{rest}"
     user = credentials.partition(":")[0]
     return f"{scheme}://{user}:***@{address}"

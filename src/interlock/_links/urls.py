@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 
-from interlock._embedded import ensure
+from interlock._embedded import EmbeddedServer, ensure
+from interlock._embedded.place import place_of
 from interlock._links.endpoint import Endpoint, redact
 from interlock.errors import ConfigError
 
@@ -46,5 +47,6 @@ def open_url(url: str | None) -> Endpoint:
         )
     if scheme == "embedded":
         name = rest.rstrip("/") or "default"
-        return Endpoint.from_url(ensure(name), prepare=lambda: ensure(name))
+        server = EmbeddedServer(place_of(name))
+        return Endpoint.from_url(server.url, prepare=lambda: ensure(name))
     return Endpoint.from_url(url)

@@ -1,0 +1,29 @@
+"""In CI a test that was skipped is a failure: what was not run was not tested."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+_skipped: list[str] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note what was skipped."""
+    if report.skipped:
+        _skipped.append(report.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run in CI that skipped anything."""
+    if _skipped and os.environ.get("CI") == "true":
+        session.exitstatus = 1
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say why."""
+    if _skipped and os.environ.get("CI") == "true":
+        terminalreporter.write_line(f"skipped, which fails in CI: {', '.join(_skipped)}", red=True)
