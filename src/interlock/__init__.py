@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from interlock._version import __version__
 
 if TYPE_CHECKING:
-    from interlock import asyncio, errors
+    from interlock import asyncio, errors, fencing
+    from interlock.backoff import Backoff, ConstantBackoff, ExponentialBackoff
     from interlock.errors import (
         AcquireTimeoutError,
         ClosedError,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from interlock.sync import Client, Hold, Lock, connect
 
 _HOMES = {
+    "interlock.backoff": ("Backoff", "ConstantBackoff", "ExponentialBackoff"),
     "interlock.errors": (
         "AcquireTimeoutError", "ClosedError", "ConfigError", "HoldLostError", "InterlockError", "NotHeldError", "QuorumError",
         "ReentryError", "ReplicationError", "ServerUnavailableError", "UpgradeError", "WrongTypeError",
@@ -42,9 +44,12 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AcquireTimeoutError",
+    "Backoff",
     "Client",
     "ClosedError",
     "ConfigError",
+    "ConstantBackoff",
+    "ExponentialBackoff",
     "Hold",
     "HoldLostError",
     "InterlockError",
@@ -62,12 +67,13 @@ __all__ = [
     "best_effort",
     "connect",
     "errors",
+    "fencing",
     "required",
 ]
 
 
 def __getattr__(name: str) -> object:
-    if name in ("asyncio", "errors"):
+    if name in ("asyncio", "errors", "fencing"):
         return import_module(f"interlock.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'interlock' has no attribute {name!r}")

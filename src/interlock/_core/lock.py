@@ -30,6 +30,7 @@ class Lock(LockLike):
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)
         self.channel = names.lock_channel(self.key)
+        self._publish = session.publish
 
     def _attempt(
         self, hold: Hold, lease: float, depth: int, deadline: float
@@ -38,11 +39,10 @@ class Lock(LockLike):
 
     def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
         """Return the script that takes *hold* down to *depth*."""
-        publish = self._session.publish
-        return scripts.lock_release(self.key, hold.holder, depth, publish, self.channel)
+        return scripts.lock_release(self.key, hold.holder, depth, self._publish, self.channel)
 
     def _force_release_script(self) -> Eval[bool]:
-        return scripts.lock_force_release(self.key, self._session.publish, self.channel)
+        return scripts.lock_force_release(self.key, self._publish, self.channel)
 
     def _query_script(self, deadline: float = NEVER) -> Eval[LockStatus]:
         return scripts.lock_query(self.key, deadline=deadline)

@@ -27,3 +27,8 @@ def holder_id(client_id: str, number: int) -> str:
 def lock_channel(name: str) -> str:
     """Return the channel on which a release of the lock *name* is announced."""
     return prefix_name("redisson_lock__channel", name)
+
+
+def fence_token(name: str) -> str:
+    """Return the key of the counter that the fenced lock *name* draws its tokens from."""
+    return prefix_name("redisson_lock_token", name)

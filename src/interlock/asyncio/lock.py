@@ -24,6 +24,7 @@ class Lock:
 
     Attributes:
         name: what it is called.
+        cancel_on_lost: cancel the task in an ``async with`` block when the hold is lost (asyncio).
     """
 
     def __init__(
@@ -34,9 +35,6 @@ class Lock:
         timeout: float | None = None,
         lease: float | None = None,
         owner: Owner | None = None,
-        # asyncio only
-        cancel_on_lost: bool = False,
-        # end
     ) -> None:
         self._driver = driver
         self._recipe = recipe
@@ -44,7 +42,7 @@ class Lock:
         self._lease = None if lease is None else check_lease(lease)
         self._fixed_owner = owner
         # asyncio only
-        self._cancel_on_lost = cancel_on_lost
+        self.cancel_on_lost = False
         # end
         self.name = recipe.name
 
@@ -115,7 +113,7 @@ class Lock:
             )
         )
         # asyncio only
-        if self._cancel_on_lost:
+        if self.cancel_on_lost:
             driver.cancel_on_lost(hold)
         # end
         return Hold(driver, hold)
@@ -126,7 +124,8 @@ class Lock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        own = self._driver.cancelled_by_loss(error)
+        hold = self._recipe.hold_of(self._fixed_owner or current_owner())
+        own = self._driver.cancelled_by_loss(error, hold)
         try:
             await self.release()
         except InterlockError as trouble:

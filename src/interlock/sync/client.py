@@ -7,15 +7,21 @@ import weakref
 from typing import TYPE_CHECKING, Any, Self
 
 from interlock._core import lock as core_lock
+from interlock._core.fenced_lock import FencedLock
+from interlock._core.spin_lock import SpinLock
 from interlock._drivers.threads import ThreadDriver, current_owner
 from interlock._links.endpoint import Endpoint
 from interlock._links.urls import open_url
+from interlock.backoff import ExponentialBackoff
 from interlock.options import Options, check_timeout
 from interlock.sync.hold import Hold
 from interlock.sync.lock import Lock
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from interlock._core.lock_like import LockLike
+    from interlock.backoff import Backoff
 
 
 def connect(url: str | None = None, *, options: Options | None = None, **changes: Any) -> Client:
@@ -104,13 +110,58 @@ class Client:
             cancel_on_lost: cancel the thread in an ``with`` block when the hold is lost.
         """
         recipe = core_lock.Lock(self._driver.session, name, reentrant=reentrant)
-        return Lock(
-            self._driver,
-            recipe,
-            timeout=timeout,
-            lease=lease,
-            owner=None if owner is None else self._driver.named_owner(owner),
+        face = self._face(recipe, timeout, lease, owner)
+        return face
+
+    def fenced_lock(
+        self,
+        name: str,
+        *,
+        timeout: float | None = None,
+        lease: float | None = None,
+        reentrant: bool = True,
+        owner: str | None = None,
+    ) -> Lock:
+        """Return the fenced lock *name*, whose holds have a `Hold.token` that only grows; arguments as for `lock`.
+
+        See `interlock.fencing` for the check that the protected resource makes.
+        """
+        recipe = FencedLock(self._driver.session, name, reentrant=reentrant)
+        return self._face(recipe, timeout, lease, owner)
+
+    def spin_lock(
+        self,
+        name: str,
+        *,
+        backoff: Backoff | None = None,
+        timeout: float | None = None,
+        lease: float | None = None,
+        reentrant: bool = True,
+        owner: str | None = None,
+    ) -> Lock:
+        """Return the spin lock *name*, which sends no messages: who waits tries again; arguments as for `lock`.
+
+        Args:
+            name: the lock.
+            backoff: the pauses between two tries; `ExponentialBackoff` unless given.
+            timeout: seconds that a ``with`` statement waits; None for ever.
+            lease: seconds after which a hold ends by itself.
+            reentrant: whether its owner may take it again.
+            owner: who holds it, instead of the thread.
+        """
+        recipe = SpinLock(
+            self._driver.session,
+            name,
+            backoff=backoff or ExponentialBackoff(),
+            reentrant=reentrant,
         )
+        return self._face(recipe, timeout, lease, owner)
+
+    def _face(
+        self, recipe: LockLike, timeout: float | None, lease: float | None, owner: str | None
+    ) -> Lock:
+        named = None if owner is None else self._driver.named_owner(owner)
+        return Lock(self._driver, recipe, timeout=timeout, lease=lease, owner=named)
 
     def try_lock(self, name: str, *, timeout: float = 0, lease: float | None = None) -> Hold | None:
         """Acquire the lock *name* in one call.

@@ -25,6 +25,7 @@ class Lock:
 
     Attributes:
         name: what it is called.
+        cancel_on_lost: cancel the thread in an ``with`` block when the hold is lost (asyncio).
     """
 
     def __init__(
@@ -117,7 +118,8 @@ class Lock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        own = self._driver.cancelled_by_loss(error)
+        hold = self._recipe.hold_of(self._fixed_owner or current_owner())
+        own = self._driver.cancelled_by_loss(error, hold)
         try:
             self.release()
         except InterlockError as trouble:

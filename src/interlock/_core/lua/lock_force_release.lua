@@ -1,7 +1,7 @@
 -- lock_force_release: free the lock, whoever holds it, and tell the waiters.
 --
 -- KEYS[1]  lock     hash {holder: depth}
--- ARGV[1]  publish  string, PUBLISH or SPUBLISH
+-- ARGV[1]  publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[2]  channel  string, where waiters listen
 --
 -- Returns  1 when it was locked, else 0
@@ -13,5 +13,7 @@ if redis.call('hlen', lock) == 0 then
   return 0
 end
 redis.call('del', lock)
-redis.call(publish, channel, '0')
+if publish ~= '' then
+  redis.call(publish, channel, '0')
+end
 return 1

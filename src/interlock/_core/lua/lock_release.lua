@@ -6,7 +6,7 @@
 -- KEYS[1]  lock     hash {holder: depth}; its TTL is the lease
 -- ARGV[1]  holder   string, "<client id>:<number>"
 -- ARGV[2]  depth    integer >= 0, the depth to reach: sending it twice changes nothing
--- ARGV[3]  publish  string, PUBLISH or SPUBLISH
+-- ARGV[3]  publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[4]  channel  string, where waiters listen
 --
 -- Returns  1 when done, nil when this holder does not hold the lock (nothing changed)
@@ -22,5 +22,7 @@ if depth > 0 then
   return 1
 end
 redis.call('del', lock)
-redis.call(publish, channel, '0')
+if publish ~= '' then
+  redis.call(publish, channel, '0')
+end
 return 1

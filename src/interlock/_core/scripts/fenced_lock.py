@@ -1,0 +1,35 @@
+"""The scripts of the fenced lock; all but the acquire are the plain lock's."""
+
+from __future__ import annotations
+
+from interlock._core.effects import NEVER, Eval
+from interlock._core.scripts.script import (
+    Grant,
+    ReplyShapeError,
+    load,
+    many,
+    milliseconds,
+    number,
+    seconds,
+)
+
+
+def _token_or_left(reply: object) -> Grant | float:
+    match many(reply):
+        case [1, token]:
+            return Grant(number(token))
+        case [0, left]:
+            return seconds(left)
+        case _:
+            raise ReplyShapeError(f"expected {{1, token}} or {{0, milliseconds}}, got {reply!r}")
+
+
+_FENCED_LOCK_ACQUIRE = load("fenced_lock_acquire", _token_or_left)
+
+
+def fenced_lock_acquire(
+    lock: str, token: str, lease: float, holder: str, depth: int, *, deadline: float = NEVER
+) -> Eval[Grant | float]:
+    """Reach *depth*; a grant with its token, or the seconds left of the other's lease."""
+    args = (milliseconds(lease), holder, depth)
+    return Eval(_FENCED_LOCK_ACQUIRE, (lock, token), args, deadline)

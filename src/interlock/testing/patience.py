@@ -1,0 +1,27 @@
+"""Bounded waiting for what another process will do."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def wait_until(condition: Callable[[], bool], timeout: float, what: str) -> None:
+    """Ask *condition* again and again until it holds.
+
+    Args:
+        condition: Cheap enough to be asked a hundred times a second.
+        timeout: Seconds.
+        what: Completes the sentence "waited in vain until ...".
+
+    Raises:
+        TimeoutError: It did not come to hold.
+    """
+    deadline = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {timeout} s in vain until {what}")
+        time.sleep(0.01)

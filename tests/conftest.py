@@ -1,0 +1,133 @@
+"""Fixtures for every test: real servers, a proxy that makes faults, and a look-out for leaks."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock.testing.proxy import FaultProxy
+from interlock.testing.servers import RedisServer, binaries, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import redis
+
+
+VERSIONS = ("redis-6.2", "redis-7.0", "redis-8.2", "valkey-8.1")
+"""All that the library is tested against; on a machine that lacks one the tests fail."""
+
+_QUIET_TIMEOUT = 10.0
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[RedisServer]:
+    """Give the one server that most tests share; do not harm it."""
+    with RedisServer() as shared:
+        yield shared
+
+
+@pytest.fixture
+def redis_url(server: RedisServer) -> str:
+    """Give the URL of the shared server, whose data is gone."""
+    server.execute("FLUSHALL")
+    return server.url()
+
+
+@pytest.fixture
+def redis_client(server: RedisServer, redis_url: str) -> Iterator[redis.Redis]:
+    """Give a connected client of the shared server, whose data is gone."""
+    with server.client() as client:
+        # At once, so that `quiescent` finds its connection there before the test as after it.
+        client.ping()
+        yield client
+
+
+@pytest.fixture
+def proxy(server: RedisServer, redis_url: str) -> Iterator[FaultProxy]:
+    """Give a proxy in front of the shared server, whose data is gone."""
+    with FaultProxy(("127.0.0.1", server.port)) as between:
+        yield between
+
+
+@pytest.fixture
+def fresh_server() -> Iterator[RedisServer]:
+    """Give a server of the test's own, to be paused, killed and restarted."""
+    with RedisServer() as own:
+        yield own
+
+
+@pytest.fixture(scope="session")
+def server_of_version() -> Iterator[Callable[[str], RedisServer]]:
+    """Give a function from a version to its server, started on first use and shared."""
+    found = binaries()
+    started: dict[str, RedisServer] = {}
+    with contextlib.ExitStack() as stack:
+
+        def of_version(version: str) -> RedisServer:
+            if version not in found:
+                pytest.fail(f"{version} is not installed, only {sorted(found)}")
+            if version not in started:
+                started[version] = stack.enter_context(RedisServer(found[version]))
+            return started[version]
+
+        yield of_version
+
+
+@pytest.fixture(params=VERSIONS)
+def any_server(
+    request: pytest.FixtureRequest, server_of_version: Callable[[str], RedisServer]
+) -> RedisServer:
+    """Give a shared server of each supported version in turn, whose data is gone."""
+    chosen = server_of_version(request.param)
+    chosen.execute("FLUSHALL")
+    return chosen
+
+
+@pytest.fixture
+def quiescent(server: RedisServer) -> Iterator[None]:
+    """Fail the test if threads, open files or connections to the shared server outlive it.
+
+    What was set up before this fixture is not looked at: name it first. Garbage is not collected
+    here, for what only the collector closes has leaked.
+    """
+    threads, files, clients = _threads(), _open_files(), _clients(server)
+
+    def left_over() -> list[str]:
+        return [
+            *(repr(thread) for thread in _threads() - threads),
+            *(f"open file {target}" for target in (_open_files() - files).elements()),
+            *(f"connection {line}" for key, line in _clients(server).items() if key not in clients),
+        ]
+
+    yield
+    with contextlib.suppress(TimeoutError):  # the assertion names what is left
+        wait_until(lambda: not left_over(), _QUIET_TIMEOUT, "nothing is left over")
+    assert left_over() == []
+
+
+def _threads() -> set[threading.Thread]:
+    return set(threading.enumerate())
+
+
+def _open_files() -> Counter[str]:
+    """Count what this process has open; sockets and pipes are told apart by their numbers."""
+    targets: Counter[str] = Counter()
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # that of the listing itself
+            targets[str(link.readlink())] += 1
+    return targets
+
+
+def _clients(server: RedisServer) -> dict[int, str]:
+    """Return the lines of CLIENT LIST by client id, without the one that asks."""
+    with server.client() as client:
+        own = int(client.client_id())
+        lines = client.execute_command("CLIENT", "LIST").decode().splitlines()
+    listed = {int(line.split()[0].removeprefix("id=")): line for line in lines}
+    return {number: line for number, line in listed.items() if number != own}

@@ -1,0 +1,183 @@
+"""A real Redis 7.0 and the model side by side: both get the same commands and must agree."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import hiredis
+
+from interlock.testing.redis_model import ModelError, RedisModel, Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Durations of the tests are far above, the time between two servers' executions far below.
+LONG = 1_000_000
+NEAR_MS = 20_000
+
+_READ = {
+    b"string": ("GET",),
+    b"hash": ("HGETALL",),
+    b"list": ("LRANGE", 0, -1),
+    b"zset": ("ZRANGE", 0, -1, "WITHSCORES"),
+}
+
+
+@contextlib.contextmanager
+def real_redis() -> Iterator[Path]:
+    """Run the reference server; yields the path of its socket."""
+    binary = shutil.which("redis-server")
+    assert binary is not None, "the reference is Debian's redis-server, which is not on PATH"
+    # Not pytest's directory: its paths can be too long for a Unix socket.
+    with tempfile.TemporaryDirectory(prefix="twin-") as directory:
+        path = Path(directory, "redis.sock")
+        options = ("--port", "0", "--unixsocket", path, "--save", "", "--dir", directory)
+        with Path(directory, "log").open("wb") as log:
+            server = subprocess.Popen([binary, *options], stdout=log, stderr=log)
+        try:
+            for _ in range(600):
+                if path.exists():
+                    break
+                assert server.poll() is None, Path(directory, "log").read_text()
+                time.sleep(0.05)
+            yield path
+        finally:
+            server.kill()
+            server.wait()
+
+
+class Server:
+    """One connection to the real server, with replies as they are."""
+
+    def __init__(self, path: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(30)
+        self._socket.connect(str(path))
+        self._reader = hiredis.Reader()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+    def execute(self, *args: str | bytes | int) -> object:
+        """Return the reply to one command, an error as a value."""
+        (reply,) = self.pipeline(args)
+        return reply
+
+    def pipeline(self, *commands: tuple[str | bytes | int, ...]) -> list[object]:
+        """Return the replies to commands that are sent at once."""
+        self._socket.sendall(b"".join(map(hiredis.pack_command, commands)))
+        return [self._read() for _ in commands]
+
+    def _read(self) -> object:
+        while (reply := self._reader.gets()) is False:
+            data = self._socket.recv(65536)
+            assert data, "the server has gone"
+            self._reader.feed(data)
+        return reply
+
+    def dump(self) -> dict[bytes, Stored]:
+        """Return what `RedisModel.dump` returns."""
+        keys = self.execute("KEYS", "*")
+        types = self.pipeline(*(("TYPE", key) for key in keys))
+        reads = [_READ[kind] for kind in types]
+        values = self.pipeline(
+            *((name, key, *rest) for key, (name, *rest) in zip(keys, reads, strict=True))
+        )
+        ttls = self.pipeline(*(("PTTL", key) for key in keys))
+        return {
+            key: Stored(kind.decode(), _value(kind, value), None if ttl == -1 else ttl)
+            for key, kind, value, ttl in zip(keys, types, values, ttls, strict=True)
+        }
+
+
+def _value(kind: bytes, value: object) -> object:
+    if kind in (b"hash", b"zset"):
+        read = float if kind == b"zset" else bytes
+        return {k: read(v) for k, v in zip(value[::2], value[1::2], strict=True)}
+    return value
+
+
+class Twin:
+    """The model and the server, empty at first."""
+
+    def __init__(self, path: Path) -> None:
+        self.model = RedisModel(now=time.time)
+        self.server = Server(path)
+        version = self.server.execute("INFO", "server")
+        assert b"redis_version:7.0." in version, "error texts and scores are those of Redis 7.0"
+        self.server.pipeline(("FLUSHALL",), ("SCRIPT", "FLUSH"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.close()
+
+    def ask(self, *args: str | bytes | int) -> tuple[object, object]:
+        """Return both replies to the same command, errors as values."""
+        expected = self.server.execute(*args)
+        try:
+            return expected, self.model.execute(*args)
+        except ModelError as error:
+            return expected, error
+
+    def check(
+        self, *args: str | bytes | int, near: bool = False, unordered: bool = False
+    ) -> object:
+        """Execute the same command on both, compare the replies and return the model's."""
+        replies = self.ask(*args)
+        expected, found = map(comparable, replies)
+        if unordered and isinstance(expected, list):
+            expected, found = sorted(expected), sorted(found)
+        same = alike(expected, found) if near else expected == found
+        assert same, f"{args}: the server says {expected!r}, the model {found!r}"
+        return replies[1]
+
+    def check_dumps(self) -> None:
+        """Compare everything that is stored, deadlines too."""
+        expected, found = self.server.dump(), self.model.dump()
+        assert expected.keys() == found.keys()
+        for key, stored in expected.items():
+            assert alike(stored, found[key]), f"{key}: {stored} on the server, {found[key]} here"
+
+
+def comparable(reply: object) -> object:
+    """Return a reply in which errors are their texts, less the line that a tail call hides."""
+    if isinstance(reply, list):
+        return [comparable(item) for item in reply]
+    if isinstance(reply, Exception):
+        return "error: " + re.sub(r", on @user_script:\d+\.$", "", str(reply))
+    return reply
+
+
+def alike(expected: object, found: object) -> bool:
+    """Whether two values are equal but for what may have changed with the time, in milliseconds."""
+    if isinstance(expected, dict):
+        return (
+            isinstance(found, dict)
+            and expected.keys() == found.keys()
+            and all(alike(value, found[key]) for key, value in expected.items())
+        )
+    if isinstance(expected, list | tuple):
+        return (
+            isinstance(found, list | tuple)
+            and len(expected) == len(found)
+            and all(map(alike, expected, found))
+        )
+    if expected == found:
+        return True
+    if type(expected) is not type(found):
+        return False
+    with contextlib.suppress(TypeError, ValueError):
+        first, second = float(expected), float(found)
+        return min(first, second) > NEAR_MS and abs(first - second) < NEAR_MS
+    return False

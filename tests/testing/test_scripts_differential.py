@@ -1,0 +1,188 @@
+"""Every Lua script of the library does on the model what it does on a real server.
+
+The arguments are made from the headers of the scripts: what a parameter is called and declared to
+be decides what it may be. A script whose parameters the generator does not understand fails here.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import pytest
+from redis_twin import LONG, Twin, comparable, real_redis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_STEPS = 150
+_LETTERS = "abc"
+_IDS = ("0badc0ffee", "1badc0ffee", "2badc0ffee")
+_HEADER = re.compile(
+    r"^--\s+(?P<table>KEYS|ARGV)\[(?P<first>\d+)(?P<more>\.\.[^\]]+)?\]\s+(?P<name>\S+)\s*(?P<note>.*)$",
+    re.MULTILINE,
+)
+
+
+def _duration(rng: random.Random) -> int:
+    return rng.randint(LONG, 10**9)
+
+
+def _now(rng: random.Random) -> int:
+    return int(time.time() * 1000)
+
+
+# What a parameter's name says it is, the first match decides.
+_BY_NAME: tuple[tuple[str, Callable[[random.Random], str | int]], ...] = (
+    (r"holder|owner|waiter|reader|writer", lambda rng: f"{rng.choice(_LETTERS) * 4}:1"),
+    (r"publish", lambda rng: rng.choice(("PUBLISH", "SPUBLISH"))),
+    (r"channel", lambda rng: f"channel:{{{rng.choice(_LETTERS)}}}"),
+    (r"\bnow\b", _now),
+    (r"deadline|until|expir", lambda rng: _now(rng) + _duration(rng)),
+    (r"lease|timeout|wait|ttl|remaining|validity|latch_", _duration),
+    (r"request|permit_id|\bids?\b|latch", lambda rng: rng.choice(_IDS)),
+)
+
+
+@dataclass(frozen=True)
+class _Parameter:
+    name: str
+    note: str
+    repeated: bool
+
+    def argument(self, rng: random.Random) -> str | int:
+        for pattern, make in _BY_NAME:
+            if re.search(pattern, self.name):
+                return make(rng)
+        if not self.note.startswith("integer"):
+            return rng.choice(_LETTERS)
+        if "milliseconds" in self.note:
+            return _duration(rng)
+        limit = re.search(r">=? *(\d+)", self.note)
+        lowest = int(limit[1]) + (">=" not in limit[0]) if limit else -2
+        return rng.randint(lowest, lowest + 3)
+
+    def key(self, letter: str) -> str:
+        return f"{self.name}:{{{letter}}}"
+
+
+@dataclass(frozen=True)
+class _Script:
+    name: str
+    text: str
+    keys: tuple[_Parameter, ...]
+    args: tuple[_Parameter, ...]
+
+    @classmethod
+    def parse(cls, name: str, text: str) -> _Script:
+        declared: dict[str, list[tuple[int, _Parameter]]] = {"KEYS": [], "ARGV": []}
+        for line in _HEADER.finditer(text):
+            parameter = _Parameter(line["name"], line["note"], line["more"] is not None)
+            declared[line["table"]].append((int(line["first"]), parameter))
+        for parameters in declared.values():
+            assert [first for first, _ in parameters] == list(range(1, len(parameters) + 1)), name
+        keys, args = (tuple(p for _, p in parameters) for parameters in declared.values())
+        return cls(name, text, keys, args)
+
+    def call(self, rng: random.Random) -> list[str | int]:
+        """Return an EVAL whose repeated keys and arguments are equally many."""
+        letters = rng.sample(_LETTERS, rng.randint(1, len(_LETTERS)))
+        keys: list[str] = []
+        for parameter in self.keys:
+            used = letters if parameter.repeated else letters[:1]
+            keys += [parameter.key(letter) for letter in used]
+        args: list[str | int] = []
+        for parameter in self.args:
+            times = len(letters) if parameter.repeated else 1
+            args += [parameter.argument(rng) for _ in range(times)]
+        return ["EVAL", self.text, len(keys), *keys, *args]
+
+
+def _families() -> dict[str, list[_Script]]:
+    """Return all scripts by what their names begin with: these work on the same keys."""
+    found: dict[str, list[_Script]] = defaultdict(list)
+    folder = resources.files("interlock._core").joinpath("lua")
+    for file in sorted(folder.iterdir(), key=lambda file: file.name):
+        name, dot, ending = file.name.rpartition(".")
+        if dot and ending == "lua":
+            script = _Script.parse(name, file.read_text(encoding="utf-8"))
+            found[name.partition("_")[0]].append(script)
+    return found
+
+
+_FAMILIES = _families()
+
+
+@pytest.fixture(scope="module")
+def reference() -> Iterator[Path]:
+    """Give the socket of the reference server."""
+    with real_redis() as path:
+        yield path
+
+
+@pytest.mark.parametrize("family", _FAMILIES)
+def test_scripts_behave_on_the_model_as_on_a_real_server(reference: Path, family: str) -> None:
+    """Random conversations get equal replies and leave equal data, and each script gets through."""
+    scripts = _FAMILIES[family]
+    succeeded: Counter[str] = Counter()
+    errors: dict[str, object] = {}
+    for seed in range(4):
+        rng = random.Random(f"{family}{seed}")
+        with Twin(reference) as twin:
+            for _ in range(_STEPS):
+                if rng.random() < 0.05 and (keys := sorted(twin.model.dump())):
+                    twin.check("DEL", rng.choice(keys))
+                script = rng.choice(scripts)
+                call = script.call(rng)
+                reply = twin.check(*call, near=True)
+                if isinstance(reply, Exception):
+                    errors[script.name] = comparable(reply)
+                else:
+                    succeeded[script.name] += 1
+                twin.check_dumps()
+    for script in scripts:
+        assert succeeded[script.name], f"{script.name} never succeeds: {errors[script.name]}"
+
+
+def test_every_script_takes_part() -> None:
+    """No script of the library is left out of the conversations."""
+    files = {file.name for file in resources.files("interlock._core").joinpath("lua").iterdir()}
+    parsed = {f"{script.name}.lua" for scripts in _FAMILIES.values() for script in scripts}
+    assert parsed == {name for name in files if name.endswith(".lua")}
+    assert parsed
+
+
+def test_arguments_follow_the_header() -> None:
+    """Names and declarations decide what is sent, and ranges are as long as each other."""
+    script = _Script.parse(
+        "sample",
+        """-- sample: does nothing.
+--
+-- KEYS[1]     lock     hash {holder: depth}
+-- KEYS[2..n]  timeouts zset
+-- ARGV[1]     lease    integer > 0, milliseconds
+-- ARGV[2]     count    integer >= 1, how many
+-- ARGV[3]     request  string, hexadecimal
+-- ARGV[4]     mode     string
+-- ARGV[5..n]  holder   string, one for each of the timeouts
+--
+-- Returns  KEYS[1] when done
+""",
+    )
+    for seed in range(20):
+        _, _, count, lock, *rest = script.call(random.Random(seed))
+        timeouts, (lease, number, request, mode, *holders) = rest[: count - 1], rest[count - 1 :]
+        assert lock in ("lock:{a}", "lock:{b}", "lock:{c}")
+        assert all(key.startswith("timeouts:{") for key in timeouts)
+        assert lease >= LONG
+        assert 1 <= number <= 4
+        assert request in _IDS
+        assert mode in _LETTERS
+        assert len(holders) == len(timeouts) == len(set(timeouts))
+        assert set(holders) <= {"aaaa:1", "bbbb:1", "cccc:1"}
