@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast
 
 if TYPE_CHECKING:
+    from interlock._core.session import Session
     from interlock._core.waiters import Ticket
 
 R = TypeVar("R")
@@ -98,6 +99,31 @@ class Batch(Generic[R_co]):
 
 
 @dataclass(slots=True)
+class Ask(Generic[R_co]):
+    """Send each call to the server of its own client, all before any reply is read; hear of each one: its result, or its error."""
+
+    calls: tuple[tuple[Session, Eval[R_co]], ...]
+
+    def __iter__(self) -> Generator[Effect, object, list[R_co | Exception]]:
+        replies = cast("list[object]", (yield self))
+        return [
+            reply if isinstance(reply, Exception) else call.script.decode(reply)
+            for (_, call), reply in zip(self.calls, replies, strict=True)
+        ]
+
+
+@dataclass(slots=True)
+class Away(Generic[R_co]):
+    """Run *op* for another client, the one of *session*."""
+
+    session: Session
+    op: Op[R_co]
+
+    def __iter__(self) -> Generator[Effect, object, R_co]:
+        return cast("R_co", (yield self))
+
+
+@dataclass(slots=True)
 class Join:
     """Queue up locally for *channel* and have it subscribed to; a wake-up tells when that is confirmed.
 
@@ -126,16 +152,24 @@ class Settle(Generic[R_co]):
     """Have the background send *call* until a reply is read or *until* passes; do not wait for it.
 
     For what must still reach the server when the caller's time is up.
+
+    Attributes:
+        call: the script.
+        until: when there is no more use in it.
+        late: what it undoes may be executed after it: it is sent again although it found nothing.
     """
 
     call: Eval[R_co]
     until: float
+    late: bool = False
 
     def __iter__(self) -> Generator[Effect, object, None]:
         yield self
 
 
-Effect: TypeAlias = "Eval[object] | Batch[object] | Join | Wait | Settle[object]"
+Effect: TypeAlias = (
+    "Eval[object] | Batch[object] | Ask[object] | Away[object] | Join | Wait | Settle[object]"
+)
 Op: TypeAlias = Generator[Effect, object, R]
 
 

@@ -31,9 +31,8 @@ class FencedLock(Lock):
         super().__init__(session, name, reentrant=reentrant)
         self._token_key = names.fence_token(self.key)
 
-    def _attempt(
-        self, hold: Hold, lease: float, depth: int, deadline: float
-    ) -> Eval[Grant | float]:
+    def attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[Grant | float]:
+        """Return the script that takes *hold* to *depth*."""
         return scripts.fenced_lock_acquire(
             self.key, self._token_key, lease, hold.holder, depth, deadline=deadline
         )

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from interlock._core.effects import Eval
+    from interlock._core.effects import Eval, Op
+    from interlock._core.session import Session
     from interlock._core.watchdog import Renewal
     from interlock.errors import LossReason
 
@@ -76,10 +77,40 @@ class Recipe(Protocol):
     name: str
     key: str
     renewal: Renewal
+    session: Session
+
+    def release_hold(self, hold: Hold) -> Op[None]:
+        """Go down by one depth in *hold*."""
+        ...
 
     def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
         """Return the script that takes *hold* down to *depth*."""
         ...
+
+
+class Possession(Protocol):
+    """What the faces ask of a hold, of one lock or of several (`joint_hold`)."""
+
+    name: str
+    holder: str
+    label: str
+
+    @property
+    def token(self) -> int | None: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def reason(self) -> LossReason | None: ...
+    @property
+    def valid_until(self) -> float: ...
+    def valid(self, now: float) -> bool: ...
+    def lost(self, now: float) -> bool: ...
+    def expiry_reason(self) -> LossReason: ...
+    def listen(self, callback: Callable[[], object]) -> bool: ...
+    def kept(self) -> bool: ...
+    def release(self) -> Op[None]: ...
 
 
 class Hold:
@@ -155,6 +186,14 @@ class Hold:
             return True
         owner = self.owner()
         return owner is None or owner.gone()
+
+    def kept(self) -> bool:
+        """Return whether its owner has not released it yet, be it lost or not."""
+        return self in self.recipe.session.holds
+
+    def release(self) -> Op[None]:
+        """Go down by one depth; free the lock at 0."""
+        return self.recipe.release_hold(self)
 
     def lose(self, reason: LossReason) -> list[Callable[[], object]]:
         """Enter LOST; return whom to tell (nobody when it is not held any more)."""

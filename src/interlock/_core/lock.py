@@ -32,9 +32,8 @@ class Lock(LockLike):
         self.channel = names.lock_channel(self.key)
         self._publish = session.publish
 
-    def _attempt(
-        self, hold: Hold, lease: float, depth: int, deadline: float
-    ) -> Eval[Grant | float]:
+    def attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[Grant | float]:
+        """Return the script that takes *hold* to *depth*."""
         return scripts.lock_acquire(self.key, lease, hold.holder, depth, deadline=deadline)
 
     def release_script(self, hold: Hold, depth: int) -> Eval[bool]:

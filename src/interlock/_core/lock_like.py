@@ -4,7 +4,7 @@ Theory. Redisson's acquire adds one to a count, so a script that is sent twice c
 reach: an acquire or release may be repeated any number of times, and the undo of an acquire that was interrupted anywhere is
 the release to the former depth, harmless when nothing had happened.
 
-A kind of lock supplies its scripts (`_attempt`, `release_script`, ...) and its channel; `lock.py` is the plainest.
+A kind of lock supplies its scripts (`attempt`, `release_script`, ...) and its channel; `lock.py` is the plainest.
 
 Source: RLock, Redisson 4.7.0 (redisson-wire 1); hazards R-02, R-08, R-10, R-13.
 """
@@ -54,14 +54,12 @@ class LockLike(ABC):
         self.name = check_name(name)
         self.key = session.key(name)
         self.reentrant = reentrant
-        self._session = session
+        self.session = self._session = session
 
     # What a kind of lock supplies.
 
     @abstractmethod
-    def _attempt(
-        self, hold: Hold, lease: float, depth: int, deadline: float
-    ) -> Eval[Grant | float]:
+    def attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[Grant | float]:
         """Return the script that takes *hold* to *depth*, or tells how long another may keep the lock."""
         ...
 
@@ -112,30 +110,31 @@ class LockLike(ABC):
         held = session.holds.get(self.key, owner)
         if held is not None and self._is_live(held):
             return (yield from self._reenter(held, deadline, lease))
-        hold = Hold(self, owner, session.holder(owner), lease or session.options.lease)
-        if lease is None:
-            hold.renewal = self.renewal
-        session.holds.begin(hold)
-        call, sent_at = self._attempt(hold, hold.lease, 1, deadline), session.clock()
-        outcome: Grant | float | BaseException | None = None
-        if may_overtake(session, self.channel, deadline):
-            # The hot path, one generator deep. What does not end it goes on below.
-            hold.unsettled = True
-            try:
-                outcome = call.script.decode((yield call))
-                if self._accept(hold, sent_at, outcome):
-                    return hold
-            except GeneratorExit:
-                raise
-            except BaseException as error:  # noqa: BLE001 - it is raised again below, where it can be undone
-                outcome = error
-        taken = yield from undoing(
-            self._go_on(hold, deadline, call, sent_at, outcome), self._undo, hold, owner
-        )
-        if taken:
-            return hold
-        session.holds.end(hold)
-        return None
+        hold = self.new_hold(owner, lease)
+        try:
+            session.holds.begin(hold)
+            sent_at = session.clock()
+            call = self.attempt(hold, hold.lease, 1, self._answer_by(deadline, sent_at))
+            outcome: Grant | float | BaseException | None = None
+            if may_overtake(session, self.channel, deadline):
+                # The hot path, one generator deep. What does not end it goes on below.
+                hold.unsettled = True
+                try:
+                    outcome = call.script.decode((yield call))
+                    if self.accept(hold, sent_at, outcome):
+                        return hold
+                except GeneratorExit:
+                    raise
+                except BaseException as error:  # noqa: BLE001 - it is raised again below, where it can be undone
+                    outcome = error
+            taken = yield from undoing(
+                self._go_on(hold, deadline, call, sent_at, outcome), self._undo, hold, owner
+            )
+            return hold if taken else None
+        finally:
+            # However this ends, by an interruption between two steps too: a claim left here would bar its owner for good.
+            if hold.state is State.PENDING:
+                session.holds.end(hold)
 
     def acquire_or_raise(
         self, owner: Owner, deadline: float, timeout: float, lease: float | None
@@ -172,6 +171,10 @@ class LockLike(ABC):
             RLock.unlock.
         """
         yield from releasing.release(self._session, self._mine(owner))
+
+    def release_hold(self, hold: Hold) -> Op[None]:
+        """Go down by one depth in *hold*, whoever asks; errors as `release`."""
+        return releasing.release(self._session, hold)
 
     def extend(self, owner: Owner, lease: float) -> Op[None]:
         """Have at least *lease* seconds from now.
@@ -223,9 +226,22 @@ class LockLike(ABC):
     def hold_of(self, owner: Owner) -> Hold | None:
         """Return *owner*'s hold, lost or not, as known locally."""
         hold = self._session.holds.get(self.key, owner)
-        return None if hold is None or hold.state is State.PENDING else hold
+        return None if hold is None or hold.state in (State.PENDING, State.ENDED) else hold
 
-    # How it is done.
+    # How it is done; a red lock does it for many at once.
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Return what tells this lock from all others, in the order in which multi locks take them."""
+        return (self.session.where, self.key, self.kind)
+
+    def new_hold(self, owner: Owner, lease: float | None) -> Hold:
+        """Return a hold that is nowhere yet; it must be in the table before anything is sent for it."""
+        session = self.session
+        hold = Hold(self, owner, session.holder(owner), lease or session.options.lease)
+        if lease is None:
+            hold.renewal = self.renewal
+        return hold
 
     def _is_live(self, hold: Hold) -> bool:
         """Decide whether an acquire by the owner of *hold* is a re-entry."""
@@ -250,7 +266,7 @@ class LockLike(ABC):
         if outcome is not None:
             if isinstance(outcome, BaseException):
                 outcome = yield from self._session.again(call, outcome)
-            left = yield from self._conclude(hold, sent_at, outcome)
+            left = yield from self._conclude(hold, sent_at, outcome, deadline)
             if left is None:
                 return True
         return (yield from self._wait(hold, deadline))
@@ -272,7 +288,9 @@ class LockLike(ABC):
         sent_at = session.clock()
         wanted = lease or session.options.lease
         answer = yield from undoing(
-            session.persist(self._attempt(hold, wanted, depth + 1, deadline)),
+            session.persist(
+                self.attempt(hold, wanted, depth + 1, self._answer_by(deadline, sent_at))
+            ),
             self._undo_reentry,
             hold,
             depth,
@@ -293,22 +311,33 @@ class LockLike(ABC):
         session = self._session
         sent_at = session.clock()
         hold.unsettled = True
-        answer = yield from session.persist(self._attempt(hold, hold.lease, 1, deadline))
-        return (yield from self._conclude(hold, sent_at, answer))
+        answer = yield from session.persist(
+            self.attempt(hold, hold.lease, 1, self._answer_by(deadline, sent_at))
+        )
+        return (yield from self._conclude(hold, sent_at, answer, deadline))
 
-    def _conclude(self, hold: Hold, sent_at: float, answer: Grant | float) -> Op[float | None]:
-        if self._accept(hold, sent_at, answer):
+    @staticmethod
+    def _answer_by(deadline: float, sent_at: float) -> float:
+        """Return when the reply must have come: a single try too has time for a second one if its connection is stale."""
+        return deadline if deadline > sent_at else sent_at + GRACE
+
+    def _conclude(
+        self, hold: Hold, sent_at: float, answer: Grant | float, deadline: float
+    ) -> Op[float | None]:
+        if self.accept(hold, sent_at, answer):
             return None
         if hold.state is State.ENDED:
             raise ClosedError("the client was closed, and what it was just acquiring given back")
         if not isinstance(answer, Grant):
             return answer
         # The answer took longer than the lease: somebody else may hold it by now.
-        _ = yield from self._session.persist(self.release_script(hold, 0))
+        call = self.release_script(hold, 0)
+        call.deadline = self._answer_by(deadline, self._session.clock())
+        _ = yield from self._session.persist(call)
         hold.depth = 0
         return 0.0
 
-    def _accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
+    def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
         """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
         hold.unsettled = False
         if not isinstance(answer, Grant) or hold.state is not State.PENDING:
@@ -339,9 +368,9 @@ class LockLike(ABC):
         call = self.release_script(hold, 0)
         until = session.clock() + hold.lease
         if isinstance(error, ServerUnavailableError | ClosedError):
-            yield from Settle(call, until)
+            yield from Settle(call, until, late=True)
         else:
-            yield from session.settle(call, until)
+            yield from session.settle(call, until, late=hold.unsettled)
 
     def _undo_reentry(self, hold: Hold, depth: int, error: BaseException) -> Op[None]:
         if isinstance(error, InterlockError) and not getattr(error, "sent", False):

@@ -35,6 +35,8 @@ class Session:
     Attributes:
         clock: seconds, monotonic, counting suspend; never the wall clock.
         client_id: the first half of every holder id.
+        where: the server's address, which tells it from others.
+        home: the driver that performs for this client.
         publish: the command that announces releases, PUBLISH or SPUBLISH.
         tell: runs a callback of the user's and reports what it raises.
     """
@@ -49,8 +51,12 @@ class Session:
         waiters: Waiters,
         poke: Callable[[], None],
         tell: Callable[[Callable[[], object]], None],
+        where: str = "",
+        home: object = None,
         slot_of: Callable[[str], int] = lambda _: 0,
     ) -> None:
+        self.where = where
+        self.home = home
         self.options = options
         self.client_id = client_id
         self.clock = clock
@@ -136,11 +142,17 @@ class Session:
             except ServerUnavailableError as error:
                 failure = error
 
-    def settle(self, call: Eval[bool], until: float) -> Op[None]:
-        """Send *call* now if the server answers promptly, else leave it to the background until *until*."""
+    def settle(self, call: Eval[bool], until: float, *, late: bool = False) -> Op[None]:
+        """Send *call* now if the server answers promptly, else leave it to the background until *until*.
+
+        Args:
+            call: the script.
+            until: when there is no more use in it.
+            late: what it undoes may be executed after it: it is sent again although it found nothing.
+        """
         call.deadline = self.clock() + GRACE
         with suppress(ServerUnavailableError, ClosedError):
-            _ = yield from call
-            return
+            if (yield from call) or not late:
+                return
         call.deadline = NEVER
-        yield from Settle(call, until)
+        yield from Settle(call, until, late)

@@ -10,7 +10,7 @@ import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from interlock._core.effects import NEVER, Effect, Eval, Join, Op, R, Settle, Wait, ended
+from interlock._core.effects import NEVER, Ask, Away, Effect, Eval, Join, Op, R, Settle, Wait, ended
 from interlock._core.holds import Owner
 from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
@@ -19,12 +19,12 @@ from interlock._drivers.keeper import Keeper
 from interlock._drivers.listener import Listener
 from interlock._drivers.tasks import Alarm, in_thread
 from interlock._links.pipeline import Pipeline
-from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
+from interlock.errors import ClosedError, ConfigError, InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
 
-    from interlock._core.holds import Hold
+    from interlock._core.holds import Possession
     from interlock._core.waiters import Ticket
     from interlock._links.endpoint import Endpoint
     from interlock.options import Options
@@ -54,6 +54,8 @@ class AsyncDriver:
             waiters=waiters,
             poke=self._poke,
             tell=self._tell,
+            where=endpoint.where,
+            home=self,
         )
         self._keeper = Keeper(self.session, endpoint, self._timeout)
         self._alarms: dict[Ticket, Alarm] = {}
@@ -61,7 +63,7 @@ class AsyncDriver:
         self._pipeline: Pipeline | None = None
         self._connecting: asyncio.Task[Pipeline] | None = None
         self._finishing: set[asyncio.Task[object]] = set()
-        self._cancelled: weakref.WeakKeyDictionary[asyncio.Task[object], Hold] = (
+        self._cancelled: weakref.WeakKeyDictionary[asyncio.Task[object], Possession] = (
             weakref.WeakKeyDictionary()
         )
         self._named: dict[str, Owner] = {}
@@ -74,10 +76,7 @@ class AsyncDriver:
         A cancellation is thrown into the operation; the clean-up that it then asks for runs to its end however often the task
         is cancelled again.
         """
-        if not self._keeper.started:
-            self._keeper.start()
-        if self._loop is not asyncio.get_running_loop():
-            self._bind()
+        self._start()
         tickets: list[Ticket] = []
         try:
             return await self._drive(op, None, tickets)
@@ -89,6 +88,12 @@ class AsyncDriver:
             for ticket in tickets:
                 self.session.waiters.leave(ticket)
                 self._alarms.pop(ticket, None)
+
+    def _start(self) -> None:
+        if not self._keeper.started:
+            self._keeper.start()
+        if self._loop is not asyncio.get_running_loop():
+            self._bind()
 
     async def _drive(self, op: Op[R], failure: BaseException | None, tickets: list[Ticket]) -> R:
         reply: object = None
@@ -163,7 +168,7 @@ class AsyncDriver:
         finally:
             self._connecting = None
 
-    async def _perform(self, effect: Effect, tickets: list[Ticket]) -> object:
+    async def _perform(self, effect: Effect, tickets: list[Ticket]) -> object:  # noqa: PLR0911 - one for each effect
         if isinstance(effect, Eval):
             return await self._eval(effect)
         if isinstance(effect, Wait):
@@ -179,16 +184,16 @@ class AsyncDriver:
         if isinstance(effect, Settle):
             self._keeper.settle(effect)
             return None
-        return await self._batch(effect.evals)
+        if isinstance(effect, Away):
+            return await home(effect.session).run(effect.op)
+        if isinstance(effect, Ask):
+            return await _together(home(session).prepared(call) for session, call in effect.calls)
+        return await _together(map(self._eval, effect.evals))
 
-    async def _batch(self, calls: Sequence[Eval[object]]) -> list[object]:
-        async def one(call: Eval[object]) -> object:
-            try:
-                return await self._eval(call)
-            except InterlockError as error:
-                return error
-
-        return list(await asyncio.gather(*(one(call) for call in calls)))
+    async def prepared(self, call: Eval[object]) -> object:
+        """Send *call* of another client's operation, with everything in place that a claim must not be without."""
+        self._start()
+        return await self._eval(call)
 
     async def _wait(self, effect: Wait) -> None:
         seconds = min(effect.until - clock.now(), threading.TIMEOUT_MAX)
@@ -220,7 +225,7 @@ class AsyncDriver:
         except Exception as error:  # noqa: BLE001 - the user's callback; the other listeners come next
             lifecycle.report("an on_lost callback", error)
 
-    def on_lost(self, hold: Hold, callback: Callable[[], object]) -> None:
+    def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
         """Have *callback* run in the event loop when *hold* is lost."""
         loop = asyncio.get_running_loop()
 
@@ -231,7 +236,7 @@ class AsyncDriver:
         if not hold.listen(hand_over):
             hand_over()
 
-    def cancel_on_lost(self, hold: Hold) -> None:
+    def cancel_on_lost(self, hold: Possession) -> None:
         """Cancel the running task when *hold* is lost before it is released."""
         task = asyncio.current_task()
         if task is None:
@@ -240,19 +245,22 @@ class AsyncDriver:
             )
 
         def cancel() -> None:
-            if not task.done() and hold in self.session.holds:
+            former = self._cancelled.get(task)
+            # One cancellation is enough for all that is lost in one task.
+            if not task.done() and hold.kept() and not (former and former.kept()):
                 self._cancelled[task] = hold
                 _ = task.cancel(f"{hold.name!r} was lost")
 
         self.on_lost(hold, cancel)
 
-    def cancelled_by_loss(self, error: BaseException | None) -> bool:
-        """Return whether *error* is the cancellation of this task by `cancel_on_lost`, which is then taken back."""
+    def cancelled_by_loss(self, error: BaseException | None, hold: Possession | None) -> bool:
+        """Return whether *error* is the cancellation of this task by the loss of *hold*, which is then taken back."""
         task = asyncio.current_task()
-        if not isinstance(error, asyncio.CancelledError) or task is None:
+        if not isinstance(error, asyncio.CancelledError) or task is None or hold is None:
             return False
-        if self._cancelled.pop(task, None) is None:
+        if self._cancelled.get(task) is not hold:
             return False
+        del self._cancelled[task]
         _ = task.uncancel()
         return True
 
@@ -304,3 +312,23 @@ class AsyncDriver:
         self._loop = self._pipeline = self._connecting = None
         self._listener.waiters = Waiters(threading.Lock(), self._listener)
         self.session.become(str(uuid.uuid4()), self._listener.waiters)
+
+
+def home(session: Session) -> AsyncDriver:
+    """Return the driver of the client that *session* belongs to.
+
+    Raises:
+        ConfigError: it is not a client for asyncio.
+    """
+    if not isinstance(session.home, AsyncDriver):
+        raise ConfigError("locks of sync and asyncio clients cannot be held as one")
+    return session.home
+
+
+async def _together(calls: Iterable[Coroutine[object, object, object]]) -> list[object]:
+    """Return what each of *calls* comes to: its reply, or our error."""
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, InterlockError):
+            raise result
+    return list(results)

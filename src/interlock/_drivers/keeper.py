@@ -10,24 +10,23 @@ import threading
 import warnings
 from typing import TYPE_CHECKING
 
-from interlock._core.effects import Batch, Settle
+from interlock._core.effects import Batch
+from interlock._core.session import GRACE
+from interlock._core.settling import Settlements
 from interlock._drivers import clock
 from interlock._drivers.lifecycle import report
 from interlock._links.connection import Connection
-from interlock.errors import InterlockError, ServerUnavailableError
+from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.effects import Eval, Op, R
+    from interlock._core.effects import Eval, Op, R, Settle
     from interlock._core.session import Session
     from interlock._links.endpoint import Endpoint
 
-SETTLE_PAUSE = 0.1
-"""Seconds between tries to settle something."""
-SETTLE_TIMES = 2
-"""A settling script is sent again after an answer that it found nothing: what it undoes may just have been arriving."""
-JOIN_TIMEOUT = 5.0
+PAUSE_AFTER_ERROR = 0.1
+"""Seconds for which the thread does nothing after an error that nobody foresaw."""
 
 
 class Keeper:
@@ -52,8 +51,7 @@ class Keeper:
         self._closing = False
         self._thread: threading.Thread | None = None
         self._connection: Connection | None = None
-        self._settling: list[tuple[Settle[object], int]] = []
-        self._settle_at = 0.0
+        self._settlements = Settlements()
         self.started = False
 
     def start(self) -> None:
@@ -75,32 +73,47 @@ class Keeper:
     def settle(self, effect: Settle[object]) -> None:
         """Send what *effect* asks for until it is answered."""
         self.start()
-        with self._change:
-            self._settling.append((effect, SETTLE_TIMES))
-            self._settle_at = 0.0
-            self._poked = True
-            self._change.notify()
+        self._settlements.add(effect, clock.now())
+        self.poke()
 
     def close(self, calls: Sequence[Eval[object]], timeout: float) -> None:
-        """End the thread; send *calls* (the releases of what is still held) in one write.
+        """End the thread; send *calls* (the releases of what is still held) and what is not settled yet in one write.
+
+        Args:
+            calls: the releases.
+            timeout: seconds, about, that all of this may take.
 
         Raises:
-            ServerUnavailableError: they could not be sent, and end with their leases.
+            ServerUnavailableError: some of *calls* were not executed; what they release ends with its lease.
         """
+        deadline = clock.now() + timeout
         with self._change:
             self._closing = True
             self._change.notify()
             thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(JOIN_TIMEOUT)
-        calls = [*calls, *(effect.call for effect, _ in self._settling)]
+        if thread is threading.current_thread():
+            self._drop()  # a callback of the user's closes; the connection may be in the middle of an exchange
+        elif thread is not None:
+            thread.join(timeout)
         try:
-            if calls:
-                connection = self._connection or Connection(self._endpoint, timeout)
-                self._connection = connection
-                _ = connection.batch(calls, timeout)
+            for reply in self._farewell([*calls, *self._settlements.calls()], deadline)[
+                : len(calls)
+            ]:
+                if isinstance(reply, ServerUnavailableError):
+                    raise reply
         finally:
             self._drop()
+
+    def _farewell(self, calls: Sequence[Eval[object]], deadline: float) -> Sequence[object]:
+        if not calls:
+            return ()
+        try:
+            if self._connection is None:
+                patience = max(deadline - clock.now(), GRACE)
+                self._connection = Connection(self._endpoint, patience)
+            return self._connection.batch(calls, max(deadline - clock.now(), GRACE))
+        except ServerUnavailableError as error:
+            return [error] * len(calls)
 
     def after_fork(self) -> None:
         """Be as new in a forked child."""
@@ -113,8 +126,7 @@ class Keeper:
         while True:
             try:
                 due = self._session.watchdog.next_due(clock.now())
-                if self._settling:
-                    due = min(due, self._settle_at)
+                due = min(due, self._settlements.next_due())
                 with self._change:
                     if not self._poked and not self._closing:
                         self._change.wait(max(due - clock.now(), 0))
@@ -122,10 +134,10 @@ class Keeper:
                     if self._closing:
                         return
                 self._round()
-                self._settle_some()
+                self._perform(self._settlements.run(clock.now))
             except Exception as error:  # noqa: BLE001 - the other holds must go on being kept
                 report("the renewal thread", error)
-                threading.Event().wait(SETTLE_PAUSE)
+                threading.Event().wait(PAUSE_AFTER_ERROR)
 
     def _round(self) -> None:
         result = self._perform(self._session.watchdog.run(clock.now))
@@ -151,31 +163,26 @@ class Keeper:
 
     def _batch(self, calls: Sequence[Eval[object]]) -> list[object]:
         try:
+            self._meanwhile()
             if self._connection is None:
-                self._connection = Connection(self._endpoint, self._timeout)
-            return self._connection.batch(calls, self._timeout)
+                # Connecting cannot be looked up from, and must be over when the next hold may be.
+                soonest = self._session.watchdog.end_overdue(clock.now())
+                patience = min(self._timeout, max(soonest - clock.now(), GRACE))
+                self._connection = Connection(self._endpoint, patience)
+            return self._connection.batch(calls, self._timeout, self._meanwhile)
         except InterlockError as error:
             self._drop()
             return [error] * len(calls)
 
-    def _settle_some(self) -> None:
-        now = clock.now()
-        if not self._settling or now < self._settle_at:
-            return
-        with self._change:
-            settling, self._settling = self._settling, []
-        again: list[tuple[Settle[object], int]] = []
-        for effect, times in settling:
-            [reply] = self._batch([effect.call])
-            if isinstance(reply, ServerUnavailableError):
-                left = times
-            else:
-                left = 0 if reply == 1 else times - 1
-            if left and now < effect.until:
-                again.append((effect, left))
-        self._settle_at = clock.now() + SETTLE_PAUSE
-        with self._change:
-            self._settling += again
+    def _meanwhile(self) -> None:
+        """Look up from waiting for the server: losses are told in time, and a client that closes need not wait.
+
+        Raises:
+            ClosedError: it closes.
+        """
+        if self._closing:
+            raise ClosedError("the client is closed")
+        _ = self._session.watchdog.end_overdue(clock.now())
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

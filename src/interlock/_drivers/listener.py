@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 from interlock._drivers import clock
 from interlock._drivers.lifecycle import report
 from interlock._links.connection import Connection
+from interlock._links.resp import ReplyError
 from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
@@ -106,8 +107,9 @@ class Listener:
         while not self._closed.is_set():
             self._wanted_some.wait()
             try:
-                self._listen()
+                connection = Connection(self._endpoint, self._timeout)
                 pause = FIRST_PAUSE
+                self._listen(connection)
             except InterlockError:
                 # Waiters poll meanwhile. The commands of the client report what is wrong with the server.
                 self._closed.wait(pause)
@@ -116,8 +118,7 @@ class Listener:
                 report("the listener thread", error)
                 self._closed.wait(LONGEST_PAUSE)
 
-    def _listen(self) -> None:
-        connection = Connection(self._endpoint, self._timeout)
+    def _listen(self, connection: Connection) -> None:
         try:
             connection.set_timeout(PING_INTERVAL)
             with self._mutex:
@@ -148,6 +149,8 @@ class Listener:
                     connection.send("PING")
                 continue
             heard_at = clock.now()
+            if isinstance(message, ReplyError):
+                continue  # a channel that this user may not hear: who waits there looks every poll cap
             kind, channel, *_ = cast("list[bytes]", message)
             if kind in (b"message", b"smessage", self._confirmed):
                 self.waiters.notify(channel.decode())

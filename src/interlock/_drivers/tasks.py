@@ -12,7 +12,7 @@ from interlock._core.holds import Owner
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.holds import Hold
+    from interlock._core.holds import Possession
     from interlock._drivers.aio import AsyncDriver
 
 _owners: weakref.WeakKeyDictionary[asyncio.Task[object], Owner] = weakref.WeakKeyDictionary()
@@ -44,7 +44,7 @@ class LostEvent:
         hold: the hold.
     """
 
-    def __init__(self, driver: AsyncDriver, hold: Hold) -> None:
+    def __init__(self, driver: AsyncDriver, hold: Possession) -> None:
         self._driver = driver
         self._hold = hold
 

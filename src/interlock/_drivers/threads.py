@@ -9,20 +9,21 @@ import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from interlock._core.effects import NEVER, Effect, Eval, Join, Op, R, Settle, Wait, ended
+from interlock._core.effects import NEVER, Ask, Away, Effect, Eval, Join, Op, R, Settle, Wait, ended
 from interlock._core.holds import Owner
 from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle
+from interlock._drivers.fan_out import ask
 from interlock._drivers.keeper import Keeper
 from interlock._drivers.listener import Listener
 from interlock._links.pool import Pool
-from interlock.errors import ClosedError
+from interlock.errors import ClosedError, ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.holds import Hold
+    from interlock._core.holds import Possession
     from interlock._core.waiters import Ticket
     from interlock._links.endpoint import Endpoint
     from interlock.options import Options
@@ -56,7 +57,7 @@ class LostEvent:
         hold: the hold.
     """
 
-    def __init__(self, driver: ThreadDriver, hold: Hold) -> None:
+    def __init__(self, driver: ThreadDriver, hold: Possession) -> None:
         self._driver = driver
         self._hold = hold
 
@@ -71,6 +72,17 @@ class LostEvent:
             self._driver.on_lost(self._hold, lost.set)
             _ = lost.wait(timeout)
         return self.is_set()
+
+
+def home(session: Session) -> ThreadDriver:
+    """Return the driver of the client that *session* belongs to.
+
+    Raises:
+        ConfigError: it is not a client for threads.
+    """
+    if not isinstance(session.home, ThreadDriver):
+        raise ConfigError("locks of sync and asyncio clients cannot be held as one")
+    return session.home
 
 
 class _Alarm:
@@ -112,6 +124,8 @@ class ThreadDriver:
             waiters=waiters,
             poke=self._poke,
             tell=self._tell,
+            where=endpoint.where,
+            home=self,
         )
         self._alarms: dict[Ticket, _Alarm] = {}
         self._keeper = Keeper(self.session, endpoint, self._timeout)
@@ -154,13 +168,19 @@ class ThreadDriver:
                 self.session.waiters.leave(ticket)
                 self._alarms.pop(ticket, None)
 
+    def prepared(self) -> Pool:
+        """Return the connections, with the renewal thread running that a claim must not be without."""
+        if not self._keeper.started:
+            self._keeper.start()
+        return self._pool
+
     def _eval(self, call: Eval[object]) -> object:
         timeout = self._timeout
         if call.deadline != NEVER:
             timeout = min(timeout, max(call.deadline - clock.now(), GRACE))
         return self._pool.eval(call, timeout)
 
-    def _perform(self, effect: Effect, tickets: list[Ticket]) -> object:
+    def _perform(self, effect: Effect, tickets: list[Ticket]) -> object:  # noqa: PLR0911 - one for each effect
         if isinstance(effect, Eval):
             return self._eval(effect)
         if isinstance(effect, Wait):
@@ -175,6 +195,12 @@ class ThreadDriver:
         if isinstance(effect, Settle):
             self._keeper.settle(effect)
             return None
+        if isinstance(effect, Away):
+            return home(effect.session).run(effect.op)
+        if isinstance(effect, Ask):
+            return ask(
+                [(home(session).prepared(), call) for session, call in effect.calls], self._timeout
+            )
         return self._pool.batch(effect.evals, self._timeout)
 
     def _wait(self, effect: Wait) -> None:
@@ -195,14 +221,14 @@ class ThreadDriver:
         except Exception as error:  # noqa: BLE001 - the user's callback; the other listeners come next
             lifecycle.report("an on_lost callback", error)
 
-    def on_lost(self, hold: Hold, callback: Callable[[], object]) -> None:
+    def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
         """Have *callback* run when *hold* is lost; at once if it is."""
         if not hold.listen(callback):
             self._tell(callback)
 
-    def cancelled_by_loss(self, error: BaseException | None) -> bool:
+    def cancelled_by_loss(self, error: BaseException | None, hold: Possession | None) -> bool:
         """Return False: threads are never interrupted by a loss."""
-        del error
+        del error, hold
         return False
 
     def named_owner(self, name: str) -> Owner:

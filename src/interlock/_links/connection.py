@@ -30,11 +30,13 @@ from interlock._links.resp import (
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from interlock._core.effects import Eval
     from interlock._links.endpoint import Endpoint
 
+TICK = 0.05
+"""Seconds."""
 _CHUNK = 65536
 
 
@@ -82,12 +84,38 @@ class Connection:
         if timeout != self._timeout:
             self.set_timeout(timeout)
         reply = self._command(pack_evalsha(call))
+        return self._judged(call, reply) if isinstance(reply, ReplyError) else reply
+
+    def _judged(self, call: Eval[object], reply: object) -> object:
         if isinstance(reply, ReplyError):
             if unknown_script(reply):
                 reply = self._command(pack_eval(call))
             if isinstance(reply, ReplyError):
                 raise refusal(str(reply), call, self.where)
         return reply
+
+    def begin(self, call: Eval[object], timeout: float) -> None:
+        """Send *call*, whose reply `finish` reads; errors as `eval`."""
+        self.set_timeout(timeout)
+        self._pending = 1
+        try:
+            self._socket.sendall(pack_evalsha(call))
+        except OSError as error:
+            raise self._broken(error) from error
+
+    def finish(self, call: Eval[object]) -> object:
+        """Return the reply to *call*; errors as `eval`."""
+        try:
+            reply = self._read()
+        except (OSError, ParserError) as error:
+            raise self._broken(error) from error
+        self._pending = 0
+        return self._judged(call, reply)
+
+    @property
+    def owes(self) -> bool:
+        """Return whether a reply is still to come, so that nobody else may use the connection."""
+        return self._pending > 0
 
     def _command(self, packed: bytes) -> object:
         self._pending = 1
@@ -105,17 +133,27 @@ class Connection:
         self._pending = 0
         return reply
 
-    def batch(self, calls: Sequence[Eval[object]], timeout: float) -> list[object]:
+    def batch(
+        self,
+        calls: Sequence[Eval[object]],
+        timeout: float,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> list[object]:
         """Run *calls* in one write; return each one's reply or `InterlockError`.
+
+        Args:
+            calls: the scripts.
+            timeout: seconds of silence after which the connection counts as dead.
+            meanwhile: called every `TICK` seconds while nothing comes; what it raises goes on.
 
         Raises:
             ServerUnavailableError: the connection failed before the last reply was read.
         """
-        self.set_timeout(timeout)
-        replies = self._exchange([pack_evalsha(call) for call in calls])
+        self.set_timeout(timeout if meanwhile is None else min(timeout, TICK))
+        replies = self._exchange([pack_evalsha(call) for call in calls], timeout, meanwhile)
         missing = [i for i, reply in enumerate(replies) if unknown_script(reply)]
         if missing:
-            answers = self._exchange([pack_eval(calls[i]) for i in missing])
+            answers = self._exchange([pack_eval(calls[i]) for i in missing], timeout, meanwhile)
             for i, answer in zip(missing, answers, strict=True):
                 replies[i] = answer
         return [
@@ -123,16 +161,27 @@ class Connection:
             for call, reply in zip(calls, replies, strict=True)
         ]
 
-    def _exchange(self, commands: list[bytes]) -> list[object]:
+    def _exchange(
+        self, commands: list[bytes], timeout: float, meanwhile: Callable[[], None] | None
+    ) -> list[object]:
+        replies: list[object] = []
+        silent_for = 0.0
         try:
             self._pending = len(commands)
             self._socket.sendall(b"".join(commands))
-            replies: list[object] = []
             while self._pending:
-                replies.append(self._read())
-                self._pending -= 1
+                try:
+                    replies.append(self._read())
+                except (BlockingIOError, TimeoutError):
+                    silent_for += self._timeout
+                    if meanwhile is None or silent_for >= timeout:
+                        raise
+                    meanwhile()
+                else:
+                    silent_for = 0.0
+                    self._pending -= 1
         except (OSError, ParserError) as error:
-            raise self._broken(error) from error
+            raise self._broken(error, timeout) from error
         return replies
 
     def send(self, *parts: str | int) -> None:
@@ -186,9 +235,9 @@ class Connection:
             reply = reader.gets()
         return reply
 
-    def _broken(self, error: Exception) -> InterlockError:
+    def _broken(self, error: Exception, timeout: float | None = None) -> InterlockError:
         timed_out = isinstance(error, BlockingIOError | TimeoutError)
-        what = f"no reply in {self._timeout:g} s" if timed_out else str(error)
+        what = f"no reply in {timeout or self._timeout:g} s" if timed_out else str(error)
         return ServerUnavailableError(
             f"lost the connection to {self.where}: {what}", sent=True, transient=True
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
@@ -16,7 +17,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from interlock._links.replies import unconnected
-from interlock.errors import ConfigError
+from interlock.errors import ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 # What redis-py would do on its own account: retry, check health, decode, cache. We decide what may be sent again.
 _OURS = {
     "cache", "cache_config", "command_packer", "connection_class", "connection_pool_class", "decode_responses", "driver_info",
-    "encoding", "encoding_errors", "event_dispatcher", "health_check_interval", "himport_registry", "legacy_responses",
+    "encoder_class", "encoding", "encoding_errors", "event_dispatcher", "health_check_interval", "himport_registry", "legacy_responses",
     "lib_name", "lib_version", "maint_notifications_config", "maint_notifications_pool_handler", "max_connections",
     "maintenance_notification_hash", "maintenance_state", "orig_host_address", "orig_socket_connect_timeout",
     "orig_socket_timeout", "oss_cluster_maint_notifications_handler", "parser_class", "protocol", "redis_connect_func",
@@ -108,7 +109,7 @@ class Endpoint:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ConfigError(f"{name} for {self.where} must be above 0, not {value!r}")
-        if self._kwargs.get("db", 0) < 0:
+        if self._kwargs.get("db") is not None and int(self._kwargs["db"]) < 0:
             raise ConfigError(f"the database of {self.where} must be a number from 0")
         if unknown := sorted(set(self._kwargs) - _parameters(self._class(sync))):
             raise ConfigError(f"unknown option {unknown[0]!r} for {self.where}")
@@ -124,14 +125,25 @@ class Endpoint:
             "tcp": module.Connection,
         }[self._kind]
 
-    def _arguments(self, timeout: float) -> dict[str, Any]:
-        # Shorter than both: the time of one command, and what the URL allows for connecting.
-        connecting = min(timeout, self.connect_timeout or timeout)
-        return self._kwargs | {
-            "protocol": 2,
-            "socket_timeout": timeout,
-            "socket_connect_timeout": connecting,
-        }
+    def _new(self, module: Any, retry: object, timeout: float) -> Any:
+        connection_class = self._class(module)
+        known = _parameters(connection_class)
+        # A configured client of the other module may carry what this one does not know; unset, it means nothing.
+        options = {key: value for key, value in self._kwargs.items() if value or key in known}
+        if unknown := sorted(set(options) - known):
+            raise ConfigError(f"{module.__name__} cannot do {unknown[0]!r}")
+        return connection_class(
+            **options,
+            protocol=2,
+            socket_timeout=timeout,
+            # Shorter than both: the time of one command, and what the URL allows for connecting.
+            socket_connect_timeout=min(timeout, self.connect_timeout or timeout),
+            retry=retry,
+            driver_info=None,
+        )
+
+    def _unconnected(self, error: Exception) -> ServerUnavailableError:
+        return unconnected(error, self.where, seen=self.seen, tls=self._kind == "tls")
 
     def connect(self, timeout: float) -> Any:
         """Return a connected and authenticated redis-py connection.
@@ -141,13 +153,17 @@ class Endpoint:
         """
         if self._prepare is not None:
             _ = self._prepare()
-        retry = Retry(NoBackoff(), 0)
-        connection = self._class(sync)(**self._arguments(timeout), retry=retry, driver_info=None)
+        connection = self._new(sync, Retry(NoBackoff(), 0), timeout)
         try:
             connection.connect()
+            if self._kind == "tls":
+                # TLS 1.3: that it refuses our certificate the server says after the handshake.
+                connection.send_command("PING")
+                with suppress(redis.ResponseError):  # any answer will do
+                    connection.read_response()
         except (redis.RedisError, OSError) as error:
             connection.disconnect()
-            raise unconnected(error, self.where, seen=self.seen) from error
+            raise self._unconnected(error) from error
         self.seen = True
         return connection
 
@@ -155,13 +171,16 @@ class Endpoint:
         """Return a connected and authenticated redis.asyncio connection; errors as `connect`."""
         if self._prepare is not None:
             _ = await asyncio.get_running_loop().run_in_executor(None, self._prepare)
-        retry = AsyncRetry(NoBackoff(), 0)
-        connection = self._class(aio)(**self._arguments(timeout), retry=retry, driver_info=None)
+        connection = self._new(aio, AsyncRetry(NoBackoff(), 0), timeout)
         try:
             await connection.connect()
+            if self._kind == "tls":
+                await connection.send_command("PING")
+                with suppress(redis.ResponseError):
+                    await connection.read_response()
         except (redis.RedisError, OSError) as error:
             await connection.disconnect(nowait=True)
-            raise unconnected(error, self.where, seen=self.seen) from error
+            raise self._unconnected(error) from error
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
@@ -169,7 +188,7 @@ class Endpoint:
         return connection
 
 
-def _parameters(connection_class: type) -> set[str]:
+def _parameters(connection_class: Any) -> set[str]:
     """Return the names of all that a connection can be told."""
     names: set[str] = set()
     for part in connection_class.__mro__:

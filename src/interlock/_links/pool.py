@@ -50,6 +50,22 @@ class Pool:
             self._given()
         return reply
 
+    def idle(self) -> Connection | None:
+        """Return a connection that can be written to at once, or None; `take_back` wants it again."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def take_back(self, connection: Connection) -> None:
+        """Take a connection from `idle` back; one that still owes a reply is closed."""
+        if connection.owes:
+            connection.close()
+            self._gone()
+        else:
+            self._idle.append(connection)
+            self._given()
+
     def batch(self, calls: Sequence[Eval[object]], timeout: float) -> list[object]:
         """Run *calls* in one write; errors as `Connection.batch`."""
         connection = self._take(timeout)

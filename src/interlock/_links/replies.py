@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 _CODE = re.compile(r"(?:@user_script:\s*\d+:\s*)?-?([A-Z][A-Z0-9]{2,})(?= |$)")
 _WRAPPED = re.compile(r"@user_script:\s*\d+:\s*-?([A-Z][A-Z0-9]{2,})(?= |$)")
 
+# What the server says under the code ERR.
+_UNCODED = (
+    ("The user executing the script can't", "NOPERM"),
+    ("ACL failure in script", "NOPERM"),
+    ("max number of clients reached", "MAXCLIENTS"),
+)
+
 _MEANING = {
     "LOADING": ("is loading its data", True),
     "BUSY": ("is busy with another script", True),
@@ -31,6 +38,7 @@ _MEANING = {
     "READONLY": ("is a read-only replica: connect to the primary", False),
     "OOM": ("is out of memory: raise maxmemory or free some", False),
     "MISCONF": ("refuses writes because it cannot persist: see its log", False),
+    "MAXCLIENTS": ("has too many clients: raise maxclients", True),
     "NOREPLICAS": ("has too few replicas to accept writes", True),
     "NOAUTH": ("wants a password: give one in the URL", False),
     "WRONGPASS": ("refused the user name or password", False),
@@ -40,12 +48,15 @@ _MEANING = {
 
 def error_code(text: str) -> str:
     """Return the code of the server's error *text*, looking inside what a script wraps."""
+    for words, code in _UNCODED:
+        if words in text:
+            return code
     match = _WRAPPED.search(text) or _CODE.match(text)
     return match[1] if match else "ERR"
 
 
 def refusal(text: str, call: Eval[object] | None, where: str) -> InterlockError:
-    """Return what a caller is to be told when the server answered *call* by an error; nothing was changed."""
+    """Return what a caller is to be told when the server answered *call* by an error; nothing was changed unless it says so."""
     code = error_code(text)
     if code == "WRONGTYPE":
         keys = call.keys if call is not None else ()
@@ -54,38 +65,55 @@ def refusal(text: str, call: Eval[object] | None, where: str) -> InterlockError:
             "object; choose another name or remove that key",
             keys=keys,
         )
+    return _unavailable(text, where)
+
+
+def _unavailable(text: str, where: str) -> ServerUnavailableError:
+    code = error_code(text)
     what, transient = _MEANING.get(code, (f"answered by an error: {text}", False))
     return ServerUnavailableError(
         f"the server at {where} {what}" + (f" ({text})" if code in _MEANING else ""),
         code=code,
+        # A script that is stopped at a forbidden command has done what stands before it.
+        sent=code == "NOPERM" and "script" in text,
         transient=transient,
     )
 
 
-def unconnected(error: Exception, where: str, *, seen: bool) -> ServerUnavailableError:
+def unconnected(error: Exception, where: str, *, seen: bool, tls: bool) -> ServerUnavailableError:
     """Return what a caller is to be told when no connection could be made.
 
     Args:
         error: what redis-py or the socket raised.
         where: the server's address.
         seen: whether it could be reached before, so that trying again makes sense.
+        tls: whether TLS was wanted.
     """
-    cause = error.__cause__ or error.__context__
-    if isinstance(error, AuthenticationError | NoPermissionError):
+    text = str(error)
+    code = _login_code(error, text)
+    if code in _MEANING or isinstance(error, ResponseError):
+        return _unavailable(f"{code} {text}" if code in _MEANING else text, where)
+    causes = (error, error.__cause__ or error.__context__)
+    refused = any(
+        isinstance(link, ssl.SSLError) or "certificate" in str(link).lower() for link in causes
+    )
+    # A server that does not like our certificate may just hang up, and what it said is lost on the way.
+    hung_up = tls and not seen and ("reset by peer" in text or "closed" in text)
+    if refused or hung_up:
         return ServerUnavailableError(
-            f"the server at {where} refused the user name or password ({error})", code="WRONGPASS"
+            f"no TLS connection to {where}: {error}; check its certificate, ssl_ca_certs, and whether it wants a "
+            "certificate of yours (ssl_certfile, ssl_keyfile)",
+            code="TLS",
         )
-    if isinstance(error, ResponseError):
-        text = str(error)
-        if isinstance(error, BusyLoadingError):
-            text = f"LOADING {text}"
-        result = refusal(text, None, where)
-        assert isinstance(result, ServerUnavailableError)
-        return result
-    for link in (error, cause):
-        if isinstance(link, ssl.SSLError) or "certificate" in str(link).lower():
-            return ServerUnavailableError(
-                f"no TLS connection to {where}: {error}; check its certificate and ssl_ca_certs",
-                code="TLS",
-            )
     return ServerUnavailableError(f"cannot connect to {where}: {error}", transient=seen)
+
+
+def _login_code(error: Exception, text: str) -> str:
+    # redis-py has taken the code off the text.
+    if isinstance(error, BusyLoadingError):
+        return "LOADING"
+    if isinstance(error, NoPermissionError):
+        return "NOPERM"
+    if isinstance(error, AuthenticationError):
+        return "NOAUTH" if "required" in text else "WRONGPASS"
+    return error_code(text)

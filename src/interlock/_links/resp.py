@@ -8,18 +8,23 @@ from typing import TYPE_CHECKING, Any, cast
 import hiredis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from interlock._core.effects import Eval, Script
 
 _untyped: Any = hiredis
 
-pack = cast("Callable[[tuple[str | int, ...]], bytes]", _untyped.pack_command)
-"""Return the bytes of one command."""
+_pack = cast("Callable[[tuple[str, ...]], bytes]", _untyped.pack_command)
 
 Reader = hiredis.Reader
 ReplyError: type[Exception] = _untyped.ReplyError
 ParserError: type[Exception] = _untyped.HiredisError
+
+
+def pack(parts: Sequence[str | int]) -> bytes:
+    """Return the bytes of one command."""
+    # hiredis 3.5.0 turns numbers into text by itself, and crashes the process when a Ctrl-C strikes just there.
+    return _pack(tuple(map(str, parts)))
 
 
 @lru_cache(maxsize=4096)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core import releasing
 from interlock._core.holds import State
 from interlock._drivers.tasks import LostEvent
 from interlock.errors import HoldLostError, NotHeldError
@@ -12,7 +11,7 @@ from interlock.errors import HoldLostError, NotHeldError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core import holds
+    from interlock._core.holds import Possession
     from interlock._drivers.aio import AsyncDriver
 
 
@@ -28,7 +27,7 @@ class Hold:
         lost: an event that is set when the hold ended without being released (`is_set`, `wait`).
     """
 
-    def __init__(self, driver: AsyncDriver, hold: holds.Hold) -> None:
+    def __init__(self, driver: AsyncDriver, hold: Possession) -> None:
         self._driver = driver
         self._hold = hold
         self.name = hold.name
@@ -109,4 +108,4 @@ class Hold:
             HoldLostError: it was lost before.
             ServerUnavailableError: no reply; it may be tried again.
         """
-        await self._driver.run(releasing.release(self._driver.session, self._hold))
+        await self._driver.run(self._hold.release())

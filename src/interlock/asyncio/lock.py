@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.holds import Owner
-    from interlock._core.lock_like import LockLike as Recipe
+    from interlock._core.operations import Operations
     from interlock._drivers.aio import AsyncDriver
 
 
@@ -24,20 +24,22 @@ class Lock:
 
     Attributes:
         name: what it is called.
+        driver: performs for the client; not for users.
+        recipe: the operations of this lock; not for users.
         cancel_on_lost: cancel the task in an ``async with`` block when the hold is lost (asyncio).
     """
 
     def __init__(
         self,
         driver: AsyncDriver,
-        recipe: Recipe,
+        recipe: Operations,
         *,
         timeout: float | None = None,
         lease: float | None = None,
         owner: Owner | None = None,
     ) -> None:
-        self._driver = driver
-        self._recipe = recipe
+        self.driver = driver
+        self.recipe = recipe
         self._timeout = check_timeout(blocking=True, timeout=timeout)
         self._lease = None if lease is None else check_lease(lease)
         self._fixed_owner = owner
@@ -78,9 +80,9 @@ class Lock:
             One round trip when it is free.
         """
         limit = FOREVER if timeout is None and blocking else check_timeout(blocking, timeout)
-        driver = self._driver
+        driver = self.driver
         hold = await driver.run(
-            self._recipe.acquire(
+            self.recipe.acquire(
                 self._fixed_owner or current_owner(),
                 driver.session.clock() + limit,
                 self._lease if lease is None else lease,
@@ -100,12 +102,12 @@ class Lock:
         Cost:
             One round trip.
         """
-        await self._driver.run(self._recipe.release(self._fixed_owner or current_owner()))
+        await self.driver.run(self.recipe.release(self._fixed_owner or current_owner()))
 
     async def __aenter__(self) -> Hold:
-        limit, driver = self._timeout, self._driver
+        limit, driver = self._timeout, self.driver
         hold = await driver.run(
-            self._recipe.acquire_or_raise(
+            self.recipe.acquire_or_raise(
                 self._fixed_owner or current_owner(),
                 driver.session.clock() + limit,
                 limit,
@@ -124,8 +126,8 @@ class Lock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        hold = self._recipe.hold_of(self._fixed_owner or current_owner())
-        own = self._driver.cancelled_by_loss(error, hold)
+        hold = self.recipe.hold_of(self._fixed_owner or current_owner())
+        own = self.driver.cancelled_by_loss(error, hold)
         try:
             await self.release()
         except InterlockError as trouble:
@@ -136,7 +138,7 @@ class Lock:
 
     async def locked(self) -> bool:
         """Return whether anyone holds it; one round trip."""
-        return (await self._driver.run(self._recipe.status())).remaining is not None
+        return (await self.driver.run(self.recipe.status())).remaining is not None
 
     async def owned(self) -> bool:
         """Return whether this owner holds it: False without a round trip if not, else as the server says."""
@@ -144,11 +146,11 @@ class Lock:
 
     async def hold_count(self) -> int:
         """Return how often this owner holds it: 0 without a round trip if not, else as the server says."""
-        return await self._driver.run(self._recipe.depth_of(self._fixed_owner or current_owner()))
+        return await self.driver.run(self.recipe.depth_of(self._fixed_owner or current_owner()))
 
     async def remaining(self) -> float | None:
         """Return the seconds until it ends unless it is renewed, whoever holds it; None when nobody does; one round trip."""
-        return (await self._driver.run(self._recipe.status())).remaining
+        return (await self.driver.run(self.recipe.status())).remaining
 
     async def extend(self, lease: float) -> None:
         """Have at least *lease* seconds from now; one round trip.
@@ -158,7 +160,7 @@ class Lock:
             HoldLostError: it is lost.
             ServerUnavailableError: no usable answer.
         """
-        await self._driver.run(self._recipe.extend(self._fixed_owner or current_owner(), lease))
+        await self.driver.run(self.recipe.extend(self._fixed_owner or current_owner(), lease))
 
     async def force_release(self) -> bool:
         """Free it, whoever holds it; the holder is told at its next renewal. One round trip.
@@ -166,10 +168,10 @@ class Lock:
         Returns:
             Whether it was locked.
         """
-        return await self._driver.run(self._recipe.force_release())
+        return await self.driver.run(self.recipe.force_release())
 
     @property
     def hold(self) -> Hold | None:
         """Return this owner's hold, or None; no round trip."""
-        hold = self._recipe.hold_of(self._fixed_owner or current_owner())
-        return None if hold is None else Hold(self._driver, hold)
+        hold = self.recipe.hold_of(self._fixed_owner or current_owner())
+        return None if hold is None else Hold(self.driver, hold)

@@ -1,0 +1,117 @@
+"""What is held of several locks together: valid while enough of the members are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from interlock._core.holds import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock._core.effects import Op
+    from interlock._core.holds import Hold
+    from interlock.errors import LossReason
+
+
+class JointRecipe(Protocol):
+    """What a joint hold must know of the locks it is of."""
+
+    kind: str
+    name: str
+    needed: int
+
+    def release_hold(self, hold: JointHold) -> Op[None]:
+        """Go down by one depth in every member of *hold*."""
+        ...
+
+
+class JointHold:
+    """One owner's possession of several names; answers what a `Hold` answers.
+
+    Attributes:
+        recipe: the locks.
+        members: a hold of each member that was taken.
+        token: None; tokens belong to the members.
+    """
+
+    token: int | None = None
+
+    def __init__(self, recipe: JointRecipe, members: Sequence[Hold]) -> None:
+        self.recipe = recipe
+        self.members = list(members)
+        self.name = recipe.name
+        self.holder = members[0].holder
+        self.label = members[0].label
+
+    def __repr__(self) -> str:
+        return f"<JointHold {self.name!r} of {len(self.members)}, {self.recipe.needed} needed>"
+
+    def _enough(self, values: Sequence[float]) -> float:
+        """Return what as many members as are needed have at least."""
+        ordered = sorted(values, reverse=True)
+        return ordered[self.recipe.needed - 1] if len(ordered) >= self.recipe.needed else 0
+
+    @property
+    def depth(self) -> int:
+        """Return how often as many members as are needed were entered."""
+        return int(self._enough([hold.depth for hold in self.members if hold.state is State.HELD]))
+
+    @property
+    def valid_until(self) -> float:
+        """Return until when enough members are valid."""
+        return self._enough([hold.valid_until for hold in self.members if hold.state is State.HELD])
+
+    @property
+    def state(self) -> str:
+        """Return LOST, HELD or ENDED."""
+        states = [hold.state for hold in self.members]
+        if states.count(State.HELD) >= self.recipe.needed:
+            return State.HELD
+        return State.LOST if State.LOST in states else State.ENDED
+
+    @property
+    def reason(self) -> LossReason | None:
+        """Return why a member was lost."""
+        return next((hold.reason for hold in self.members if hold.reason is not None), None)
+
+    def expiry_reason(self) -> LossReason:
+        """Return why it is lost if that is by the clock."""
+        return self.members[0].expiry_reason()
+
+    def valid(self, now: float) -> bool:
+        """Return whether nobody else can hold as many members as are needed."""
+        return sum(hold.valid(now) for hold in self.members) >= self.recipe.needed
+
+    def lost(self, now: float) -> bool:
+        """Return whether it ended without being released."""
+        gone = sum(hold.lost(now) for hold in self.members)
+        return gone > len(self.members) - self.recipe.needed
+
+    def kept(self) -> bool:
+        """Return whether its owner has not released it yet, be it lost or not."""
+        return any(hold.kept() for hold in self.members)
+
+    def release(self) -> Op[None]:
+        """Go down by one depth in every member."""
+        return self.recipe.release_hold(self)
+
+    def listen(self, callback: Callable[[], object]) -> bool:
+        """Have *callback* told once of a loss; False when it is lost already (and the caller must tell it)."""
+        told: list[bool] = []
+
+        def member_lost() -> None:
+            if not told and self._too_few():
+                told.append(True)
+                _ = callback()
+
+        for hold in self.members:
+            _ = hold.listen(member_lost)
+        if self._too_few() and not told:
+            told.append(True)
+            return False
+        return True
+
+    def _too_few(self) -> bool:
+        lost = sum(hold.state is State.LOST for hold in self.members)
+        return lost > len(self.members) - self.recipe.needed
