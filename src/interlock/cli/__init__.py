@@ -1,0 +1,81 @@
+"""The command `interlock`.
+
+Each subcommand is a module with ``configure(parser)`` and ``main(given, command, environ)``, and a row in
+`_SUBCOMMANDS`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import TYPE_CHECKING, NamedTuple
+
+from interlock._version import __version__
+from interlock.cli import run
+from interlock.cli.options import Parser
+from interlock.cli.status import Status, UsageError, say
+from interlock.errors import ConfigError, InterlockError, WrongTypeError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping, Sequence
+
+
+class _Subcommand(NamedTuple):
+    summary: str
+    configure: Callable[[argparse.ArgumentParser], None]
+    main: Callable[[Mapping[str, object], Sequence[str] | None, Mapping[str, str]], int]
+
+
+_SUBCOMMANDS = {
+    "run": _Subcommand("run a command while holding a lock", run.configure, run.main),
+}
+
+
+def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
+    """Do what the command line says, and return the exit status.
+
+    Args:
+        argv: arguments without the program's name; those of this process unless given.
+        environ: environment; that of this process unless given.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            return _dispatch(arguments, os.environ if environ is None else environ)
+        except (UsageError, ConfigError, WrongTypeError) as error:
+            say(str(error))
+            return Status.USAGE
+        except InterlockError as error:
+            say(str(error))
+            return Status.UNAVAILABLE
+
+
+def _show_warning(message: Warning | str, *_where: object, **_how: object) -> None:
+    say(f"warning: {message}")
+
+
+def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
+    # argparse has changed its mind about "--" several times; what follows it is not for us to read anyway.
+    command = None
+    if "--" in arguments:
+        at = arguments.index("--")
+        arguments, command = arguments[:at], arguments[at + 1 :]
+    parser = Parser(
+        prog="interlock",
+        description="Distributed locks on Redis and Valkey, from the shell.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"interlock {__version__}")
+    subparsers = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
+    for name, row in _SUBCOMMANDS.items():
+        row.configure(subparsers.add_parser(name, help=row.summary, allow_abbrev=False))
+    found, unknown = parser.parse_known_args(arguments)
+    given: dict[str, object] = vars(found)
+    subcommand = str(given.pop("subcommand"))
+    if unknown:
+        hint = "" if command else "; the command goes behind --: interlock run NAME -- CMD [ARG...]"
+        raise UsageError(f"unknown arguments: {' '.join(unknown)}{hint}")
+    return _SUBCOMMANDS[subcommand].main(given, command, environ)

@@ -1,0 +1,164 @@
+"""`interlock run`: a command runs while this process holds a lock."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+import interlock
+from interlock.cli.options import RunOptions, add_options, run_options
+from interlock.cli.signals import Interrupted, Signals
+from interlock.cli.status import say, signal_status
+from interlock.cli.supervision import Supervision, start
+from interlock.errors import AcquireTimeoutError, HoldLostError, InterlockError
+from interlock.options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from interlock import Client, Hold
+
+USAGE = "interlock run [options] NAME -- CMD [ARG...]\n       interlock run [options] NAME -c TEXT"
+
+DESCRIPTION = """\
+Run CMD while this process holds the lock NAME, cluster-wide: on all machines that use the same
+server, one CMD at a time. The lock is renewed while CMD runs, released when it has ended, and ends
+by itself should this machine die.
+"""
+
+EPILOG = """\
+Each option can also be given as the environment variable behind it; the command line wins.
+
+environment of CMD:
+  INTERLOCK_NAME     NAME
+  INTERLOCK_HOLDER   who holds the lock: <client id>:<number>
+  INTERLOCK_TOKEN    the fencing token, for locks that have one
+
+exit status: the one of CMD (128 + n when signal n ended it), or
+    1   the lock was not got: -n, or -w has passed (see -E)
+   64   usage: the command line, a variable, the URL or the name is wrong
+   69   the server is not available
+   70   the lock was lost, and CMD stopped for it (see --on-lost)
+  124   CMD was stopped by --max-hold
+  126   CMD cannot be executed
+  127   CMD was not found
+  128+n signal n came before CMD was started
+
+INT, TERM, HUP and QUIT are passed on to CMD.
+
+examples:
+  interlock run nightly -- ./backup.sh --full
+  interlock run -n -E 0 cron:mail -- /usr/local/bin/send-mail
+  interlock run -w 60 --max-hold 600 deploy:web -c 'git pull && make deploy'
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Teach *parser* this subcommand."""
+    parser.usage = USAGE
+    parser.description = DESCRIPTION
+    parser.epilog = EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("name", metavar="NAME", help="the name of the lock")
+    add_options(parser)
+
+
+def main(
+    given: Mapping[str, object], command: Sequence[str] | None, environ: Mapping[str, str]
+) -> int:
+    """Run the command that was asked for, and return the exit status.
+
+    Args:
+        given: option -> value, from the command line.
+        command: what stood behind ``--``; None if there was none.
+        environ: for the options and for the job.
+
+    Raises:
+        UsageError: if it cannot be done.
+        InterlockError: if the lock could not be had for another reason than its being taken.
+    """
+    options = run_options(given, command, environ)
+    with Signals() as signals:
+        try:
+            return _run(options, environ, signals)
+        except Interrupted as interrupted:
+            return signal_status(interrupted.signum)
+
+
+def _run(options: RunOptions, environ: Mapping[str, str], signals: Signals) -> int:
+    url = options.urls[0] if options.urls else None
+    chosen = Options() if options.lease is None else Options(lease=options.lease)
+    status = options.conflict_exit_code
+    supervision: Supervision | None = None
+    try:
+        with interlock.connect(url, options=chosen) as client, contextlib.ExitStack() as lock:
+            hold = _acquire(client, options, lock)
+            signals.queue_signals()
+            began = time.monotonic()
+            job = start(_command(options, environ), _environment(hold, environ), options.on_lost)
+            supervision = Supervision(job, hold, options, signals, began)
+            status = supervision.run()
+    except AcquireTimeoutError as error:
+        _explain_conflict(error, options)
+    except InterlockError as error:
+        if supervision is None:
+            raise
+        # The job has ended, and its status counts; what came after it is only told.
+        _explain_release(error, options, told=supervision.loss_noticed)
+    return status
+
+
+def _acquire(client: Client, options: RunOptions, lock: contextlib.ExitStack) -> Hold:
+    """Return the hold, whose release is left to *lock*.
+
+    Raises:
+        AcquireTimeoutError: if it is taken, or stays so.
+    """
+    began = time.monotonic()
+    try:
+        # One try first: it fails at once when there is no server, where a wait would sit the outage out.
+        hold = lock.enter_context(client.lock(options.name, timeout=0))
+    except AcquireTimeoutError as error:
+        if options.wait == 0:
+            raise
+        if options.verbose:
+            say(f"waiting for lock {options.name!r}, held by {error.holder or 'somebody'}")
+        left = None if options.wait is None else max(0.0, began + options.wait - time.monotonic())
+        hold = lock.enter_context(client.lock(options.name, timeout=left))
+    if options.verbose:
+        say(f"got lock {options.name!r} after {time.monotonic() - began:.1f} s")
+    return hold
+
+
+def _explain_conflict(error: AcquireTimeoutError, options: RunOptions) -> None:
+    if options.conflict_exit_code == 0 and not options.verbose:
+        return  # who asks for 0 expects conflicts, and cron would mail each line
+    tried = f"after {options.wait:g} s" if options.wait else "at the first try"
+    say(
+        f"lock {options.name!r} not got {tried}: held by {error.holder or 'somebody'};"
+        " the command was not run (-w SECS waits longer)"
+    )
+
+
+def _command(options: RunOptions, environ: Mapping[str, str]) -> Sequence[str]:
+    if options.shell_text is None:
+        return options.command
+    return (environ.get("SHELL") or "/bin/sh", "-c", options.shell_text)
+
+
+def _environment(hold: Hold, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the job's environment; a token of an interlock around this one is not its own."""
+    ours = {"INTERLOCK_NAME": hold.name, "INTERLOCK_HOLDER": hold.holder}
+    if hold.token is not None:
+        ours["INTERLOCK_TOKEN"] = str(hold.token)
+    inherited = {key: value for key, value in environ.items() if key != "INTERLOCK_TOKEN"}
+    return inherited | ours
+
+
+def _explain_release(error: InterlockError, options: RunOptions, *, told: bool) -> None:
+    if not isinstance(error, HoldLostError):
+        say(f"lock {options.name!r} was not released and will end with its lease: {error}")
+    elif not told:
+        say(f"{error}; the command has ended by itself, but may not have been alone")

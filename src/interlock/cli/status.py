@@ -1,0 +1,39 @@
+"""The exit statuses of the command, and what it says on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import sys
+
+
+class Status(enum.IntEnum):
+    """Exit statuses of interlock itself; every other one is the job's own."""
+
+    CONFLICT = 1
+    """The lock was not got (flock(1); another one with --conflict-exit-code)."""
+    USAGE = 64
+    """The command line, an INTERLOCK_ variable, the URL or the name cannot work (EX_USAGE)."""
+    UNAVAILABLE = 69
+    """The server could not be reached, or refused (EX_UNAVAILABLE)."""
+    LOST = 70
+    """The lock was lost, and the job stopped for it."""
+    MAX_HOLD = 124
+    """The job was stopped after --max-hold (timeout(1))."""
+
+
+class UsageError(Exception):
+    """What was asked for cannot be done, whatever the server says."""
+
+
+def signal_status(signum: int) -> int:
+    """Return the exit status that stands for an end by *signum*, as shells count."""
+    return 128 + signum
+
+
+def say(message: str) -> None:
+    """Write *message* to stderr as one line of ours."""
+    line = " ".join(message.split())
+    # Nobody may be reading any more (`2>&1 | head`); the job is to be looked after all the same.
+    with contextlib.suppress(OSError):
+        print(f"interlock: {line}", file=sys.stderr, flush=True)

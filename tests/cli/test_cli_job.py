@@ -1,0 +1,186 @@
+"""What a job finds when it starts, and what becomes of it with a terminal's keys and with interlock's own death."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pexpect
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+LONG = 60.0
+SUPERVISE = """
+import os, sys, threading, time
+from interlock.cli.options import RunOptions
+from interlock.cli.signals import Signals
+from interlock.cli.supervision import Supervision, start
+from interlock.cli.values import OnLost
+
+class Hold:
+    lost = threading.Event()
+    def on_lost(self, callback): pass
+
+options = RunOptions(name="NAME", command=tuple(sys.argv[2:]), on_lost=OnLost(sys.argv[1]))
+with Signals() as signals:
+    signals.queue_signals()
+    job = start(options.command, os.environ, options.on_lost)
+    sys.exit(Supervision(job, Hold(), options, signals, time.monotonic()).run())
+"""
+"""Supervises its arguments behind the first, which is --on-lost, under a hold that is never lost."""
+
+
+def supervised(*command: str, on_lost: str = "term") -> list[str]:
+    """Return the arguments of a process that supervises *command*."""
+    return [sys.executable, "-c", SUPERVISE, on_lost, *command]
+
+
+def wait_until(reached: Callable[[], bool]) -> None:
+    """Return as soon as *reached*; fail when that takes very long."""
+    end = time.monotonic() + LONG
+    while not reached():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def running(pid: int) -> bool:
+    """Tell whether *pid* runs; a zombie does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123 - one line of /proc
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.fixture
+def stray() -> Iterator[list[int]]:
+    """Collect the processes that a test kills the parents of, and end what is left of them."""
+    pids: list[int] = []
+    yield pids
+    for pid in filter(running, pids):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_stdin_stdout_and_further_files_are_the_jobs() -> None:
+    """The job reads our stdin, writes our stdout, and has what the caller left open."""
+    reader, writer = os.pipe()
+    os.write(writer, b"from the pipe\n")
+    os.close(writer)
+    done = subprocess.run(
+        supervised("/bin/sh", "-c", f"cat; cat /dev/fd/{reader}"),
+        input="from stdin\n",
+        capture_output=True,
+        text=True,
+        pass_fds=[reader],
+        check=True,
+    )
+    os.close(reader)
+    assert (done.stdout, done.stderr) == ("from stdin\nfrom the pipe\n", "")
+
+
+def test_the_job_is_in_our_process_group_and_is_our_child() -> None:
+    """The job belongs to the caller's process group, as with flock(1)."""
+    show = "import os; print(os.getpgrp(), os.getppid())"
+    with subprocess.Popen(
+        supervised(sys.executable, "-c", show), stdout=subprocess.PIPE, text=True, process_group=0
+    ) as process:
+        out, _ = process.communicate()
+    assert out.split() == [str(process.pid), str(process.pid)]
+
+
+def standard_signals(status: bytes) -> list[int]:
+    """Return the masks of /proc/.../status without glibc's own signals, which posix_spawn leaves ignored."""
+    return [int(line.split()[1], 16) & 0x7FFFFFFF for line in status.splitlines()]
+
+
+def test_the_job_finds_signals_as_a_program_expects() -> None:
+    """Nothing is blocked, and nothing is ignored that Python ignores for itself."""
+    show = ("/bin/sh", "-c", "grep ^Sig[BI] /proc/self/status")
+    done = subprocess.run(supervised(*show), capture_output=True, check=True)
+    assert standard_signals(done.stdout) == [0, 0]
+
+
+def test_under_nohup_the_job_ignores_hup() -> None:
+    """An ignored HUP is ignored by interlock and by the job."""
+    with subprocess.Popen(
+        ["nohup", *supervised("/bin/sh", "-c", "echo up; sleep 1; exit 3")],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(LONG) == 3
+
+
+@pytest.mark.parametrize(
+    ("on_lost", "survives"), [("term", False), ("kill", False), ("warn", True)]
+)
+def test_the_death_of_interlock_is_a_loss_to_the_job(
+    on_lost: str, survives: bool, stray: list[int]
+) -> None:
+    """A job whose interlock is killed is told as --on-lost says, for its lock is soon another's."""
+    with subprocess.Popen(
+        supervised("/bin/sh", "-c", f"echo $$; exec sleep {LONG:.0f}", on_lost=on_lost),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        job = int(process.stdout.readline())
+        stray.append(job)
+        process.kill()
+    if survives:
+        time.sleep(0.3)
+        assert running(job)
+    else:
+        wait_until(lambda: not running(job))
+
+
+COUNTING = """
+import signal, sys, time
+log = open(sys.argv[1], "a", buffering=1)
+signal.signal(signal.SIGINT, lambda *_: log.write("INT\\n"))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(6))
+log.write("up\\n")
+while True: time.sleep(0.05)
+"""
+"""Writes down every INT, and ends by TERM with status 6."""
+
+
+def test_one_ctrl_c_is_one_signal_to_the_job(tmp_path: Path) -> None:
+    """A key press reaches the job through the terminal only; what is sent to interlock alone is passed on."""
+    log = tmp_path / "log"
+    program, *arguments = supervised(sys.executable, "-c", COUNTING, str(log))
+    terminal = pexpect.spawn(program, arguments, timeout=LONG)
+    try:
+        wait_until(lambda: log.exists() and "up" in log.read_text())
+        terminal.sendintr()
+        wait_until(lambda: "INT" in log.read_text())
+        time.sleep(0.3)  # a second one would come at once
+        assert log.read_text() == "up\nINT\n"
+        os.kill(terminal.pid, signal.SIGTERM)
+        terminal.expect(pexpect.EOF)
+    finally:
+        terminal.close(force=True)
+    assert terminal.exitstatus == 6
+
+
+def test_an_interrupt_without_a_terminal_is_passed_on(tmp_path: Path) -> None:
+    """INT from a service manager or kill(1) reaches the job through interlock."""
+    log = tmp_path / "log"
+    with subprocess.Popen(
+        supervised(sys.executable, "-c", COUNTING, str(log)), start_new_session=True
+    ) as process:
+        wait_until(lambda: log.exists() and "up" in log.read_text())
+        process.send_signal(signal.SIGINT)
+        wait_until(lambda: "INT" in log.read_text())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LONG) == 6

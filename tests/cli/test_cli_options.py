@@ -1,0 +1,238 @@
+"""The options of `interlock run`: from the command line, from the environment, and their errors."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from interlock import cli
+from interlock.cli.options import OPTIONS, Parser, RunOptions, add_options, run_options
+from interlock.cli.status import UsageError
+from interlock.cli.values import OnLost
+
+
+def parse(*arguments: str, command: list[str] | None = None, **environ: str) -> RunOptions:
+    """Parse as `interlock run NAME *arguments* -- command` does."""
+    parser = Parser(prog="interlock run", allow_abbrev=False)
+    parser.add_argument("name")
+    add_options(parser)
+    given = vars(parser.parse_args(["NAME", *arguments]))
+    return run_options(given, ["true"] if command is None else command, environ)
+
+
+# What each option is given, as text, and what it means; a flag's text is the one for its variable.
+SAMPLES: dict[str, tuple[str, object]] = {
+    "INTERLOCK_NO_WAIT": ("1", 0.0),
+    "INTERLOCK_WAIT": ("2.5", 2.5),
+    "INTERLOCK_EXCLUSIVE": ("yes", True),
+    "INTERLOCK_CONFLICT_EXIT_CODE": ("75", 75),
+    "INTERLOCK_COMMAND": ("echo a; echo b", "echo a; echo b"),
+    "INTERLOCK_LEASE": ("10", 10.0),
+    "INTERLOCK_MIN_HOLD": ("0", 0.0),
+    "INTERLOCK_MAX_HOLD": ("60", 60.0),
+    "INTERLOCK_ON_LOST": ("kill", OnLost.KILL),
+    "INTERLOCK_KILL_AFTER": ("0.5", 0.5),
+    "INTERLOCK_URL": ("redis://one/0", ["redis://one/0"]),
+    "INTERLOCK_VERBOSE": ("on", True),
+}
+# Texts that no reading makes sense of; every other option takes any text.
+NONSENSE = {
+    "INTERLOCK_NO_WAIT": ("maybe", "2"),
+    "INTERLOCK_WAIT": ("-1", "soon", "nan", "inf", "1e300"),
+    "INTERLOCK_EXCLUSIVE": ("?",),
+    "INTERLOCK_CONFLICT_EXIT_CODE": ("256", "-1", "1.5", "one", "²"),
+    "INTERLOCK_LEASE": ("0", "0.01", "1e11", "long"),
+    "INTERLOCK_MIN_HOLD": ("-0.1", "x"),
+    "INTERLOCK_MAX_HOLD": ("0", "-1", "x"),
+    "INTERLOCK_ON_LOST": ("panic", "TERM"),
+    "INTERLOCK_KILL_AFTER": ("-5", "x"),
+    "INTERLOCK_VERBOSE": ("very",),
+}
+NONSENSE_PAIRS = [(name, text) for name, texts in NONSENSE.items() for text in texts]
+
+
+def arguments_for(variable: str, text: str) -> list[str]:
+    """Return the command-line form of *variable* = *text*, by its long name."""
+    option = next(option for option in OPTIONS if option.variable == variable)
+    return [option.flags[-1]] if option.metavar is None else [f"{option.flags[-1]}={text}"]
+
+
+def test_every_option_has_a_sample_here() -> None:
+    """The tests of this module cover every option that exists."""
+    assert {option.variable for option in OPTIONS} == set(SAMPLES)
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.flags[-1])
+def test_each_option_means_the_same_given_either_way(option: object) -> None:
+    """An option and its variable lead to the same run."""
+    variable, field = option.variable, option.field  # type: ignore[attr-defined]
+    text, value = SAMPLES[variable]
+    command: list[str] | None = [] if field == "shell_text" else None
+    by_line = parse(*arguments_for(variable, text), command=command)
+    by_environment = parse(command=command, **{variable: text})
+    assert by_line == by_environment
+    assert getattr(by_line, field) == value
+
+
+@pytest.mark.parametrize(("variable", "text"), NONSENSE_PAIRS)
+def test_nonsense_in_a_variable_is_an_error_that_names_it(variable: str, text: str) -> None:
+    """A bad value in the environment is a usage error with the variable's name and the value."""
+    with pytest.raises(UsageError, match=f"^{variable}: ") as caught:
+        parse(**{variable: text})
+    assert text in str(caught.value) or "lease must be" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [pair for pair in NONSENSE_PAIRS if "=" in arguments_for(*pair)[0]],
+)
+def test_nonsense_on_the_command_line_is_an_error_that_names_the_option(
+    variable: str, text: str
+) -> None:
+    """A bad value on the command line is a usage error with the option's name."""
+    flag, _, _ = arguments_for(variable, text)[0].partition("=")
+    with pytest.raises(UsageError, match=f"argument .*{flag}: "):
+        parse(*arguments_for(variable, text))
+
+
+@pytest.mark.parametrize("variable", sorted(set(SAMPLES) - {"INTERLOCK_COMMAND"}))
+def test_the_command_line_wins_over_even_a_bad_variable(variable: str) -> None:
+    """A variable is not even read when the command line says it."""
+    arguments = arguments_for(variable, SAMPLES[variable][0])
+    assert parse(*arguments, **{variable: "\0 nonsense"}) == parse(*arguments)
+
+
+def test_defaults_are_those_of_the_documentation() -> None:
+    """Without options: wait for ever, hold as long as the command runs, TERM on loss, KILL 5 s later."""
+    assert parse() == RunOptions(name="NAME", command=("true",))
+    assert RunOptions(name="NAME").wait is None
+    assert RunOptions(name="NAME").conflict_exit_code == 1
+    assert RunOptions(name="NAME").on_lost is OnLost.TERM
+    assert RunOptions(name="NAME").kill_after == 5.0
+
+
+def test_every_field_but_the_command_has_an_option() -> None:
+    """No field of the options can be reached in code only."""
+    fields = {field.name for field in dataclasses.fields(RunOptions)}
+    assert fields - {option.field for option in OPTIONS} == {"name", "command"}
+
+
+def test_an_empty_or_false_variable_counts_as_not_given() -> None:
+    """`INTERLOCK_WAIT= INTERLOCK_NO_WAIT=0` is the same as no variable."""
+    assert parse(INTERLOCK_WAIT="", INTERLOCK_NO_WAIT="0", INTERLOCK_VERBOSE="no") == parse()
+
+
+def test_a_wait_on_the_command_line_outweighs_no_wait_in_the_environment() -> None:
+    """-w and -n are one choice: who gives one of them is not held to the other one's variable."""
+    assert parse("-w", "5", INTERLOCK_NO_WAIT="1").wait == 5.0
+    assert parse("-n", INTERLOCK_WAIT="5").wait == 0.0
+
+
+def test_contradicting_choices_are_errors() -> None:
+    """-n with -w is an error on the command line and in the environment."""
+    with pytest.raises(UsageError, match="not allowed with"):
+        parse("-n", "-w", "5")
+    with pytest.raises(UsageError, match="INTERLOCK_WAIT and INTERLOCK_NO_WAIT exclude"):
+        parse(INTERLOCK_NO_WAIT="1", INTERLOCK_WAIT="5")
+
+
+def test_a_command_given_outweighs_one_in_the_environment() -> None:
+    """INTERLOCK_COMMAND is for a command line without a command."""
+    options = parse(command=["ls"], INTERLOCK_COMMAND="rm -r /")
+    assert (options.command, options.shell_text) == (("ls",), None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command", "complaint"),
+    [
+        ((), [], "wanted a command, found none"),
+        (("-c", "echo"), ["ls"], "wanted one command, found two"),
+        (("--url", "redis://a", "--url", "redis://b"), ["ls"], "not available yet"),
+    ],
+)
+def test_what_cannot_be_done_is_told(
+    arguments: tuple[str, ...], command: list[str], complaint: str
+) -> None:
+    """A run needs one command and, so far, one server."""
+    with pytest.raises(UsageError, match=complaint):
+        parse(*arguments, command=command)
+
+
+def test_several_urls_in_the_variable_are_told_as_well() -> None:
+    """Blanks separate the URLs in INTERLOCK_URL."""
+    with pytest.raises(UsageError, match="found 2"):
+        parse(INTERLOCK_URL="redis://a redis://b")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["no-such-subcommand"],
+        ["run"],
+        ["run", "--", "true"],
+        ["run", "NAME"],
+        ["run", "NAME", "--"],
+        ["run", "NAME", "ls", "-l"],
+        ["run", "--wai", "5", "NAME", "--", "true"],
+        ["run", "--shared", "NAME", "--", "true"],
+        ["run", "--fair", "NAME", "--", "true"],
+        ["run", "--limit", "3", "NAME", "--", "true"],
+        ["run", "-w", "soon", "NAME", "--", "true"],
+        ["run", "-n", "-w", "1", "NAME", "--", "true"],
+    ],
+    ids=" ".join,
+)
+def test_a_usage_error_is_status_64_and_one_line(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing but one line on stderr, which starts with our name, comes of a wrong command line."""
+    assert cli.main(arguments, {}) == 64
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("interlock: ")
+    assert err.count("\n") == 1
+
+
+def test_a_forgotten_separator_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who writes the command as for flock(1) learns where it goes."""
+    assert cli.main(["run", "NAME", "ls"], {}) == 64
+    assert "interlock run NAME -- CMD" in capsys.readouterr().err
+
+
+def test_arguments_behind_the_separator_are_the_commands_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither our option names nor a second -- mean anything behind the first --."""
+    seen: list[object] = []
+    row = cli._SUBCOMMANDS["run"]
+    spy = row._replace(main=lambda *arguments: seen.append(arguments) or 0)
+    monkeypatch.setitem(cli._SUBCOMMANDS, "run", spy)
+    assert cli.main(["run", "NAME", "-n", "--", "cmd", "-n", "--url", "--", "x"], {}) == 0
+    assert seen == [({"name": "NAME", "wait": 0.0}, ["cmd", "-n", "--url", "--", "x"], {})]
+
+
+def test_the_help_names_every_option_variable_and_status(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`interlock run --help` is complete."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["run", "--help"], {})
+    assert not ended.value.code
+    text = capsys.readouterr().out
+    for option in OPTIONS:
+        assert all(flag in text for flag in option.flags)
+        assert f"[{option.variable}]" in text
+    assert all(f"  {status}  " in text for status in (64, 69, 70, 124, 126, 127))
+
+
+def test_the_reference_names_every_option_and_variable() -> None:
+    """docs/reference/cli.md has a row for each option."""
+    reference = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
+    lines = reference.read_text().splitlines()
+    for option in OPTIONS:
+        rows = [line for line in lines if line.startswith("|") and f"`{option.variable}`" in line]
+        assert len(rows) == 1
+        assert all(f"`{flag}" in rows[0] for flag in option.flags)

@@ -1,0 +1,128 @@
+"""`interlock run` against a real server: whose turn it is, and who is told what."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from cli_process import LONG, Runs, ended
+
+import interlock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import redis
+
+
+def test_two_at_once_run_one_after_the_other(runs: Runs, tmp_path: Path) -> None:
+    """Jobs under one name never overlap, and each gets its turn."""
+    log = tmp_path / "log"
+    text = f"echo begin >>{log}; sleep 0.3; echo end >>{log}"
+    processes = [runs.start("NAME", "-c", text) for _ in range(3)]
+    assert [ended(process) for process in processes] == [(0, "", "")] * 3
+    assert log.read_text().split() == ["begin", "end"] * 3
+
+
+def test_other_names_do_not_wait(runs: Runs) -> None:
+    """Two names are two locks."""
+    runs.started("NAME", "--", "/bin/sh", "-c", f"echo up; exec sleep {LONG:.0f}")
+    assert runs.run("-n", "OTHER", "--", "true") == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        (["-n"], 1),
+        (["-w", "0"], 1),
+        (["-w", "0.3"], 1),
+        (["-n", "-E", "75"], 75),
+        (["-w", "0.3", "--conflict-exit-code", "9"], 9),
+    ],
+)
+def test_a_taken_lock_is_a_conflict(runs: Runs, options: list[str], status: int) -> None:
+    """Who may not wait, or not longer, is told who holds the lock and exits with 1 or what -E says."""
+    with interlock.connect(runs.url) as client, client.lock("NAME") as hold:
+        got, out, err = runs.run(*options, "NAME", "--", "echo", "ran")
+    assert (got, out) == (status, "")
+    assert err.startswith("interlock: lock 'NAME' not got ")
+    assert hold.holder in err
+    assert err.count("\n") == 1
+
+
+def test_an_expected_conflict_says_nothing(runs: Runs) -> None:
+    """-E 0 makes a conflict a success, which cron has nothing to mail about."""
+    with interlock.connect(runs.url) as client, client.lock("NAME"):
+        assert runs.run("-n", "-E", "0", "NAME", "--", "echo", "ran") == (0, "", "")
+
+
+def test_options_come_from_the_environment_too(runs: Runs) -> None:
+    """INTERLOCK_ variables are read by the real process; the command line wins."""
+    with interlock.connect(runs.url) as client, client.lock("NAME"):
+        environ = {"INTERLOCK_NO_WAIT": "1", "INTERLOCK_CONFLICT_EXIT_CODE": "75"}
+        assert runs.run("NAME", "--", "true", **environ)[0] == 75
+        assert runs.run("-E", "9", "NAME", "--", "true", **environ)[0] == 9
+
+
+def test_verbose_tells_how_long_and_for_whom(runs: Runs) -> None:
+    """--verbose names the holder that is waited for, and the time it took."""
+    with interlock.connect(runs.url) as client:
+        with client.lock("NAME") as hold:
+            process = runs.start("--verbose", "NAME", "--", "true")
+            assert process.stderr is not None
+            assert process.stderr.readline() == (
+                f"interlock: waiting for lock 'NAME', held by {hold.holder}\n"
+            )
+        status, _, err = ended(process)
+    assert status == 0
+    assert re.fullmatch(r"interlock: got lock 'NAME' after \d+\.\d s\n", err)
+
+
+def test_a_signal_while_waiting_leaves_nothing_behind(
+    runs: Runs, redis_client: redis.Redis
+) -> None:
+    """Who is told to go while waiting exits with 128 + signal; the lock and the next waiter are unharmed."""
+    with interlock.connect(runs.url) as client, client.lock("NAME") as hold:
+        process = runs.start("--verbose", "NAME", "--", "echo", "ran")
+        assert process.stderr is not None
+        assert "waiting" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == (128 + signal.SIGTERM, "", "")
+        assert redis_client.hkeys("NAME") == [hold.holder.encode()]
+    assert redis_client.keys("*") == []
+    assert runs.run("-n", "NAME", "--", "true") == (0, "", "")
+
+
+def test_a_renewed_lease_outlasts_itself(runs: Runs) -> None:
+    """--lease bounds what a dead machine keeps, not how long a job may take."""
+    process = runs.started("--lease", "0.6", "NAME", "-c", "echo up; sleep 2")
+    time.sleep(1.2)
+    assert runs.run("-n", "NAME", "--", "true")[0] == 1
+    assert ended(process) == (0, "", "")
+
+
+def test_a_killed_interlock_frees_the_lock_with_its_lease(runs: Runs) -> None:
+    """After kill -9 the job gets TERM and the next one gets the lock within --lease."""
+    process = runs.started("--lease", "1", "NAME", "-c", f"echo $$; exec sleep {LONG:.0f}")
+    process.kill()
+    process.wait(LONG)
+    assert runs.run("-w", str(LONG), "NAME", "--", "true") == (0, "", "")
+
+
+def test_min_hold_keeps_others_out_after_a_short_job(runs: Runs) -> None:
+    """With --min-hold a second machine whose clock is late does not run the same short job again."""
+    process = runs.started("--min-hold", "3", "NAME", "--", "echo", "done")
+    assert runs.run("-n", "NAME", "--", "true")[0] == 1
+    assert ended(process)[0] == 0
+    assert runs.run("-n", "NAME", "--", "true")[0] == 0
+
+
+def test_max_hold_stops_the_job_and_frees_the_lock(runs: Runs, redis_client: redis.Redis) -> None:
+    """With --max-hold a job that hangs does not keep the lock."""
+    status, _, err = runs.run("--max-hold", "0.5", "NAME", "--", "sleep", str(LONG))
+    assert status == 124
+    assert "--max-hold" in err
+    assert not redis_client.exists("NAME")

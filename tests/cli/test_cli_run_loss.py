@@ -1,0 +1,102 @@
+"""`interlock run` against a real server: locks that are lost, and servers that are away."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from cli_process import LONG, Runs, ended
+
+import interlock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import redis
+
+    from interlock.testing.servers import RedisServer
+
+
+@pytest.mark.parametrize("how", ["deleted", "force-released"])
+def test_a_lock_taken_away_stops_the_job(
+    runs: Runs, redis_client: redis.Redis, tmp_path: Path, how: str
+) -> None:
+    """A job whose lock is gone gets TERM, and the status is 70."""
+    seen = tmp_path / "seen"
+    text = f"trap 'echo term >{seen}; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+    process = runs.started("--lease", "1", "NAME", "--", "/bin/sh", "-c", text)
+    if how == "deleted":
+        redis_client.delete("NAME")
+    else:
+        with interlock.connect(runs.url) as client:
+            assert client.lock("NAME").force_release()
+    status, _, err = ended(process)
+    assert status == 70
+    assert seen.read_text() == "term\n"
+    assert err == "interlock: lock 'NAME' was lost while the command runs: stopping it\n"
+
+
+def test_a_loss_found_at_the_end_only_is_told(runs: Runs, redis_client: redis.Redis) -> None:
+    """A job that ended before anybody noticed keeps its status, with a warning that it may have had company."""
+    process = runs.started("NAME", "--", "/bin/sh", "-c", "echo up; sleep 0.5; exit 3")
+    redis_client.delete("NAME")
+    status, _, err = ended(process)
+    assert status == 3
+    assert "may not have been alone" in err
+    assert err.count("\n") == 1
+
+
+def test_an_unreachable_server_is_69_at_once() -> None:
+    """Without a server nothing is waited for, and one line says where it was sought."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    runs = Runs(f"redis://127.0.0.1:{port}")
+    began = time.monotonic()
+    status, out, err = runs.run("NAME", "--", "echo", "ran")
+    runs.close()
+    assert time.monotonic() - began < 10
+    assert (status, out) == (69, "")
+    assert err.startswith("interlock: ")
+    assert str(port) in err
+    assert err.count("\n") == 1
+
+
+def test_a_short_outage_is_sat_out(
+    own_runs: Runs, fresh_server: RedisServer, tmp_path: Path
+) -> None:
+    """A server that is back before the lease has ended disturbs no job."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    process = own_runs.started("--lease", "6", "NAME", "-c", f"echo up; read -r _ <{gate}")
+    fresh_server.pause()
+    time.sleep(3)  # a renewal, due after 2 s, goes without its reply
+    fresh_server.resume()
+    gate.write_text("go\n")
+    assert ended(process) == (0, "", "")
+
+
+def test_a_long_outage_is_a_loss(own_runs: Runs, fresh_server: RedisServer) -> None:
+    """The job is stopped when the local validity has ended, whether the server answers or not."""
+    process = own_runs.started("--lease", "1", "NAME", "-c", f"echo up; exec sleep {LONG:.0f}")
+    fresh_server.pause()
+    try:
+        status, _, err = ended(process)
+    finally:
+        fresh_server.resume()
+    assert status == 70
+    assert err.startswith("interlock: lock 'NAME' was lost while the command runs: stopping it\n")
+
+
+def test_a_server_that_died_meanwhile_does_not_cost_the_jobs_status(
+    own_runs: Runs, fresh_server: RedisServer
+) -> None:
+    """A job that ended well has ended well, even if the lock cannot be released."""
+    process = own_runs.started("--lease", "3", "NAME", "-c", "echo up; sleep 0.5; exit 4")
+    fresh_server.kill()
+    status, _, err = ended(process)
+    assert status == 4
+    assert "lock 'NAME' was not released and will end with its lease" in err
+    assert "Traceback" not in err

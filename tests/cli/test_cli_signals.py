@@ -1,0 +1,106 @@
+"""How interlock takes signals: raised before the job, queued for it afterwards, ignored if they were."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock.cli.signals import FORWARDED, Interrupted, Signals, pressed_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def signals() -> Iterator[Signals]:
+    """Handle this process' signals."""
+    with Signals() as handled:
+        yield handled
+
+
+@pytest.mark.parametrize("signum", FORWARDED)
+def test_a_signal_before_the_job_raises_once(signals: Signals, signum: int) -> None:
+    """The first signal ends what goes on; a second does not cut the clean-up short."""
+    with pytest.raises(Interrupted) as caught:
+        signal.raise_signal(signum)
+    assert caught.value.signum == signum
+    assert isinstance(caught.value, KeyboardInterrupt)
+    try:
+        signal.raise_signal(signum)
+    except Interrupted:  # left to pytest, it would end the whole session
+        pytest.fail("the second signal raised too")
+
+
+def test_queued_signals_are_returned_and_nothing_else(signals: Signals) -> None:
+    """A wait returns the signals for the job, but not the end of a child or a wake-up."""
+    signals.queue_signals()
+    signal.raise_signal(signal.SIGCHLD)
+    signals.wake()
+    assert signals.wait(30) == []
+    signal.raise_signal(signal.SIGTERM)
+    signal.raise_signal(signal.SIGHUP)
+    assert signals.wait(30) == [signal.SIGTERM, signal.SIGHUP]
+
+
+@pytest.mark.parametrize("timeout", [0, 0.01])
+def test_a_wait_ends_without_news(signals: Signals, timeout: float) -> None:
+    """A wait with a bound returns when nothing happens, even with a bound of 0."""
+    assert signals.wait(timeout) == []
+
+
+def test_another_thread_can_end_an_unbounded_wait(signals: Signals) -> None:
+    """The callback of a lost hold, which runs in the renewal's thread, wakes the main one."""
+    thread = threading.Timer(0.05, signals.wake)
+    thread.start()
+    assert signals.wait(None) == []
+    thread.join()
+
+
+def test_no_number_of_wake_ups_blocks_or_fails(signals: Signals) -> None:
+    """A full buffer is as good as a byte in it."""
+    for _ in range(100_000):
+        signals.wake()
+    assert signals.wait(30) == []
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    """Under nohup, HUP neither raises nor is passed on."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Signals() as signals:
+            signal.raise_signal(signal.SIGHUP)
+            signals.queue_signals()
+            assert signals.wait(0) == []
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_everything_is_as_before_afterwards() -> None:
+    """Handlers and the wake-up descriptor are put back."""
+    watched = (*FORWARDED, signal.SIGCHLD)
+    before = [signal.getsignal(signum) for signum in watched]
+    with Signals():
+        assert signal.getsignal(signal.SIGTERM) is not before[1]
+    assert [signal.getsignal(signum) for signum in watched] == before
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_without_a_terminal_nothing_is_a_key_press(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From cron or a service manager every signal is passed on."""
+
+    def no_terminal(*_: object) -> int:
+        raise OSError
+
+    monkeypatch.setattr(os, "open", no_terminal)
+    assert not pressed_key(signal.SIGINT)
+
+
+def test_term_and_hup_are_never_key_presses() -> None:
+    """No key sends TERM or HUP, so they are passed on wherever we run."""
+    assert not pressed_key(signal.SIGTERM)
+    assert not pressed_key(signal.SIGHUP)

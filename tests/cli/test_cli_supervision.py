@@ -1,0 +1,277 @@
+"""A job under a hold: its status, its signals, and when it is stopped. With a hold that does as it is told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock.cli.options import RunOptions
+from interlock.cli.signals import Signals
+from interlock.cli.supervision import Supervision, start
+from interlock.cli.values import OnLost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+LONG = 60.0
+"""Seconds that nothing here takes: a test that runs into it has failed."""
+
+
+class FakeHold:
+    """A hold that is lost when the test says so."""
+
+    def __init__(self) -> None:
+        self.lost = threading.Event()
+        self._callbacks: list[Callable[[], object]] = []
+
+    def on_lost(self, callback: Callable[[], object], /) -> None:
+        """Remember *callback*."""
+        self._callbacks.append(callback)
+
+    def lose(self) -> None:
+        """Be lost, and tell."""
+        self.lost.set()
+        for callback in self._callbacks:
+            callback()
+
+
+class Stage:
+    """One supervised job; its progress is a file that it writes to."""
+
+    def __init__(self, directory: Path) -> None:
+        self.hold = FakeHold()
+        self.seen = directory / "seen"
+        self.pid = 0
+
+    def when_it_writes(self, text: str, action: Callable[[], object]) -> None:
+        """Perform *action* from another thread once the job has written *text*."""
+
+        def watch() -> None:
+            end = time.monotonic() + LONG
+            while time.monotonic() < end:
+                if self.seen.exists() and text in self.seen.read_text():
+                    action()
+                    return
+                time.sleep(0.01)
+
+        self.watcher = threading.Thread(target=watch, daemon=True)
+        self.watcher.start()
+
+    def run(self, *command: str, **options: object) -> int:
+        """Supervise *command* and return interlock's status."""
+        run_options = RunOptions(name="NAME", command=command, **options)  # type: ignore[arg-type]
+        with Signals() as signals:
+            signals.queue_signals()
+            job = start(command, {**os.environ, "SEEN": str(self.seen)}, run_options.on_lost)
+            self.pid = job.pid
+            supervision = Supervision(job, self.hold, run_options, signals, time.monotonic())
+            return supervision.run()
+
+    def shell(self, text: str, **options: object) -> int:
+        """Supervise a shell."""
+        return self.run("/bin/sh", "-c", text, **options)
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    """Prepare a job."""
+    return Stage(tmp_path)
+
+
+# A shell waits for its sleep, so that a trap runs at once; what is left of the sleep dies with the trap.
+DEAF = "trap 'echo term >>$SEEN' TERM; echo up >>$SEEN; while :; do sleep 0.05; done"
+OBEDIENT = "trap 'echo term >>$SEEN; exit 9' TERM; echo up >>$SEEN; while :; do sleep 0.05; done"
+FINISHING = (
+    "trap 'exit 0' TERM; echo up >>$SEEN; while [ ! -e $SEEN.go ]; do sleep 0.05; done; exit 5"
+)
+
+
+@pytest.mark.parametrize("status", [0, 1, 7, 255])
+def test_the_jobs_status_is_passed_on(stage: Stage, status: int) -> None:
+    """Interlock exits as the job does."""
+    assert stage.shell(f"exit {status}") == status
+
+
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGSEGV])
+def test_an_end_by_a_signal_is_128_and_its_number(stage: Stage, signum: int) -> None:
+    """Interlock reports an end by a signal as a shell does."""
+    assert stage.shell(f"kill -{int(signum)} $$") == 128 + signum
+
+
+def test_an_unknown_program_is_127(stage: Stage, capfd: pytest.CaptureFixture[str]) -> None:
+    """A program that is not found gives 127 and one line."""
+    assert stage.run("no-such-program-anywhere") == 127
+    err = capfd.readouterr().err
+    assert err.startswith("interlock: cannot run 'no-such-program-anywhere': there is no such")
+    assert err.count("\n") == 1
+
+
+def test_a_program_that_cannot_be_executed_is_126(
+    stage: Stage, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A file without permission to execute gives 126 and one line."""
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n")
+    assert stage.run(str(program)) == 126
+    assert capfd.readouterr().err == f"interlock: cannot run {str(program)!r}: Permission denied\n"
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_are_passed_on(stage: Stage, signum: int) -> None:
+    """What interlock is sent, the job gets, and its status then counts."""
+    stage.when_it_writes("up", lambda: os.kill(os.getpid(), signum))
+    text = f"trap 'echo got; exit 3' {int(signum)}; echo up >>$SEEN; while :; do sleep 0.05; done"
+    assert stage.shell(text) == 3
+
+
+def test_a_signal_to_a_job_that_is_just_starting_is_not_lost(
+    stage: Stage, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A signal at any moment before the job's program runs ends it as it would end the program: without a word."""
+    for moment in range(0, 40, 2):
+        with Signals() as signals:
+            signals.queue_signals()
+            job = start(["/bin/sleep", str(LONG)], os.environ, OnLost.TERM)
+            time.sleep(moment / 1000)
+            job.send_signal(signal.SIGINT)
+            options = RunOptions(name="NAME")
+            status = Supervision(job, stage.hold, options, signals, time.monotonic()).run()
+        assert status == 128 + signal.SIGINT
+    assert capfd.readouterr().err == ""
+
+
+def test_a_lost_lock_stops_the_job(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """Loss means TERM, status 70 whatever the job says, and a line that tells why."""
+    stage.when_it_writes("up", stage.hold.lose)
+    assert stage.shell(OBEDIENT) == 70
+    assert "term" in stage.seen.read_text()
+    assert capsys.readouterr().err == (
+        "interlock: lock 'NAME' was lost while the command runs: stopping it\n"
+    )
+
+
+def test_a_lock_lost_before_the_job_started_stops_it_too(stage: Stage) -> None:
+    """A loss that was told before anybody listened is not overlooked."""
+    stage.hold.lose()
+    assert stage.run("/bin/sleep", str(LONG)) == 70
+
+
+def test_a_job_deaf_to_term_is_killed(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """A job that does not stop within --kill-after is killed."""
+    stage.when_it_writes("up", stage.hold.lose)
+    assert stage.shell(DEAF, kill_after=0.5) == 70
+    assert "term" in stage.seen.read_text()
+    assert "did not stop within 0.5 s: killing it" in capsys.readouterr().err
+
+
+def test_a_suspended_job_is_stopped_too(stage: Stage) -> None:
+    """A job in the middle of Ctrl-Z is woken to receive its TERM."""
+
+    def suspend_and_lose() -> None:
+        os.kill(stage.pid, signal.SIGSTOP)
+        stage.hold.lose()
+
+    stage.when_it_writes("up", suspend_and_lose)
+    assert stage.shell(OBEDIENT, kill_after=LONG) == 70
+    assert "term" in stage.seen.read_text()
+
+
+def test_on_lost_kill_does_not_ask(stage: Stage) -> None:
+    """With --on-lost kill the job gets no TERM."""
+    stage.when_it_writes("up", stage.hold.lose)
+    assert stage.shell(DEAF, on_lost=OnLost.KILL) == 70
+    assert "term" not in stage.seen.read_text()
+
+
+def test_on_lost_warn_lets_the_job_end(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --on-lost warn the job runs on, its status counts, and the loss is told once."""
+
+    def lose_and_go() -> None:
+        stage.hold.lose()
+        stage.hold.lose()
+        time.sleep(0.2)
+        stage.seen.with_name("seen.go").touch()
+
+    stage.when_it_writes("up", lose_and_go)
+    assert stage.shell(FINISHING, on_lost=OnLost.WARN) == 5
+    assert capsys.readouterr().err.count("was lost") == 1
+
+
+def test_max_hold_stops_the_job(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """A job that takes too long gets TERM, and the status is 124."""
+    assert stage.run("/bin/sleep", str(LONG), max_hold=0.5) == 124
+    assert "ran for 0.5 s (--max-hold): stopping it" in capsys.readouterr().err
+
+
+def test_max_hold_kills_a_deaf_job(stage: Stage) -> None:
+    """A job that takes too long and does not heed TERM is killed; the status is 124 all the same."""
+    assert stage.shell(DEAF, max_hold=1.0, kill_after=0.2) == 124
+
+
+def test_a_loss_after_max_hold_is_the_graver_of_both(stage: Stage) -> None:
+    """A job that is being stopped for --max-hold when its lock goes reports the loss."""
+    stage.when_it_writes("term", stage.hold.lose)
+    assert stage.shell(DEAF, max_hold=0.5, kill_after=1.5) == 70
+
+
+def test_a_job_faster_than_max_hold_is_left_alone(stage: Stage) -> None:
+    """--max-hold does nothing to a job that ends in time."""
+    assert stage.shell("exit 4", max_hold=LONG) == 4
+
+
+def test_min_hold_keeps_the_lock_after_a_short_job(stage: Stage) -> None:
+    """The lock may not be released before --min-hold has passed since it was got."""
+    began = time.monotonic()
+    assert stage.shell("exit 4", min_hold=1.0) == 4
+    assert time.monotonic() - began >= 1.0
+
+
+@pytest.mark.parametrize("ending", ["signal", "loss"])
+def test_min_hold_ends_early_for_a_signal_or_a_loss(stage: Stage, ending: str) -> None:
+    """Nobody waits out --min-hold when told to go or with nothing left to hold; the job's status stays."""
+
+    def end() -> None:
+        while os.path.exists(f"/proc/{stage.pid}"):  # noqa: PTH110 - a process, not a path
+            time.sleep(0.01)
+        time.sleep(0.2)
+        stage.hold.lose() if ending == "loss" else os.kill(os.getpid(), signal.SIGTERM)
+
+    stage.when_it_writes("up", end)
+    began = time.monotonic()
+    assert stage.shell("echo up >>$SEEN; exit 4", min_hold=LONG) == 4
+    assert time.monotonic() - began < LONG / 2
+
+
+def test_a_fault_of_ours_leaves_no_job_behind(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever breaks in the supervision, no job runs on without its lock."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(Signals, "wait", broken)
+    with pytest.raises(RuntimeError, match="broken"):
+        stage.run("/bin/sleep", str(LONG))
+    with pytest.raises(ProcessLookupError):
+        os.kill(stage.pid, 0)
+
+
+def test_a_closed_stderr_does_not_keep_the_job_alive(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`2>&1 | head -1` may not break the stopping of a job whose lock is lost."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w", closefd=True) as broken:
+        monkeypatch.setattr(sys, "stderr", broken)
+        stage.hold.lose()
+        assert stage.run("/bin/sleep", str(LONG)) == 70
+        os.dup2(os.open(os.devnull, os.O_WRONLY), writer)
