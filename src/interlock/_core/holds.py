@@ -70,6 +70,11 @@ class State:
     LOST: Final = "lost"
 
 
+def valid_until(sent_at: float, lease: float) -> float:
+    """Return until when nobody else can hold what the server acknowledged for *lease* seconds when asked at *sent_at*."""
+    return sent_at + lease * (1 - DRIFT) - SLACK
+
+
 class Recipe(Protocol):
     """What a hold must know of the lock it is of."""
 
@@ -162,9 +167,7 @@ class Hold:
 
     def extend_validity(self, sent_at: float, lease: float) -> None:
         """Note that the server acknowledged *lease* seconds for a command sent at *sent_at*."""
-        until = sent_at + lease * (1 - DRIFT) - SLACK
-        if until > self.valid_until:  # noqa: PLR1730 - max() costs a call on the hot path
-            self.valid_until = until
+        self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
 
     def valid(self, now: float) -> bool:
         """Return whether nobody else can hold the lock at *now*."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core import releasing
 from interlock._core.effects import NEVER, Eval, Settle, undoing
-from interlock._core.holds import Hold, State
+from interlock._core.holds import Hold, State, valid_until
 from interlock._core.scripts.script import Grant
 from interlock._core.session import GRACE
 from interlock._core.waiting import may_overtake, wait_in_queue
@@ -114,7 +114,7 @@ class LockLike(ABC):
         try:
             session.holds.begin(hold)
             sent_at = session.clock()
-            call = self.attempt(hold, hold.lease, 1, self._answer_by(deadline, sent_at))
+            call = self._request(hold, deadline, sent_at)
             outcome: Grant | float | BaseException | None = None
             if may_overtake(session, self.channel, deadline):
                 # The hot path, one generator deep. What does not end it goes on below.
@@ -134,6 +134,7 @@ class LockLike(ABC):
         finally:
             # However this ends, by an interruption between two steps too: a claim left here would bar its owner for good.
             if hold.state is State.PENDING:
+                hold.state = State.ENDED
                 session.holds.end(hold)
 
     def acquire_or_raise(
@@ -252,7 +253,11 @@ class LockLike(ABC):
             )
         if hold.state is State.HELD and hold.lost(self._session.clock()):
             self._session.lose(hold, hold.expiry_reason())
-        return hold.state is State.HELD
+        if hold.state is State.HELD:
+            return True
+        # Another thread's release of it may still be under way: it must not meet the next hold under the same field.
+        releasing.retire_number(hold)
+        return False
 
     def _go_on(
         self,
@@ -311,10 +316,12 @@ class LockLike(ABC):
         session = self._session
         sent_at = session.clock()
         hold.unsettled = True
-        answer = yield from session.persist(
-            self.attempt(hold, hold.lease, 1, self._answer_by(deadline, sent_at))
-        )
+        answer = yield from session.persist(self._request(hold, deadline, sent_at))
         return (yield from self._conclude(hold, sent_at, answer, deadline))
+
+    def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
+        """Return the script that tries to get *hold*, for an owner who waits until *deadline*."""
+        return self.attempt(hold, hold.lease, 1, self._answer_by(deadline, now))
 
     @staticmethod
     def _answer_by(deadline: float, sent_at: float) -> float:
@@ -334,6 +341,10 @@ class LockLike(ABC):
         call = self.release_script(hold, 0)
         call.deadline = self._answer_by(deadline, self._session.clock())
         _ = yield from self._session.persist(call)
+        if call.unknown and (owner := hold.owner()) is not None:
+            # A try of that release may still be under way: it must not meet the next acquire under the same field.
+            owner.renumber()
+            hold.holder = self._session.holder(owner)
         hold.depth = 0
         return 0.0
 
@@ -345,7 +356,7 @@ class LockLike(ABC):
         session = self._session
         hold.depth = 1
         hold.token = answer.token
-        hold.extend_validity(sent_at, hold.lease)
+        hold.valid_until = valid_until(sent_at, hold.lease)
         if session.clock() >= hold.valid_until:
             return False
         hold.state = State.HELD

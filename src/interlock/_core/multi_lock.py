@@ -21,6 +21,7 @@ from interlock._core import releasing
 from interlock._core.effects import Away, Wait, undoing
 from interlock._core.joint_hold import JointHold
 from interlock._core.scripts.lock import LockStatus
+from interlock._core.together import together
 from interlock.errors import (
     AcquireTimeoutError,
     ConfigError,
@@ -98,15 +99,18 @@ class Joint(ABC):
             HoldLostError: fewer than are needed were still held.
             ServerUnavailableError: a server that is needed gave no reply; what is held there ends with its lease.
         """
-        failures: list[InterlockError] = []
-        for member in hold.members:
-            try:
-                yield from Away(
-                    member.recipe.session, releasing.release(member.recipe.session, member)
-                )
-            except InterlockError as error:
-                failures.append(error)
-        if len(hold.members) - len(failures) >= self.needed:
+        outcomes = yield from together(
+            [
+                (member.recipe.session, releasing.release(member.recipe.session, member))
+                for member in hold.members
+            ]
+        )
+        self._judge(outcomes)
+
+    def _judge(self, outcomes: Sequence[InterlockError | None]) -> None:
+        """Raise the most telling failure if fewer than are needed succeeded."""
+        failures = [outcome for outcome in outcomes if outcome is not None]
+        if len(outcomes) - len(failures) >= self.needed:
             return
         for kind in (HoldLostError, ServerUnavailableError, NotHeldError):
             for failure in failures:
@@ -127,15 +131,13 @@ class Joint(ABC):
         yield from self._extend(hold, lease)
 
     def _extend(self, hold: JointHold, lease: float) -> Op[None]:
-        failures: list[InterlockError] = []
-        for member in hold.members:
-            session = member.recipe.session
-            try:
-                yield from Away(session, releasing.extend(session, member, lease))
-            except InterlockError as error:
-                failures.append(error)
-        if len(hold.members) - len(failures) < self.needed:
-            raise failures[0]
+        outcomes = yield from together(
+            [
+                (member.recipe.session, releasing.extend(member.recipe.session, member, lease))
+                for member in hold.members
+            ]
+        )
+        self._judge(outcomes)
 
     def force_release(self) -> Op[bool]:
         """Free every member, whoever holds it; tell whether any was locked."""
@@ -171,13 +173,10 @@ class Joint(ABC):
 
     def _give_back(self, held: Sequence[Hold]) -> Op[None]:
         """Release what one try took; what cannot be reached ends later, by the background or its lease."""
-        for hold in held:
-            session = hold.recipe.session
-            try:
-                yield from Away(session, releasing.release(session, hold))
-            except InterlockError:
-                # The release itself has left the rest to the background; the try failed for its own reason.
-                continue
+        # A release that fails has left the rest to the background; the try failed for its own reason.
+        _ = yield from together(
+            [(hold.recipe.session, releasing.release(hold.recipe.session, hold)) for hold in held]
+        )
 
     def _pause(self, deadline: float) -> Op[None]:
         session = self._session

@@ -3,6 +3,8 @@
 Derived keys carry the name in braces, so that a cluster keeps an object's keys in one slot. Redisson's test is literally
 "does the name contain an opening brace"; ours must be the same or the two would not share a lock.
 
+A holder is the hash field ``<client id>:<number>`` (`Session.holder`).
+
 Source: redisson-wire 0.1 and 0.3.
 """
 
@@ -19,16 +21,51 @@ def suffix_name(name: str, suffix: str) -> str:
     return f"{name}:{suffix}" if "{" in name else f"{{{name}}}:{suffix}"
 
 
-def holder_id(client_id: str, number: int) -> str:
-    """Return the hash field under which owner *number* of a client holds."""
-    return f"{client_id}:{number}"
-
-
 def lock_channel(name: str) -> str:
     """Return the channel on which a release of the lock *name* is announced."""
     return prefix_name("redisson_lock__channel", name)
 
 
+def fair_queue(name: str) -> str:
+    """Return the key of the list in which the waiters of the fair lock *name* stand."""
+    return prefix_name("redisson_lock_queue", name)
+
+
+def fair_timeouts(name: str) -> str:
+    """Return the key that tells when the places in that list end."""
+    return prefix_name("redisson_lock_timeout", name)
+
+
+def waiter_channel(channel: str, holder: str) -> str:
+    """Return the channel on which waiter *holder* of a fair lock, whose lock channel is *channel*, is told that it is next."""
+    return f"{channel}:{holder}"
+
+
 def fence_token(name: str) -> str:
     """Return the key of the counter that the fenced lock *name* draws its tokens from."""
     return prefix_name("redisson_lock_token", name)
+
+
+def semaphore_channel(name: str) -> str:
+    """Return the channel on which permits of the semaphore *name*, of either kind, are announced."""
+    return prefix_name("redisson_sc", name)
+
+
+def permit_leases(name: str) -> str:
+    """Return the key that tells when the permits of the leased semaphore *name* end."""
+    return suffix_name(name, "timeout")
+
+
+def latch_channel(name: str) -> str:
+    """Return the channel of the count-down latch *name*; Redisson adds braces whatever is in the name."""
+    return f"redisson_countdownlatch__channel__{{{name}}}"
+
+
+def latch_ending(name: str) -> str:
+    """Return the key that tells how the count-down latch *name* ended last; Java does not look at it."""
+    return prefix_name("interlock_latch_ending", name)
+
+
+def request_latch(name: str, request: str) -> str:
+    """Return the short-lived key that keeps the answer to *request*; Redisson has the same for its own."""
+    return f"{prefix_name('redisson_unlock_latch', name)}:{request}"

@@ -37,6 +37,8 @@ def release(session: Session, hold: Hold) -> Op[None]:
     if hold.lost(session.clock()):
         yield from _bury(session, hold)
         raise lost(hold)
+    # A release that was begun before may have been executed, whatever became of its caller.
+    begun = hold.state is State.ENDING
     depth = hold.depth - 1
     if depth == 0:
         hold.state = State.ENDING
@@ -52,7 +54,9 @@ def release(session: Session, hold: Hold) -> Op[None]:
         failure = error
     if failure is not None:
         done = yield from undoing(session.again(call, failure), _finish, session, hold, depth)
-    if not done and not (call.unknown or hold.unsettled):
+    if depth == 0 and call.unknown:
+        retire_number(hold)  # an earlier try may still be under way
+    if not done and not (begun or call.unknown or hold.unsettled):
         _drop(session, hold)
         raise lost(hold)
     _note(session, hold, depth)
@@ -72,7 +76,8 @@ def extend(session: Session, hold: Hold, lease: float) -> Op[None]:
         yield from _bury(session, hold)
         raise lost(hold)
     sent_at = session.clock()
-    call = hold.recipe.renewal([hold.key], lease, [hold.holder], deadline=hold.valid_until)
+    deadline = min(hold.valid_until, sent_at + session.options.outage_timeout)
+    call = hold.recipe.renewal([hold.key], lease, [hold.holder], deadline=deadline)
     kept = yield from session.persist(call)
     if not kept[0]:
         _drop(session, hold)
@@ -85,7 +90,7 @@ def _finish(session: Session, hold: Hold, depth: int, error: BaseException) -> O
     """Carry a release through that ended by *error*; the hold is not renewed meanwhile."""
     hold.unsettled = True
     if depth == 0:
-        _retire_number(hold)
+        retire_number(hold)
     call = hold.recipe.release_script(hold, depth)
     if isinstance(error, InterlockError):
         yield from Settle(call, hold.valid_until)
@@ -108,11 +113,11 @@ def _bury(session: Session, hold: Hold) -> Op[None]:
     session.holds.end(hold)
     # A hold that its owner has acquired anew meanwhile may stand under the same field: it is not ours to end.
     if hold.reason != "force-released" and not replaced:
-        _retire_number(hold)
+        retire_number(hold)
         yield from Settle(hold.recipe.release_script(hold, 0), session.clock() + GRACE)
 
 
-def _retire_number(hold: Hold) -> None:
+def retire_number(hold: Hold) -> None:
     """See to it that a release which may arrive late does not meet a later hold under the same field."""
     if (owner := hold.owner()) is not None:
         owner.renumber()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from interlock._core.effects import NEVER, Eval, R, Settle, Wait
 from interlock._core.holds import Holds, State
-from interlock._core.names import holder_id
 from interlock._core.watchdog import Watchdog
 from interlock.errors import ClosedError, ServerUnavailableError
 
@@ -76,7 +75,7 @@ class Session:
 
     def holder(self, owner: Owner) -> str:
         """Return the hash field for a new hold of *owner*."""
-        return holder_id(self.client_id, owner.number)
+        return f"{self.client_id}:{owner.number}"
 
     def key(self, name: str) -> str:
         """Return the Redis key that belongs to the user's *name*."""

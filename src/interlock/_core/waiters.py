@@ -11,6 +11,7 @@ Rules:
 * Whoever leaves from the front passes its place on: the next is woken, to keep the time for the queue from now on. It is told
   to ask at once unless the one before left as the holder, in which case the lock is known to be taken.
 * A waiter that is cancelled or out of time leaves like any other, so that its wake-up is never lost with it.
+* Those who wait on one channel for different things stand in different sections of it, whose fronts ask independently.
 * A (re)subscription counts as a message: what was published meanwhile is gone.
 
 Prior art: trio's ``_parking_lot.py``; the lost wake-ups of asyncio.Lock (bpo-27585) and asyncio.Semaphore (gh-90155).
@@ -23,6 +24,18 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+
+_SECTION = "\ud800"
+"""A lone surrogate: no channel has it, because it cannot be sent."""
+
+
+def section(channel: str, number: int) -> str:
+    """Return what to wait on for *number* of what is announced on *channel*."""
+    return channel if number == 1 else f"{channel}{_SECTION}{number}"
+
+
+def _whole(channel: str) -> str:
+    return channel.partition(_SECTION)[0]
 
 
 class Ticket:
@@ -87,17 +100,30 @@ class Waiters:
         self.hearing = False
         # A dict is the queue: ordered, and a waiter in the middle leaves in one step.
         self._queues: dict[str, dict[Ticket, None]] = {}
+        self._sections: dict[str, list[str]] = {}
 
-    def join(self, channel: str, wake: Callable[[], None]) -> Ticket:
-        """Stand at the end of the queue of *channel*."""
+    def join(
+        self, channel: str, wake: Callable[[], None], noted: list[Ticket] | None = None
+    ) -> Ticket:
+        """Stand at the end of the queue of *channel*.
+
+        Args:
+            channel: what is waited for.
+            wake: called, from any thread, when there is something to look at.
+            noted: where the ticket is put before it queues, so that it can be taken back if this is interrupted.
+        """
         ticket = Ticket(channel, wake)
+        if noted is not None:
+            noted.append(ticket)
         with self._mutex:
             queue = self._queues.get(channel)
             if queue is None:
-                queue = self._queues[channel] = {}
+                # Never an empty queue: whoever came next would stand behind nobody.
+                self._queues[channel] = {ticket: None}
                 ticket.front = True
-                self._subscriptions.subscribe(channel)
-            queue[ticket] = None
+                self._open(ticket)
+            else:
+                queue[ticket] = None
         return ticket
 
     def leave(self, ticket: Ticket) -> None:
@@ -106,25 +132,27 @@ class Waiters:
             queue = self._queues.get(ticket.channel)
             if queue is None or ticket not in queue:
                 return
-            del queue[ticket]
-            if not queue:
+            # The ticket goes last: whoever is interrupted before that can do all of this again.
+            if len(queue) == 1:
+                self._close(ticket.channel)
                 del self._queues[ticket.channel]
-                self._subscriptions.unsubscribe(ticket.channel)
-            elif ticket.front:
-                heir = next(iter(queue))
+                return
+            if ticket.front:
+                heir = next(other for other in queue if other is not ticket)
                 heir.front = True
                 heir.inherited = ticket.taken_for
                 heir.wake(ask=ticket.taken_for is None or ticket.asking)
+            del queue[ticket]
 
     def crowded(self, channel: str) -> bool:
         """Return whether somebody waits here already, whom a newcomer must not overtake."""
         return channel in self._queues
 
     def notify(self, channel: str) -> None:
-        """Wake the front waiter of *channel*: a message came, or may have been missed."""
+        """Wake the front waiter of each section of *channel*: a message came, or may have been missed."""
         with self._mutex:
-            if queue := self._queues.get(channel):
-                next(iter(queue)).wake()
+            for part in self._sections.get(channel, ()):
+                next(iter(self._queues[part])).wake()
 
     def wake_all(self) -> None:
         """Wake every waiter of every channel: the client closes."""
@@ -136,4 +164,24 @@ class Waiters:
     def channels(self) -> list[str]:
         """Return the channels that have waiters."""
         with self._mutex:
-            return list(self._queues)
+            return list(self._sections)
+
+    def _open(self, ticket: Ticket) -> None:
+        whole = _whole(ticket.channel)
+        parts = self._sections.get(whole)
+        if parts is None:
+            self._sections[whole] = [ticket.channel]
+            self._subscriptions.subscribe(whole)
+        else:
+            parts.append(ticket.channel)
+            # There will be no confirmation of a subscription to make it look again.
+            ticket.asking = True
+
+    def _close(self, channel: str) -> None:
+        whole = _whole(channel)
+        parts = self._sections.get(whole, [])
+        if channel in parts:
+            parts.remove(channel)
+        if not parts:
+            _ = self._sections.pop(whole, None)
+            self._subscriptions.unsubscribe(whole)

@@ -108,6 +108,17 @@ class Watchdog:
         self._wake_at = due
         return due
 
+    def end_overdue(self, now: float) -> float:
+        """Note as lost whatever was not renewed in time; return when the next one is to end."""
+        soonest = NEVER
+        for hold in self._holds:
+            if hold.state is State.HELD or hold.state is State.ENDING:
+                if now >= hold.valid_until:
+                    self._lose(hold, hold.expiry_reason())
+                else:
+                    soonest = min(soonest, hold.valid_until)
+        return soonest
+
     def run(self, clock: Callable[[], float]) -> Op[Round]:
         """Renew what is due and find what is over.
 
@@ -137,13 +148,12 @@ class Watchdog:
 
     def _sort(self, now: float, result: Round) -> list[Hold]:
         """Note what is over at *now*; return what is to be renewed."""
+        _ = self.end_overdue(now)
         due: list[Hold] = []
         for hold in self._holds:
             if hold.state is State.LOST:
                 if hold.abandoned():
                     self._holds.end(hold)
-            elif hold.state is not State.PENDING and now >= hold.valid_until:
-                self._lose(hold, hold.expiry_reason())
             elif hold.state is State.HELD and hold.renewal is not None:
                 if hold.abandoned():
                     self._holds.end(hold)

@@ -90,6 +90,8 @@ class AsyncDriver:
                 self._alarms.pop(ticket, None)
 
     def _start(self) -> None:
+        if self.closed:
+            return  # whatever needs the server will say so
         if not self._keeper.started:
             self._keeper.start()
         if self._loop is not asyncio.get_running_loop():
@@ -177,8 +179,7 @@ class AsyncDriver:
         if isinstance(effect, Join):
             assert self._loop is not None
             alarm = Alarm(self._loop)
-            ticket = self.session.waiters.join(effect.channel, alarm.ring)
-            tickets.append(ticket)
+            ticket = self.session.waiters.join(effect.channel, alarm.ring, tickets)
             self._alarms[ticket] = alarm
             return ticket
         if isinstance(effect, Settle):
@@ -206,8 +207,6 @@ class AsyncDriver:
 
     def _bind(self) -> None:
         """Serve the running loop, unless another one is being served."""
-        if self.closed:
-            raise ClosedError("the client is closed")
         if self._loop is not None and not self._loop.is_closed():
             raise ClosedError(
                 "this client serves another event loop; make one client for each loop"

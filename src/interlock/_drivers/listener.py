@@ -106,19 +106,21 @@ class Listener:
         pause = FIRST_PAUSE
         while not self._closed.is_set():
             self._wanted_some.wait()
+            began = clock.now()
             try:
-                connection = Connection(self._endpoint, self._timeout)
-                pause = FIRST_PAUSE
-                self._listen(connection)
+                self._listen()
             except InterlockError:
                 # Waiters poll meanwhile. The commands of the client report what is wrong with the server.
+                if clock.now() - began > LONGEST_PAUSE:
+                    pause = FIRST_PAUSE
                 self._closed.wait(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
             except Exception as error:  # noqa: BLE001 - the listener must outlive any surprise
                 report("the listener thread", error)
                 self._closed.wait(LONGEST_PAUSE)
 
-    def _listen(self, connection: Connection) -> None:
+    def _listen(self) -> None:
+        connection = Connection(self._endpoint, self._timeout)
         try:
             connection.set_timeout(PING_INTERVAL)
             with self._mutex:

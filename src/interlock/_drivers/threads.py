@@ -141,32 +141,54 @@ class ThreadDriver:
         """
         if not self._keeper.started:
             self._keeper.start()
-        tickets: list[Ticket] | None = None
-        reply: object = None
         failure: BaseException | None = None
+        try:
+            # The hot path: one script, and done.
+            effect = op.send(None)
+            if type(effect) is Eval:
+                effect = op.send(self._eval(effect))
+        except StopIteration as stop:
+            done: R = stop.value
+            return done
+        except BaseException as error:
+            if ended(op):
+                raise
+            failure = error
+            effect = None
+        return self._go_on(op, effect, failure)
+
+    def _go_on(self, op: Op[R], effect: Effect | None, failure: BaseException | None) -> R:
+        """Perform the rest of *op*, beginning with *effect* or by throwing *failure* into it."""
+        tickets: list[Ticket] = []
+        reply: object = None
         try:
             while True:
                 try:
                     while True:
-                        effect = op.send(reply) if failure is None else op.throw(failure)
-                        failure = None
-                        if type(effect) is Eval:
-                            reply = self._eval(effect)
-                        else:
-                            if tickets is None:
-                                tickets = []
-                            reply = self._perform(effect, tickets)
+                        if effect is None:
+                            effect = op.send(reply) if failure is None else op.throw(failure)
+                            failure = None
+                        reply = self._perform(effect, tickets)
+                        effect = None
                 except StopIteration as stop:
                     result: R = stop.value
                     return result
                 except BaseException as error:
                     if ended(op):
                         raise
-                    failure = error
+                    failure, effect = error, None
         finally:
-            for ticket in tickets or ():
-                self.session.waiters.leave(ticket)
-                self._alarms.pop(ticket, None)
+            try:
+                self._leave(tickets)
+            except BaseException:
+                # A Ctrl-C just here must not leave a dead waiter standing in front of the others.
+                self._leave(tickets)
+                raise
+
+    def _leave(self, tickets: list[Ticket]) -> None:
+        for ticket in tickets:
+            self.session.waiters.leave(ticket)
+            self._alarms.pop(ticket, None)
 
     def prepared(self) -> Pool:
         """Return the connections, with the renewal thread running that a claim must not be without."""
@@ -188,8 +210,7 @@ class ThreadDriver:
             return None
         if isinstance(effect, Join):
             alarm = _Alarm()
-            ticket = self.session.waiters.join(effect.channel, alarm.ring)
-            tickets.append(ticket)
+            ticket = self.session.waiters.join(effect.channel, alarm.ring, tickets)
             self._alarms[ticket] = alarm
             return ticket
         if isinstance(effect, Settle):

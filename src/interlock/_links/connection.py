@@ -57,6 +57,9 @@ class Connection:
         self._socket: socket.socket = self._inner._sock  # noqa: SLF001 - redis-py connects, we drive
         self._kernel_timeout = not isinstance(self._socket, ssl.SSLSocket)
         self._reader = Reader()
+        # Bound once: looking them up costs more than calling some of them.
+        self._sendall, self._recv = self._socket.sendall, self._socket.recv
+        self._feed, self._gets = self._reader.feed, self._reader.gets
         self._timeout = -1.0
         self._pending = 0
         if self._kernel_timeout:
@@ -83,7 +86,7 @@ class Connection:
         """
         if timeout != self._timeout:
             self.set_timeout(timeout)
-        reply = self._command(pack_evalsha(call))
+        reply = self._command(pack_evalsha(call.script, call.keys, call.args))
         return self._judged(call, reply) if isinstance(reply, ReplyError) else reply
 
     def _judged(self, call: Eval[object], reply: object) -> object:
@@ -99,7 +102,7 @@ class Connection:
         self.set_timeout(timeout)
         self._pending = 1
         try:
-            self._socket.sendall(pack_evalsha(call))
+            self._socket.sendall(pack_evalsha(call.script, call.keys, call.args))
         except OSError as error:
             raise self._broken(error) from error
 
@@ -120,14 +123,13 @@ class Connection:
     def _command(self, packed: bytes) -> object:
         self._pending = 1
         try:
-            self._socket.sendall(packed)
-            reply = False
-            while reply is False:
-                data = self._socket.recv(_CHUNK)
-                if not data:
-                    raise ConnectionResetError("the server closed the connection")
-                self._reader.feed(data)
-                reply = self._reader.gets()
+            self._sendall(packed)
+            data = self._recv(_CHUNK)
+            self._feed(data)
+            reply = self._gets()
+            # Short replies come whole; what is not so, an end of the connection too, is for the general way of reading.
+            if reply is False:
+                reply = self._read()
         except (OSError, ParserError) as error:
             raise self._broken(error) from error
         self._pending = 0
@@ -150,7 +152,9 @@ class Connection:
             ServerUnavailableError: the connection failed before the last reply was read.
         """
         self.set_timeout(timeout if meanwhile is None else min(timeout, TICK))
-        replies = self._exchange([pack_evalsha(call) for call in calls], timeout, meanwhile)
+        replies = self._exchange(
+            [pack_evalsha(c.script, c.keys, c.args) for c in calls], timeout, meanwhile
+        )
         missing = [i for i, reply in enumerate(replies) if unknown_script(reply)]
         if missing:
             answers = self._exchange([pack_eval(calls[i]) for i in missing], timeout, meanwhile)
@@ -185,8 +189,15 @@ class Connection:
         return replies
 
     def send(self, *parts: str | int) -> None:
-        """Send one command whose reply somebody else reads (the subscriber connection)."""
-        self._socket.sendall(pack(parts))
+        """Send one command whose reply somebody else reads (the subscriber connection).
+
+        Raises:
+            ServerUnavailableError: the connection failed.
+        """
+        try:
+            self._socket.sendall(pack(parts))
+        except OSError as error:
+            raise self._broken(error) from error
 
     def receive(self) -> object:
         """Return the next reply or message.

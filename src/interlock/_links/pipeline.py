@@ -78,7 +78,7 @@ class Pipeline(asyncio.Protocol):
         Raises:
             InterlockError: what the server's error means, or ServerUnavailableError for no reply.
         """
-        reply = await self._send(pack_evalsha(call), seconds)
+        reply = await self._send(pack_evalsha(call.script, call.keys, call.args), seconds)
         if isinstance(reply, ReplyError):
             if unknown_script(reply):
                 reply = await self._send(pack_eval(call), seconds)

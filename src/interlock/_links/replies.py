@@ -42,7 +42,7 @@ _MEANING = {
     "NOREPLICAS": ("has too few replicas to accept writes", True),
     "NOAUTH": ("wants a password: give one in the URL", False),
     "WRONGPASS": ("refused the user name or password", False),
-    "NOPERM": ("does not permit this user what locks need; see `interlock doctor`", False),
+    "NOPERM": ("does not permit this user what locks need: see docs/reference/acl.md", False),
 }
 
 

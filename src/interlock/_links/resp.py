@@ -28,15 +28,11 @@ def pack(parts: Sequence[str | int]) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def _pack_evalsha(
+def pack_evalsha(
     script: Script[object], keys: tuple[str, ...], args: tuple[str | int, ...]
 ) -> bytes:
+    """Return a script by its digest; a lock's commands come again and again, and looking up is faster than packing."""
     return pack(("EVALSHA", script.sha, len(keys), *keys, *args))
-
-
-def pack_evalsha(call: Eval[object]) -> bytes:
-    """Return *call* by its digest; the same lock's commands come again and again, and looking up is faster than packing."""
-    return _pack_evalsha(call.script, call.keys, call.args)
 
 
 def pack_eval(call: Eval[object]) -> bytes:

@@ -2,7 +2,22 @@
 """The sync face, re-exported by `interlock`."""
 
 from interlock.sync.client import Client, connect
+from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.hold import Hold
+from interlock.sync.joint_lock import MultiLock, RedLock
+from interlock.sync.leased_semaphore import LeasedSemaphore, Permit
 from interlock.sync.lock import Lock
+from interlock.sync.semaphore import Semaphore
 
-__all__ = ["Client", "Hold", "Lock", "connect"]
+__all__ = [
+    "Client",
+    "CountDownLatch",
+    "Hold",
+    "LeasedSemaphore",
+    "Lock",
+    "MultiLock",
+    "Permit",
+    "RedLock",
+    "Semaphore",
+    "connect",
+]

@@ -6,7 +6,11 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, Self
 
+from interlock._core import count_down_latch as core_latch
+from interlock._core import leased_semaphore as core_leased
 from interlock._core import lock as core_lock
+from interlock._core import semaphore as core_semaphore
+from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.spin_lock import SpinLock
 from interlock._drivers.threads import ThreadDriver, current_owner
@@ -14,8 +18,12 @@ from interlock._links.endpoint import Endpoint
 from interlock._links.urls import open_url
 from interlock.backoff import ExponentialBackoff
 from interlock.options import Options, check_timeout
+from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.hold import Hold
+from interlock.sync.joint_lock import MultiLock, RedLock
+from interlock.sync.leased_semaphore import LeasedSemaphore
 from interlock.sync.lock import Lock
+from interlock.sync.semaphore import Semaphore
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -113,6 +121,22 @@ class Client:
         face = self._face(recipe, timeout, lease, owner)
         return face
 
+    def fair_lock(
+        self,
+        name: str,
+        *,
+        timeout: float | None = None,
+        lease: float | None = None,
+        reentrant: bool = True,
+        owner: str | None = None,
+    ) -> Lock:
+        """Return the fair lock *name*, which goes to who asked first, wherever that is; arguments as for `lock`.
+
+        A waiter that is silent for `Options.fair_wait` counts as dead. Use the same value in all clients of one lock.
+        """
+        recipe = FairLock(self._driver.session, name, reentrant=reentrant)
+        return self._face(recipe, timeout, lease, owner)
+
     def fenced_lock(
         self,
         name: str,
@@ -157,6 +181,18 @@ class Client:
         )
         return self._face(recipe, timeout, lease, owner)
 
+    def multi_lock(
+        self, *locks: Lock, timeout: float | None = None, lease: float | None = None
+    ) -> MultiLock:
+        """Return all of *locks* as one; they may be of several clients. See `MultiLock`."""
+        return MultiLock(*locks, timeout=timeout, lease=lease)
+
+    def red_lock(
+        self, *locks: Lock, timeout: float | None = None, lease: float | None = None
+    ) -> RedLock:
+        """Return a majority of *locks*, each on a server of its own, as one lock. See `RedLock`."""
+        return RedLock(*locks, timeout=timeout, lease=lease)
+
     def _face(
         self, recipe: LockLike, timeout: float | None, lease: float | None, owner: str | None
     ) -> Lock:
@@ -186,3 +222,23 @@ class Client:
         if hold.depth == 1:
             hold.handle = weakref.ref(face)
         return face
+
+    def semaphore(self, name: str, *, timeout: float | None = None) -> Semaphore:
+        """Return the semaphore *name*, whose permits nobody owns; no round trip.
+
+        Args:
+            name: the key in Redis, unless a name mapper says otherwise.
+            timeout: seconds that a ``with`` statement waits; None for ever.
+        """
+        recipe = core_semaphore.Semaphore(self._driver.session, name)
+        return Semaphore(self._driver, recipe, timeout=timeout)
+
+    def leased_semaphore(self, name: str) -> LeasedSemaphore:
+        """Return the semaphore *name*, whose permits have ids and come back when their leases end; no round trip."""
+        recipe = core_leased.LeasedSemaphore(self._driver.session, name)
+        return LeasedSemaphore(self._driver, recipe)
+
+    def count_down_latch(self, name: str) -> CountDownLatch:
+        """Return the count-down latch *name*; no round trip."""
+        recipe = core_latch.CountDownLatch(self._driver.session, name)
+        return CountDownLatch(self._driver, recipe)

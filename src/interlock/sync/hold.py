@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core import releasing
 from interlock._core.holds import State
 from interlock._drivers.threads import LostEvent
 from interlock.errors import HoldLostError, NotHeldError
@@ -13,7 +12,7 @@ from interlock.errors import HoldLostError, NotHeldError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core import holds
+    from interlock._core.holds import Possession
     from interlock._drivers.threads import ThreadDriver
 
 
@@ -29,7 +28,7 @@ class Hold:
         lost: an event that is set when the hold ended without being released (`is_set`, `wait`).
     """
 
-    def __init__(self, driver: ThreadDriver, hold: holds.Hold) -> None:
+    def __init__(self, driver: ThreadDriver, hold: Possession) -> None:
         self._driver = driver
         self._hold = hold
         self.name = hold.name
@@ -101,4 +100,4 @@ class Hold:
             HoldLostError: it was lost before.
             ServerUnavailableError: no reply; it may be tried again.
         """
-        self._driver.run(releasing.release(self._driver.session, self._hold))
+        self._driver.run(self._hold.release())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.holds import Owner
-    from interlock._core.lock_like import LockLike as Recipe
+    from interlock._core.operations import Operations
     from interlock._drivers.threads import ThreadDriver
 
 
@@ -25,20 +25,22 @@ class Lock:
 
     Attributes:
         name: what it is called.
+        driver: performs for the client; not for users.
+        recipe: the operations of this lock; not for users.
         cancel_on_lost: cancel the thread in an ``with`` block when the hold is lost (asyncio).
     """
 
     def __init__(
         self,
         driver: ThreadDriver,
-        recipe: Recipe,
+        recipe: Operations,
         *,
         timeout: float | None = None,
         lease: float | None = None,
         owner: Owner | None = None,
     ) -> None:
-        self._driver = driver
-        self._recipe = recipe
+        self.driver = driver
+        self.recipe = recipe
         self._timeout = check_timeout(blocking=True, timeout=timeout)
         self._lease = None if lease is None else check_lease(lease)
         self._fixed_owner = owner
@@ -76,9 +78,9 @@ class Lock:
             One round trip when it is free.
         """
         limit = FOREVER if timeout is None and blocking else check_timeout(blocking, timeout)
-        driver = self._driver
+        driver = self.driver
         hold = driver.run(
-            self._recipe.acquire(
+            self.recipe.acquire(
                 self._fixed_owner or current_owner(),
                 driver.session.clock() + limit,
                 self._lease if lease is None else lease,
@@ -98,12 +100,12 @@ class Lock:
         Cost:
             One round trip.
         """
-        self._driver.run(self._recipe.release(self._fixed_owner or current_owner()))
+        self.driver.run(self.recipe.release(self._fixed_owner or current_owner()))
 
     def __enter__(self) -> Hold:
-        limit, driver = self._timeout, self._driver
+        limit, driver = self._timeout, self.driver
         hold = driver.run(
-            self._recipe.acquire_or_raise(
+            self.recipe.acquire_or_raise(
                 self._fixed_owner or current_owner(),
                 driver.session.clock() + limit,
                 limit,
@@ -118,8 +120,8 @@ class Lock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        hold = self._recipe.hold_of(self._fixed_owner or current_owner())
-        own = self._driver.cancelled_by_loss(error, hold)
+        hold = self.recipe.hold_of(self._fixed_owner or current_owner())
+        own = self.driver.cancelled_by_loss(error, hold)
         try:
             self.release()
         except InterlockError as trouble:
@@ -130,7 +132,7 @@ class Lock:
 
     def locked(self) -> bool:
         """Return whether anyone holds it; one round trip."""
-        return (self._driver.run(self._recipe.status())).remaining is not None
+        return (self.driver.run(self.recipe.status())).remaining is not None
 
     def owned(self) -> bool:
         """Return whether this owner holds it: False without a round trip if not, else as the server says."""
@@ -138,11 +140,11 @@ class Lock:
 
     def hold_count(self) -> int:
         """Return how often this owner holds it: 0 without a round trip if not, else as the server says."""
-        return self._driver.run(self._recipe.depth_of(self._fixed_owner or current_owner()))
+        return self.driver.run(self.recipe.depth_of(self._fixed_owner or current_owner()))
 
     def remaining(self) -> float | None:
         """Return the seconds until it ends unless it is renewed, whoever holds it; None when nobody does; one round trip."""
-        return (self._driver.run(self._recipe.status())).remaining
+        return (self.driver.run(self.recipe.status())).remaining
 
     def extend(self, lease: float) -> None:
         """Have at least *lease* seconds from now; one round trip.
@@ -152,7 +154,7 @@ class Lock:
             HoldLostError: it is lost.
             ServerUnavailableError: no usable answer.
         """
-        self._driver.run(self._recipe.extend(self._fixed_owner or current_owner(), lease))
+        self.driver.run(self.recipe.extend(self._fixed_owner or current_owner(), lease))
 
     def force_release(self) -> bool:
         """Free it, whoever holds it; the holder is told at its next renewal. One round trip.
@@ -160,10 +162,10 @@ class Lock:
         Returns:
             Whether it was locked.
         """
-        return self._driver.run(self._recipe.force_release())
+        return self.driver.run(self.recipe.force_release())
 
     @property
     def hold(self) -> Hold | None:
         """Return this owner's hold, or None; no round trip."""
-        hold = self._recipe.hold_of(self._fixed_owner or current_owner())
-        return None if hold is None else Hold(self._driver, hold)
+        hold = self.recipe.hold_of(self._fixed_owner or current_owner())
+        return None if hold is None else Hold(self.driver, hold)
