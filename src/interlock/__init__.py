@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         ConfigError,
         HoldLostError,
         InterlockError,
+        LatchDeletedError,
         NotHeldError,
         QuorumError,
         ReentryError,
@@ -29,16 +30,30 @@ if TYPE_CHECKING:
         WrongTypeError,
     )
     from interlock.options import Options, best_effort, required
-    from interlock.sync import Client, Hold, Lock, connect
+    from interlock.sync import (
+        Client,
+        CountDownLatch,
+        Hold,
+        LeasedSemaphore,
+        Lock,
+        MultiLock,
+        Permit,
+        ReadWriteLock,
+        RedLock,
+        Semaphore,
+        connect,
+    )
 
 _HOMES = {
     "interlock.backoff": ("Backoff", "ConstantBackoff", "ExponentialBackoff"),
     "interlock.errors": (
-        "AcquireTimeoutError", "ClosedError", "ConfigError", "HoldLostError", "InterlockError", "NotHeldError", "QuorumError",
-        "ReentryError", "ReplicationError", "ServerUnavailableError", "UpgradeError", "WrongTypeError",
+        "AcquireTimeoutError", "ClosedError", "ConfigError", "HoldLostError", "InterlockError", "LatchDeletedError", "NotHeldError",
+        "QuorumError", "ReentryError", "ReplicationError", "ServerUnavailableError", "UpgradeError", "WrongTypeError",
     ),
     "interlock.options": ("Options", "best_effort", "required"),
-    "interlock.sync": ("Client", "Hold", "Lock", "connect"),
+    "interlock.sync": (
+        "Client", "CountDownLatch", "Hold", "LeasedSemaphore", "Lock", "MultiLock", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "connect",
+    ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -49,16 +64,24 @@ __all__ = [
     "ClosedError",
     "ConfigError",
     "ConstantBackoff",
+    "CountDownLatch",
     "ExponentialBackoff",
     "Hold",
     "HoldLostError",
     "InterlockError",
+    "LatchDeletedError",
+    "LeasedSemaphore",
     "Lock",
+    "MultiLock",
     "NotHeldError",
     "Options",
+    "Permit",
     "QuorumError",
+    "ReadWriteLock",
+    "RedLock",
     "ReentryError",
     "ReplicationError",
+    "Semaphore",
     "ServerUnavailableError",
     "UpgradeError",
     "WrongTypeError",

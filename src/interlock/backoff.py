@@ -17,7 +17,11 @@ class Backoff(Protocol):
     """The pauses of a spin lock."""
 
     def pauses(self, random: Callable[[], float]) -> Iterator[float]:
-        """Return the pauses in seconds, without end; *random* gives numbers from 0 to 1."""
+        """Return the pauses in seconds; should they end, the last goes on.
+
+        Args:
+            random: gives numbers from 0 to 1.
+        """
         ...
 
 

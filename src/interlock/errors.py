@@ -10,6 +10,7 @@
     ├── UpgradeError (RuntimeError)             a reader asked for the write lock
     ├── QuorumError                             too few servers of a red lock agreed
     ├── ReplicationError                        too few replicas acknowledged
+    ├── LatchDeletedError (RuntimeError)        the latch that was waited for will not open
     ├── ServerUnavailableError (ConnectionError) no usable answer from the server
     ├── WrongTypeError                          the key is something else's
     ├── ClosedError (RuntimeError)              the client is closed
@@ -128,6 +129,18 @@ class ReplicationError(InterlockError):
         super().__init__(message)
         self.wanted = wanted
         self.acknowledged = acknowledged
+
+
+class LatchDeletedError(InterlockError, RuntimeError):
+    """A count-down latch was deleted while it was waited for.
+
+    Attributes:
+        name: the latch.
+    """
+
+    def __init__(self, message: str, *, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
 
 
 class ServerUnavailableError(InterlockError, ConnectionError):

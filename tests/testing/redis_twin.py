@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
 import socket
-import subprocess
-import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import hiredis
 
 from interlock.testing.redis_model import ModelError, RedisModel, Stored
+from interlock.testing.servers import RedisServer, binaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 # Durations of the tests are far above, the time between two servers' executions far below.
 LONG = 1_000_000
@@ -34,24 +32,8 @@ _READ = {
 @contextlib.contextmanager
 def real_redis() -> Iterator[Path]:
     """Run the reference server; yields the path of its socket."""
-    binary = shutil.which("redis-server")
-    assert binary is not None, "the reference is Debian's redis-server, which is not on PATH"
-    # Not pytest's directory: its paths can be too long for a Unix socket.
-    with tempfile.TemporaryDirectory(prefix="twin-") as directory:
-        path = Path(directory, "redis.sock")
-        options = ("--port", "0", "--unixsocket", path, "--save", "", "--dir", directory)
-        with Path(directory, "log").open("wb") as log:
-            server = subprocess.Popen([binary, *options], stdout=log, stderr=log)
-        try:
-            for _ in range(600):
-                if path.exists():
-                    break
-                assert server.poll() is None, Path(directory, "log").read_text()
-                time.sleep(0.05)
-            yield path
-        finally:
-            server.kill()
-            server.wait()
+    with RedisServer(binaries()["redis-7.0"]) as server:
+        yield server.unix_path
 
 
 class Server:
@@ -112,8 +94,6 @@ class Twin:
     def __init__(self, path: Path) -> None:
         self.model = RedisModel(now=time.time)
         self.server = Server(path)
-        version = self.server.execute("INFO", "server")
-        assert b"redis_version:7.0." in version, "error texts and scores are those of Redis 7.0"
         self.server.pipeline(("FLUSHALL",), ("SCRIPT", "FLUSH"))
 
     def __enter__(self) -> Self:

@@ -28,7 +28,7 @@ HSET h f v | HSET h f v f v | HSET h f v f | HSETNX h f v | HGET h f | HMGET h f
 HKEYS h | HVALS h | HLEN h | HEXISTS h f | HDEL h f | HDEL h f f | HINCRBY h f i
 LPUSH l e | LPUSH l e e e | RPUSH l e | RPUSH l e e | LPOP l | LPOP l i | RPOP l | RPOP l i
 LINDEX l i | LRANGE l i i | LREM l i e | LREM l i e | LLEN l | LPOS l e | LPOS l e RANK rank
-LPOS l e COUNT i | LPOS l e MAXLEN i RANK rank COUNT i | LPOS l e word i
+LPOS l e COUNT i | LPOS l e MAXLEN i RANK rank COUNT i | LPOS l e word i | LPOS l e COUNT
 ZADD z n f | ZADD z n f n f n f | ZADD z add n f | ZADD z add add n f n f | ZADD z n f n
 ZADD z add add add n f | ZADD z GT INCR n f | ZADD z INCR LT n f | ZINCRBY z n f
 ZREM z f | ZREM z f f | ZREMRANGEBYSCORE z b b
@@ -147,6 +147,21 @@ def test_random_commands_get_the_replies_of_a_real_server(twin: Twin, seed: int)
             twin.check(*command, near=name == "PTTL", unordered=name == "KEYS")
         if step % 20 == 0:
             twin.check_dumps()
+    twin.check_dumps()
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        (("HSET", "h", "a", 2**63 - 1), ("HINCRBY", "h", "a", 1)),
+        (("SET", "s", -(2**63)), ("DECR", "s")),
+        (("ZADD", "z", "1e999", "a"), ("ZADD", "z", "inf", "a"), ("ZINCRBY", "z", "-inf", "a")),
+    ],
+)
+def test_numbers_end_where_those_of_a_real_server_end(twin: Twin, commands: tuple[str]) -> None:
+    """What does not fit is refused with a real server's words and changes nothing."""
+    for command in commands:
+        twin.check(*command)
     twin.check_dumps()
 
 

@@ -4,12 +4,20 @@ Theory. A lease cannot stop a holder that was paused beyond it. But a resource t
 can refuse the writes of an older hold. The token is drawn when a free lock is taken, belongs to the hold, is never read again
 (after a loss the counter would give the successor's), and does not change on re-entry.
 
+A server that loses writes, by a failover or a restart, may set the counter back. So every acquire tells the server the largest
+token that this client has seen, and the counter goes on from there: to this client a later hold never has a smaller token. What
+only other clients have seen it cannot know; until the counter has caught up, the resource refuses more than it must.
+
+Rejected: an error for a counter that went back. It would bar a client from the lock for as many holds as were forgotten.
+
 Source: RFencedLock, Redisson 4.7.0 (redisson-wire 5); Kleppmann 2016; hazards R-30, I-04.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from interlock._core import names
 from interlock._core.lock import Lock
@@ -21,6 +29,9 @@ if TYPE_CHECKING:
     from interlock._core.scripts.script import Grant
     from interlock._core.session import Session
 
+REMEMBERED = 10_000
+"""Fenced locks whose last token a client remembers, those that were taken last."""
+
 
 class FencedLock(Lock):
     """A plain lock whose holds have tokens."""
@@ -30,9 +41,39 @@ class FencedLock(Lock):
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)
         self._token_key = names.fence_token(self.key)
+        self._tokens = _tokens.setdefault(session, Tokens())
 
     def attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[Grant | float]:
         """Return the script that takes *hold* to *depth*."""
+        floor = self._tokens.last(self.key)
         return scripts.fenced_lock_acquire(
-            self.key, self._token_key, lease, hold.holder, depth, deadline=deadline
+            self.key, self._token_key, lease, hold.holder, depth, floor, deadline=deadline
         )
+
+    def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
+        """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
+        held = super().accept(hold, sent_at, answer)
+        if hold.token is not None:
+            self._tokens.note(self.key, hold.token)
+        return held
+
+
+class Tokens:
+    """The last token of each fenced lock that a client has taken lately."""
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[str, int] = OrderedDict()
+
+    def last(self, key: str) -> int:
+        """Return the largest token seen for *key*; 0 for none."""
+        return self._last.get(key, 0)
+
+    def note(self, key: str, token: int) -> None:
+        """Remember that *key* has given out *token*."""
+        self._last[key] = max(token, self.last(key))
+        self._last.move_to_end(key)
+        if len(self._last) > REMEMBERED:
+            _ = self._last.popitem(last=False)
+
+
+_tokens: WeakKeyDictionary[Session, Tokens] = WeakKeyDictionary()

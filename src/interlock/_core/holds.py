@@ -146,7 +146,7 @@ class Hold:
         self.recipe = recipe
         self.key = recipe.key
         self.name = recipe.name
-        self.table_key = (recipe.key, owner.identity)
+        self.table_key: tuple[object, int] = (recipe.key, owner.identity)
         self.holder = holder
         self.owner: weakref.ref[Owner] = weakref.ref(owner)
         self.label = owner.label
@@ -227,10 +227,10 @@ class Holds:
     """The table of one client's holds."""
 
     def __init__(self) -> None:
-        self._table: dict[tuple[str, int], Hold] = {}
+        self._table: dict[tuple[object, int], Hold] = {}
 
-    def get(self, key: str, owner: Owner) -> Hold | None:
-        """Return *owner*'s hold of *key*, in whatever state."""
+    def get(self, key: object, owner: Owner) -> Hold | None:
+        """Return *owner*'s hold of *key*, in whatever state; locks of two sides have a key for each."""
         return self._table.get((key, owner.identity))
 
     def begin(self, hold: Hold) -> None:

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 
 class JointRecipe(Protocol):
-    """What a joint hold must know of the locks it is of."""
+    """What a joint hold must know of the locks it is of.
+
+    Attributes:
+        kind: what they are together.
+        name: what they are called together.
+        needed: how many of them make the hold.
+    """
 
     kind: str
     name: str
@@ -28,6 +34,8 @@ class JointRecipe(Protocol):
 
 class JointHold:
     """One owner's possession of several names; answers what a `Hold` answers.
+
+    All that it knows is what its members know, each of which is renewed, and may be lost, on its own.
 
     Attributes:
         recipe: the locks.
@@ -46,6 +54,15 @@ class JointHold:
 
     def __repr__(self) -> str:
         return f"<JointHold {self.name!r} of {len(self.members)}, {self.recipe.needed} needed>"
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether *other* is the same possession, looked up at another time."""
+        if not isinstance(other, JointHold):
+            return NotImplemented
+        return self.recipe is other.recipe and self.members == other.members
+
+    def __hash__(self) -> int:
+        return hash((self.recipe, *self.members))
 
     def _enough(self, values: Sequence[float]) -> float:
         """Return what as many members as are needed have at least."""
@@ -85,8 +102,7 @@ class JointHold:
 
     def lost(self, now: float) -> bool:
         """Return whether it ended without being released."""
-        gone = sum(hold.lost(now) for hold in self.members)
-        return gone > len(self.members) - self.recipe.needed
+        return self._too_few([hold.lost(now) for hold in self.members])
 
     def kept(self) -> bool:
         """Return whether its owner has not released it yet, be it lost or not."""
@@ -98,20 +114,27 @@ class JointHold:
 
     def listen(self, callback: Callable[[], object]) -> bool:
         """Have *callback* told once of a loss; False when it is lost already (and the caller must tell it)."""
-        told: list[bool] = []
+        untold = [callback]
 
         def member_lost() -> None:
-            if not told and self._too_few():
-                told.append(True)
-                _ = callback()
+            if self._is_lost() and (last := _taken(untold)):
+                _ = last()
 
         for hold in self.members:
             _ = hold.listen(member_lost)
-        if self._too_few() and not told:
-            told.append(True)
-            return False
-        return True
+        return not (self._is_lost() and _taken(untold))
 
-    def _too_few(self) -> bool:
-        lost = sum(hold.state is State.LOST for hold in self.members)
-        return lost > len(self.members) - self.recipe.needed
+    def _is_lost(self) -> bool:
+        return self._too_few([hold.state is State.LOST for hold in self.members])
+
+    def _too_few(self, gone: Sequence[bool]) -> bool:
+        """Return whether those that are not *gone* are too few, because of those that are."""
+        return any(gone) and gone.count(False) < self.recipe.needed
+
+
+def _taken(untold: list[Callable[[], object]]) -> Callable[[], object] | None:
+    """Return what is still to be told, to one of several threads that may ask at once."""
+    try:
+        return untold.pop()
+    except IndexError:
+        return None

@@ -49,10 +49,12 @@ class LockLike(ABC):
     kind: str
     renewal: Renewal
     channel: str
+    hold_key: object
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         self.name = check_name(name)
         self.key = session.key(name)
+        self.hold_key = self.key
         self.reentrant = reentrant
         self.session = self._session = session
 
@@ -107,7 +109,7 @@ class LockLike(ABC):
         session = self._session
         if lease is not None:
             lease = check_lease(lease)
-        held = session.holds.get(self.key, owner)
+        held = session.holds.get(self.hold_key, owner)
         if held is not None and self._is_live(held):
             return (yield from self._reenter(held, deadline, lease))
         hold = self.new_hold(owner, lease)
@@ -116,7 +118,7 @@ class LockLike(ABC):
             sent_at = session.clock()
             call = self._request(hold, deadline, sent_at)
             outcome: Grant | float | BaseException | None = None
-            if may_overtake(session, self.channel, deadline):
+            if self._may_overtake(hold, deadline):
                 # The hot path, one generator deep. What does not end it goes on below.
                 hold.unsettled = True
                 try:
@@ -215,7 +217,7 @@ class LockLike(ABC):
 
     def depth_of(self, owner: Owner) -> Op[int]:
         """Return how deep *owner* holds it: 0 without a round trip if not, else what the server says."""
-        hold = self._session.holds.get(self.key, owner)
+        hold = self._session.holds.get(self.hold_key, owner)
         if hold is None or hold.state is not State.HELD:
             return 0
         status = yield from self.status()
@@ -226,7 +228,7 @@ class LockLike(ABC):
 
     def hold_of(self, owner: Owner) -> Hold | None:
         """Return *owner*'s hold, lost or not, as known locally."""
-        hold = self._session.holds.get(self.key, owner)
+        hold = self._session.holds.get(self.hold_key, owner)
         return None if hold is None or hold.state in (State.PENDING, State.ENDED) else hold
 
     # How it is done; a red lock does it for many at once.
@@ -239,10 +241,19 @@ class LockLike(ABC):
     def new_hold(self, owner: Owner, lease: float | None) -> Hold:
         """Return a hold that is nowhere yet; it must be in the table before anything is sent for it."""
         session = self.session
-        hold = Hold(self, owner, session.holder(owner), lease or session.options.lease)
+        hold = Hold(self, owner, self._holder(owner), lease or session.options.lease)
         if lease is None:
             hold.renewal = self.renewal
         return hold
+
+    def _holder(self, owner: Owner) -> str:
+        """Return as whom *owner* is to hold it."""
+        return self.session.holder(owner)
+
+    def _may_overtake(self, hold: Hold, deadline: float) -> bool:
+        """Return whether to try for *hold* before queueing."""
+        del hold
+        return may_overtake(self.session, self.channel, deadline)
 
     def _is_live(self, hold: Hold) -> bool:
         """Decide whether an acquire by the owner of *hold* is a re-entry."""
@@ -344,7 +355,7 @@ class LockLike(ABC):
         if call.unknown and (owner := hold.owner()) is not None:
             # A try of that release may still be under way: it must not meet the next acquire under the same field.
             owner.renumber()
-            hold.holder = self._session.holder(owner)
+            hold.holder = self._holder(owner)
         hold.depth = 0
         return 0.0
 
@@ -393,7 +404,7 @@ class LockLike(ABC):
             yield from self._session.settle(call, hold.valid_until)
 
     def _mine(self, owner: Owner) -> Hold:
-        hold = self._session.holds.get(self.key, owner)
+        hold = self._session.holds.get(self.hold_key, owner)
         if hold is None or hold.state is State.PENDING:
             raise releasing.not_held(self.kind, self.name, owner.label)
         return hold

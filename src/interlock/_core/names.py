@@ -46,6 +46,26 @@ def fence_token(name: str) -> str:
     return prefix_name("redisson_lock_token", name)
 
 
+def read_write_channel(name: str) -> str:
+    """Return the channel on which releases of the read/write lock *name*, of either side, are announced."""
+    return prefix_name("redisson_rwlock", name)
+
+
+def read_entries(name: str) -> str:
+    """Return what the keys of all entries into the read lock *name* begin with."""
+    return suffix_name(name, "")
+
+
+def read_entry(entries: str, holder: str, depth: int) -> str:
+    """Return the key whose TTL is the lease of *holder*'s entry to *depth*; *entries* is what all of them begin with."""
+    return f"{entries}{holder}:rwlock_timeout:{depth}"
+
+
+def writer(holder: str) -> str:
+    """Return as whom *holder* holds the write lock."""
+    return f"{holder}:write"
+
+
 def semaphore_channel(name: str) -> str:
     """Return the channel on which permits of the semaphore *name*, of either kind, are announced."""
     return prefix_name("redisson_sc", name)

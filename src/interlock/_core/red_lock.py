@@ -1,38 +1,73 @@
 """The red lock: a quorum of locks on independent servers, asked all at once.
 
-A try is good when n // 2 + 1 servers granted it and the shortest-lived of those is still valid when the last answer is in.
-Each server is given far less time than the lease, so that one that is down costs that much and no more. Who fails gives back
-everywhere, also where the reply is unknown. A server that lost its data (a restart) stays lost for this hold: to write the lock there
-anew could give it to two holders.
+Theory. A try is good when n // 2 + 1 servers granted it and so many of those grants are still valid when the last answer is in;
+validity counts from before the first question was sent, less what clocks may drift. Each server is given far less time than the
+lease, so that one that is down costs that much and no more. Who fails gives back everywhere, also where the reply is unknown.
+
+Who waits queues up on the channel of the first member whose server answers, because a holder has it too, most likely; and looks
+again soon in any case, because that is not certain. Those who fail together must not meet again, nor be woken at once by what they
+themselves give back: so who finds that member free, and no quorum, first pauses for a random time.
+
+Rules:
+
+* A server that lost its data (a restart) stays lost for a hold: to write the lock there anew could give it to two holders.
+* A server that does not answer a re-entry or a question counts by what is valid there, as known locally.
 
 Source: RedissonRedLock, Redisson 4.7.0 (redisson-wire 7); antirez, "Distributed Locks with Redis"; hazards R-27.
 """
 
 from __future__ import annotations
 
+import inspect
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from interlock._core.effects import NEVER, Ask, Away, Settle, undoing
+from interlock._core.effects import NEVER, Away
 from interlock._core.holds import Hold, State
+from interlock._core.joint import Joint
 from interlock._core.joint_hold import JointHold
-from interlock._core.multi_lock import Joint
-from interlock.errors import HoldLostError, QuorumError, ServerUnavailableError
-from interlock.options import check_lease
+from interlock._core.waiting import wait_in_queue
+from interlock.errors import (
+    HoldLostError,
+    InterlockError,
+    QuorumError,
+    ServerUnavailableError,
+    WrongTypeError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.effects import Eval, Op
-    from interlock._core.holds import Owner
+    from interlock._core.effects import Op
+    from interlock._core.joint import Claim
     from interlock._core.lock_like import LockLike
-    from interlock._core.scripts.script import Grant
-    from interlock._core.session import Session
 
 SHARE = 50
 """Each server is given this fraction of the lease to answer."""
 LEAST_PATIENCE, MOST_PATIENCE = 0.05, 0.5
 """Seconds between which that lies."""
+POLL = 0.25
+"""Seconds after which a waiter looks again without a message."""
+PAST = -NEVER
+"""A deadline that has passed: one try."""
+
+
+@dataclass(slots=True)
+class _Contest:
+    """How an acquire of one that others hold stands.
+
+    Attributes:
+        claim: what is wanted.
+        hold: what was acquired.
+        queue: the member on whose channel releases are heard.
+        give_up: when to stop asking for a quorum that is not there.
+    """
+
+    claim: Claim
+    hold: JointHold | None = None
+    queue: LockLike | None = None
+    give_up: float = NEVER
 
 
 class RedLock(Joint):
@@ -41,139 +76,127 @@ class RedLock(Joint):
     kind = "red lock"
 
     def __init__(self, members: Sequence[LockLike]) -> None:
-        super().__init__(members)
-        self.needed = len(self.members) // 2 + 1
-        self._warn()
+        super().__init__(members, len(members) // 2 + 1)
+        if warning := self._weakness():
+            warnings.warn(warning, UserWarning, stacklevel=_level_of_user())
 
-    def _warn(self) -> None:
+    def _weakness(self) -> str | None:
         n = len(self.members)
         servers = {member.session.where for member in self.members}
         if n < 3 or n % 2 == 0:  # noqa: PLR2004 - three is the least that survives a failure
-            survives = n - self.needed
-            text = f"a red lock over {n} servers survives {survives} of them: take an odd number from 3"
-        elif len(servers) < n:
-            text = (
+            less = f", as one over {n - 1} does" if n > 1 else ""
+            return (
+                f"a red lock over {n} members survives the loss of {self.spare}{less}: "
+                "take an odd number of servers, 3 at least"
+            )
+        if len(servers) < n:
+            return (
                 f"{n} members on {len(servers)} servers: a server that fails takes several with it"
             )
-        else:
-            return
-        warnings.warn(text, UserWarning, stacklevel=5)
+        return None
 
-    def acquire(self, owner: Owner, deadline: float, lease: float | None) -> Op[JointHold | None]:
-        """Acquire on a quorum of the servers.
-
-        Returns:
-            The hold, or None when *deadline* came first; then nothing is held.
-
-        Raises:
-            QuorumError: so many servers cannot be reached that there is no quorum; its ``causes`` tell of each.
+    def _obtain(self, claim: Claim) -> Op[JointHold | None]:
+        """Acquire as `acquire` does.
 
         Cost:
-            One round trip to all servers at once.
+            One round trip to all servers at once; while waiting, one per message and per `POLL` for the whole process.
         """
-        clock = self._session.clock
-        lease = None if lease is None else check_lease(lease)
-        if self.hold_of(owner) is not None:
-            return (yield from self._reenter(owner, lease))
-        give_up: float | None = None
-        while True:
-            held: list[Hold] = []
-            failures = yield from undoing(self._try(owner, lease, held), self._undo, held, owner)
-            now = clock()
-            good = [hold for hold in held if hold.valid(now)]
-            if len(good) >= self.needed:
-                yield from self._clear([hold for hold in held if hold not in good], owner)
-                return JointHold(self, good)
-            yield from self._clear(held, owner)
-            if len(failures) <= len(self.members) - self.needed:
-                give_up = None
-            else:
-                give_up = give_up or min(deadline, now + self._session.options.outage_timeout)
-                hopeless = not any(
-                    getattr(error, "transient", False) for error in failures.values()
-                )
-                if hopeless or clock() >= give_up:
-                    raise self._no_quorum(failures)
-            if clock() >= deadline:
-                return None
-            yield from self._pause(deadline)
+        if claim.hold is not None and claim.hold.state is State.HELD:
+            return (yield from self._reenter(claim, claim.hold))
+        contest = _Contest(claim)
+        contest.queue = next(
+            (m for m in self.members if m.session.waiters.crowded(m.channel)), None
+        )
+        # Who comes while others wait here queues behind them, but for a single try.
+        if contest.queue is None or claim.deadline <= self._session.clock():
+            _ = yield from self._attempt(contest)
+        if contest.hold is None and self._session.clock() < claim.deadline:
+            queue = contest.queue = contest.queue or self.members[0]
+            waiting = wait_in_queue(
+                queue.session, queue.channel, claim.deadline, POLL, self._attempt, contest
+            )
+            _ = yield from Away(queue.session, waiting)
+        return contest.hold
 
-    def _try(
-        self, owner: Owner, lease: float | None, held: list[Hold]
-    ) -> Op[dict[str, BaseException]]:
-        """Ask every server once; put a hold for each member in *held* and return what failed, server by server."""
+    def _attempt(self, contest: _Contest) -> Op[float | None]:
+        """Ask every server once; None when a quorum is held, else the seconds after which to ask again."""
+        clock, claim = self._session.clock, contest.claim
+        outcomes = yield from self._enter(claim, self.members)
+        held = [outcome for outcome in outcomes if isinstance(outcome, Hold)]
+        now = clock()
+        if sum(hold.valid(now) for hold in held) >= self.needed:
+            contest.hold = JointHold(self, held)
+            return None
+        yield from self._give_back(claim)
+        self._judge(self._failures(outcomes), contest)
+        busy = [m for m, o in zip(self.members, outcomes, strict=True) if o is None]
+        if contest.queue is None and busy:
+            contest.queue = busy[0]
+        if contest.queue in busy:
+            return POLL
+        if clock() < claim.deadline:
+            yield from self._pause(claim.deadline)
+        return 0.0
+
+    def _enter(
+        self, claim: Claim, members: Sequence[LockLike]
+    ) -> Op[Sequence[Hold | InterlockError | None]]:
+        """Try each of *members* once; raise what is not a failure of its server or the loss of its hold."""
+        outcomes = yield from self._all(
+            lambda member: member.acquire(claim.owner, PAST, claim.lease), members, claim.lease
+        )
+        for outcome in outcomes:
+            if isinstance(outcome, InterlockError) and not isinstance(
+                outcome, ServerUnavailableError | WrongTypeError | HoldLostError
+            ):
+                raise outcome
+        return outcomes
+
+    def _judge(self, failures: dict[str, InterlockError], contest: _Contest) -> None:
+        """Raise QuorumError when there are too many *failures*, and for too long."""
         now = self._session.clock()
-        calls: list[tuple[Session, Eval[Grant | float]]] = []
-        for member in self.members:
-            hold = member.new_hold(owner, lease)
-            held.append(hold)
-            member.session.holds.begin(hold)
-            hold.unsettled = True
-            until = now + min(max(hold.lease / SHARE, LEAST_PATIENCE), MOST_PATIENCE)
-            calls.append((member.session, member.attempt(hold, hold.lease, 1, until)))
-        failures: dict[str, BaseException] = {}
-        for member, hold, reply in zip(
-            self.members, held, (yield from Ask(tuple(calls))), strict=True
-        ):
-            if isinstance(reply, Exception):
-                failures[f"{member.name} at {member.session.where}"] = reply
-                hold.unsettled = getattr(reply, "sent", True)
-            else:
-                _ = member.accept(hold, now, reply)
-        return failures
-
-    def _clear(self, holds: Sequence[Hold], owner: Owner) -> Op[None]:
-        """Give back what *holds* may have on their servers, all at once; the background goes on where nobody answers."""
-        calls: list[tuple[Session, Eval[bool]]] = []
-        for hold in holds:
-            session = hold.recipe.session
-            if hold.state is State.HELD or hold.unsettled:
-                call = hold.recipe.release_script(hold, 0)
-                call.deadline = session.clock() + LEAST_PATIENCE
-                calls.append((session, call))
-            if hold.unsettled:
-                # Its acquire may still arrive: what is sent for it must not meet a later hold.
-                owner.renumber()
-            session.holds.end(hold)
-        if not calls:
+        if len(failures) <= self.spare:
+            contest.give_up = NEVER
             return
-        replies = yield from Ask(tuple(calls))
-        for (session, call), reply in zip(calls, replies, strict=True):
-            if isinstance(reply, Exception):
-                call.deadline = NEVER
-                until = session.clock() + session.options.lease
-                yield from Away(session, _leave(Settle(call, until)))
+        lasting = sum(not getattr(error, "transient", False) for error in failures.values())
+        patience = now + self._session.options.outage_timeout
+        contest.give_up = min(contest.give_up, contest.claim.deadline, patience)
+        if lasting > self.spare or now >= contest.give_up:
+            raise self._unavailable(failures)
 
-    def _undo(self, held: list[Hold], owner: Owner, error: BaseException) -> Op[None]:
-        del error
-        yield from self._clear(held, owner)
+    def _reenter(self, claim: Claim, hold: JointHold) -> Op[JointHold]:
+        owner = claim.owner
+        holding = [
+            member for member, depth in zip(self.members, claim.former, strict=True) if depth
+        ]
+        outcomes = yield from self._enter(claim, holding)
+        if sum(isinstance(outcome, Hold) for outcome in outcomes) < self.needed:
+            for outcome in outcomes:
+                if isinstance(outcome, HoldLostError):
+                    raise self._lost(hold, outcome) from outcome
+            raise self._unavailable(self._failures(outcomes, holding))
+        for member, outcome in zip(holding, outcomes, strict=True):
+            one = member.hold_of(owner)
+            if isinstance(outcome, ServerUnavailableError) and one and one.state is State.HELD:
+                # Depths are told absolutely: the server learns of this one later, or need not.
+                one.depth += 1
+        return hold
 
-    def _reenter(self, owner: Owner, lease: float | None) -> Op[JointHold]:
-        entered: list[Hold] = []
-        failures: dict[str, BaseException] = {}
-        for member in self.members:
-            if member.hold_of(owner) is None:
-                continue
-            now = member.session.clock()
-            try:
-                hold = yield from Away(member.session, member.acquire(owner, now, lease))
-            except (HoldLostError, ServerUnavailableError) as error:
-                failures[f"{member.name} at {member.session.where}"] = error
-                continue
-            if hold is not None:
-                entered.append(hold)
-        if len(entered) >= self.needed:
-            return JointHold(self, entered)
-        yield from self._give_back(entered)
-        raise self._no_quorum(failures)
+    def _patience(self, lease: float | None = None) -> float:
+        shortest = min(member.session.options.lease for member in self.members)
+        return min(max((lease or shortest) / SHARE, LEAST_PATIENCE), MOST_PATIENCE)
 
-    def _no_quorum(self, failures: dict[str, BaseException]) -> QuorumError:
+    def _unavailable(self, failures: dict[str, InterlockError]) -> QuorumError:
         return QuorumError(
-            f"red lock {self.name!r} needs {self.needed} of {len(self.members)} servers; not available: "
+            f"{self.kind} {self.name!r} needs {self.needed} of {len(self.members)} servers; not available: "
             + "; ".join(f"{where}: {error}" for where, error in failures.items()),
             causes=failures,
         )
 
 
-def _leave(effect: Settle[bool]) -> Op[None]:
-    yield from effect
+def _level_of_user() -> int:
+    """Return the stack level of the caller's first caller that is not ours, for a warning to point at."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("interlock."):
+        frame, level = frame.f_back, level + 1
+    return level

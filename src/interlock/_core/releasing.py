@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from interlock._core.effects import Settle, undoing
 from interlock._core.holds import State
 from interlock._core.session import GRACE
-from interlock.errors import HoldLostError, InterlockError, NotHeldError
+from interlock.errors import HoldLostError, InterlockError, NotHeldError, ServerUnavailableError
 from interlock.options import check_lease
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from interlock._core.session import Session
 
 
-def release(session: Session, hold: Hold) -> Op[None]:
+def release(session: Session, hold: Hold) -> Op[None]:  # noqa: C901 - the hot path is one function
     """Go down by one depth in *hold*, whoever asks; free the lock at 0.
 
     Raises:
         NotHeldError: it was released before; nothing was changed.
         HoldLostError: it was lost before.
-        ServerUnavailableError: no reply; the hold is not renewed any more, and releasing it may be tried again.
+        ServerUnavailableError: no reply to the last release; the hold is not renewed any more, and releasing it may be tried again.
 
     Cost:
         One round trip.
@@ -53,7 +53,14 @@ def release(session: Session, hold: Hold) -> Op[None]:
     except BaseException as error:  # noqa: BLE001 - it is raised again below, where the release is carried through
         failure = error
     if failure is not None:
-        done = yield from undoing(session.again(call, failure), _finish, session, hold, depth)
+        try:
+            done = yield from undoing(session.again(call, failure), _finish, session, hold, depth)
+        except ServerUnavailableError:
+            if depth == 0:
+                raise
+            # It stays held, and the server only counts along: it is told of the new depth in the background. Were this an error,
+            # a caller that goes on could not know how many releases are still to come.
+            done = True
     if depth == 0 and call.unknown:
         retire_number(hold)  # an earlier try may still be under way
     if not done and not (begun or call.unknown or hold.unsettled):

@@ -3,6 +3,8 @@
 For thousands of locks that are hardly ever waited for, or a server without pub/sub. Who waits for the same name as a plain lock is
 not told by a spin lock's release either, and looks again at its poll cap.
 
+The last try is made at the deadline, not a pause behind it as Redisson's, which may wait longer than it was told.
+
 Source: RedissonSpinLock, Redisson 4.7.0 (redisson-wire 6).
 """
 
@@ -34,10 +36,9 @@ class SpinLock(Lock):
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
         session = self._session
-        for pause in self._backoff.pauses(session.random):
-            now = session.clock()
-            if now >= deadline:
-                break
+        pauses, pause = self._backoff.pauses(session.random), session.poll_interval()
+        while (now := session.clock()) < deadline:
+            pause = next(pauses, pause)
             yield from Wait(None, min(deadline, now + pause))
             left = yield from self._try(hold, deadline)
             if left is None:

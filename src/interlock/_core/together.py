@@ -1,4 +1,13 @@
-"""Several operations of several clients side by side, as far as their first look at a server goes."""
+"""Several operations of several clients in step: what they ask their servers for is sent all at once.
+
+Theory. The operations are generators, so they can stand still: each runs to its next question, then all questions go out, then
+each goes on with its answer. They stay what they are; the retries, the undoing and the state of each are its own.
+
+Rules:
+
+* Every operation begins, or hears of an interruption, before anything is sent: what it notes down first is noted for all.
+* Only operations that do not queue up for messages: a place in a queue is taken back between two steps.
+"""
 
 from __future__ import annotations
 
@@ -13,78 +22,111 @@ if TYPE_CHECKING:
     from interlock._core.effects import Effect, Op, R
     from interlock._core.session import Session
 
+TRIES = 2
+"""How often a script is sent to a server that fails at once; the connection may have been a stale one."""
+
 
 class _Run:
     """One of the operations: where it stands, and what it came to."""
 
     def __init__(self, session: Session, op: Op[object]) -> None:
         self.session = session
-        self.op = op
         self.effect: Effect | None = None
         self.result: object = None
+        self.interruption: BaseException | None = None
+        self._op = op
+        self._call: Eval[object] | None = None
+        self._tries = 0
 
     def step(self, reply: object = None, error: BaseException | None = None) -> None:
         """Go on with *reply* or *error* until the next effect or the end."""
         self.effect = None
         try:
-            self.effect = self.op.send(reply) if error is None else self.op.throw(error)
+            self.effect = self._op.send(reply) if error is None else self._op.throw(error)
         except StopIteration as stop:
             self.result = stop.value
-        except InterlockError as failure:
-            self.result = failure
+        except BaseException as raised:
+            # What it was interrupted by goes on to the caller when all have come to their ends.
+            if raised is not self.interruption and not isinstance(raised, InterlockError):
+                raise
+            self.result = raised
 
-    def rest(self) -> Op[None]:
-        """Perform what is left."""
-        while self.effect is not None:
-            try:
-                reply = yield self.effect
-            except InterlockError as error:
-                failure: BaseException | None = error
-                reply = None
-            else:
-                failure = None
-            self.step(reply, failure)
+    def perform(self) -> Op[None]:
+        """Perform the effect that is asked for."""
+        assert self.effect is not None
+        try:
+            reply = yield self.effect
+        except InterlockError as error:
+            self.step(error=error)
+        else:
+            self.step(reply)
+
+    def asked(self, call: Eval[object], patience: float | None) -> tuple[Session, Eval[object]]:
+        """Return *call* as it is to be sent."""
+        if call is not self._call:
+            self._call, self._tries = call, 0
+            if patience is not None:
+                call.deadline = self.session.clock() + patience
+        self._tries += 1
+        return self.session, call
+
+    def answered(self, call: Eval[object], reply: object, patience: float | None) -> None:
+        """Go on with *reply* to *call*."""
+        if not isinstance(reply, Exception):
+            self.step(reply)
+            return
+        if patience is not None and self._tries >= TRIES:
+            call.deadline = self.session.clock()
+        self.step(error=reply)
 
 
-def together(ops: Sequence[tuple[Session, Op[R]]]) -> Op[list[R | InterlockError]]:
-    """Run *ops*, each for the client of its session; the scripts that they ask for first are sent all at once.
+def together(
+    ops: Sequence[tuple[Session, Op[R]]], patience: float | None = None
+) -> Op[list[R | InterlockError]]:
+    """Run *ops*, each for the client of its session.
+
+    Args:
+        ops: the operations.
+        patience: seconds that each script is given in place of its own deadline: no outage is sat out.
 
     Returns:
         What each came to: its result, or our error.
 
     Cost:
-        The longest of their first round trips; what an operation needs besides comes after that, one by one.
+        The longest of their round trips, step by step.
     """
     runs = [_Run(session, op) for session, op in ops]
-    for run in runs:
-        run.step()
-    yield from undoing(_perform(runs), _interrupt, runs)
+    yield from undoing(_run(runs, patience), _interrupt, runs)
     return [cast("R | InterlockError", run.result) for run in runs]
 
 
-def _perform(runs: list[_Run]) -> Op[None]:
-    asking = [run for run in runs if isinstance(run.effect, Eval)]
-    calls = tuple((run.session, cast("Eval[object]", run.effect)) for run in asking)
-    # The operations decode for themselves: they are given the bare replies.
-    replies = cast("list[object]", (yield Ask(calls))) if calls else []
-    for run, reply in zip(asking, replies, strict=True):
-        if isinstance(reply, Exception):
-            run.step(error=reply)
-        else:
-            run.step(reply)
+def _run(runs: Sequence[_Run], patience: float | None) -> Op[None]:
     for run in runs:
+        run.step()
+    yield from _go_on(runs, patience)
+
+
+def _go_on(runs: Sequence[_Run], patience: float | None) -> Op[None]:
+    while active := [run for run in runs if run.effect is not None]:
+        asking: list[tuple[_Run, Eval[object]]] = []
+        for run in active:
+            if isinstance(run.effect, Eval):
+                asking.append((run, run.effect))
+            else:
+                yield from Away(run.session, run.perform())
+        if len(asking) < len(active):
+            continue
+        # The operations decode for themselves: they are given the bare replies.
+        calls = tuple(run.asked(call, patience) for run, call in asking)
+        replies = cast("list[object]", (yield Ask(calls)))
+        for (run, call), reply in zip(asking, replies, strict=True):
+            run.answered(call, reply, patience)
+
+
+def _interrupt(runs: Sequence[_Run], error: BaseException) -> Op[None]:
+    """Have each operation that is not at its end hear of *error*, and do what it wants done then."""
+    for run in runs:
+        run.interruption = error
         if run.effect is not None:
-            yield from Away(run.session, run.rest())
-
-
-def _interrupt(runs: list[_Run], error: BaseException) -> Op[None]:
-    """Have each operation that is not at its end hear of *error* and do what it wants done then."""
-    for run in runs:
-        if run.effect is None:
-            continue
-        try:
             run.step(error=error)
-        except BaseException as again:  # noqa: BLE001 - it raises what it was interrupted by, which goes on to the caller
-            del again
-            continue
-        yield from Away(run.session, run.rest())
+    yield from _go_on(runs, None)

@@ -133,10 +133,10 @@ class AsyncDriver:
         finally:
             self._finishing.discard(task)
 
-    async def _eval(self, call: Eval[object]) -> object:
+    async def _eval(self, call: Eval[object], least: float = GRACE) -> object:
         timeout = self._timeout
         if call.deadline != NEVER:
-            timeout = min(timeout, max(call.deadline - clock.now(), GRACE))
+            timeout = min(timeout, max(call.deadline - clock.now(), least))
         pipeline = self._pipeline
         if pipeline is None or pipeline.dead:
             pipeline = await self._connected(timeout)
@@ -194,7 +194,7 @@ class AsyncDriver:
     async def prepared(self, call: Eval[object]) -> object:
         """Send *call* of another client's operation, with everything in place that a claim must not be without."""
         self._start()
-        return await self._eval(call)
+        return await self._eval(call, least=0)
 
     async def _wait(self, effect: Wait) -> None:
         seconds = min(effect.until - clock.now(), threading.TIMEOUT_MAX)
@@ -257,7 +257,7 @@ class AsyncDriver:
         task = asyncio.current_task()
         if not isinstance(error, asyncio.CancelledError) or task is None or hold is None:
             return False
-        if self._cancelled.get(task) is not hold:
+        if self._cancelled.get(task) != hold:
             return False
         del self._cancelled[task]
         _ = task.uncancel()

@@ -1,11 +1,14 @@
-"""One script each on many servers at once, from one thread: everything is sent before any reply is read."""
+"""Scripts on many servers at once, from one thread: everything is sent before any reply is read.
+
+A server that there is no idle connection to is connected to in a thread of its own, so that one that is down keeps no other waiting.
+"""
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import TYPE_CHECKING
 
-from interlock._core.effects import NEVER
 from interlock._drivers import clock
 from interlock.errors import InterlockError
 
@@ -16,53 +19,95 @@ if TYPE_CHECKING:
     from interlock._links.connection import Connection
     from interlock._links.pool import Pool
 
+TICK = 0.01
+"""Seconds to which time-outs are rounded up: a connection is told of another one by a system call."""
+LEAST = 0.001
+"""Seconds for a reply whose time is up, and which may be there all the same."""
 
-def ask(calls: Sequence[tuple[Pool, Eval[object]]], timeout: float) -> list[object]:
-    """Run each call on its pool; return each one's reply or `InterlockError`.
 
-    A server without an idle connection is connected to in a thread of its own, so that one that is down keeps no other
-    waiting.
+class _Group:
+    """The calls for one pool: where they stand among all, how long they may take, and the connection that they went out by."""
 
-    Args:
-        calls: what to run where.
-        timeout: seconds for each; its own deadline holds besides.
-    """
-    replies: list[object] = [None] * len(calls)
-    sent: list[tuple[int, Pool, Connection, float]] = []
-    threads: list[threading.Thread] = []
+    __slots__ = ("calls", "connection", "places", "pool", "thread", "until")
+
+    def __init__(self, pool: Pool, until: float) -> None:
+        self.pool = pool
+        self.until = until
+        self.places: list[int] = []
+        self.calls: list[Eval[object]] = []
+        self.connection: Connection | None = None
+        self.thread: threading.Thread | None = None
+
+    def seconds(self) -> float:
+        """Return what is left of their time, rounded."""
+        ticks = math.ceil((self.until - clock.now()) / TICK)
+        return ticks * TICK if ticks > 0 else LEAST
+
+
+def ask(questions: Sequence[tuple[Pool, Eval[object], float]]) -> list[object]:
+    """Run each call on its pool, for at most so many seconds; return each one's reply or `InterlockError`."""
+    groups: dict[Pool, _Group] = {}
+    now = clock.now()
+    for place, (pool, call, seconds) in enumerate(questions):
+        group = groups.get(pool)
+        if group is None:
+            group = groups[pool] = _Group(pool, now + seconds)
+        group.places.append(place)
+        group.calls.append(call)
+    replies: list[object] = [None] * len(questions)
     try:
-        for i, (pool, call) in enumerate(calls):
-            seconds = timeout
-            if call.deadline != NEVER:
-                seconds = min(timeout, max(call.deadline - clock.now(), 0.001))
-            connection = pool.idle()
-            if connection is None:
-                thread = threading.Thread(target=_alone, args=(replies, i, pool, call, seconds))
-                thread.start()
-                threads.append(thread)
-                continue
-            sent.append((i, pool, connection, clock.now() + seconds))
-            try:
-                connection.begin(call, seconds)
-            except InterlockError as error:
-                replies[i] = error
-        for i, _, connection, until in sent:
-            if replies[i] is None:
-                try:
-                    connection.set_timeout(max(until - clock.now(), 0.001))
-                    replies[i] = connection.finish(calls[i][1])
-                except InterlockError as error:
-                    replies[i] = error
+        for group in groups.values():
+            _send(group, replies)
+        for group in groups.values():
+            if group.connection is not None:
+                _receive(group, group.connection, replies)
     finally:
-        for _, pool, connection, _ in sent:
-            pool.take_back(connection)
-        for thread in threads:
-            thread.join()
+        for group in groups.values():
+            if group.connection is not None:
+                group.pool.take_back(group.connection)
+            if group.thread is not None:
+                group.thread.join()
     return replies
 
 
-def _alone(replies: list[object], i: int, pool: Pool, call: Eval[object], seconds: float) -> None:
+def _send(group: _Group, replies: list[object]) -> None:
+    connection = group.connection = group.pool.idle()
+    if connection is None:
+        group.thread = threading.Thread(target=_alone, args=(group, replies))
+        group.thread.start()
+        return
     try:
-        replies[i] = pool.eval(call, seconds)
+        connection.begin(group.calls, group.seconds())
     except InterlockError as error:
-        replies[i] = error
+        _fail(group, connection, replies, error)
+
+
+def _receive(group: _Group, connection: Connection, replies: list[object]) -> None:
+    try:
+        answers = connection.finish(group.calls, group.seconds())
+    except InterlockError as error:
+        _fail(group, connection, replies, error)
+    else:
+        _put(group, answers, replies)
+
+
+def _fail(
+    group: _Group, connection: Connection, replies: list[object], error: InterlockError
+) -> None:
+    group.connection = None
+    group.pool.failed(connection, error)
+    _put(group, [error] * len(group.calls), replies)
+
+
+def _put(group: _Group, answers: Sequence[object], replies: list[object]) -> None:
+    for place, answer in zip(group.places, answers, strict=True):
+        replies[place] = answer
+
+
+def _alone(group: _Group, replies: list[object]) -> None:
+    """Run the calls in a thread of their own."""
+    try:
+        answers = group.pool.batch(group.calls, group.seconds())
+    except InterlockError as error:
+        answers = [error] * len(group.calls)
+    _put(group, answers, replies)

@@ -190,11 +190,14 @@ class ThreadDriver:
             self.session.waiters.leave(ticket)
             self._alarms.pop(ticket, None)
 
-    def prepared(self) -> Pool:
-        """Return the connections, with the renewal thread running that a claim must not be without."""
+    def prepared(self, call: Eval[object]) -> tuple[Pool, Eval[object], float]:
+        """Return by which connections to send *call* of another client's operation, and the seconds that it may take.
+
+        The renewal thread runs then, which a claim must not be without.
+        """
         if not self._keeper.started:
             self._keeper.start()
-        return self._pool
+        return self._pool, call, min(self._timeout, call.deadline - clock.now())
 
     def _eval(self, call: Eval[object]) -> object:
         timeout = self._timeout
@@ -219,9 +222,7 @@ class ThreadDriver:
         if isinstance(effect, Away):
             return home(effect.session).run(effect.op)
         if isinstance(effect, Ask):
-            return ask(
-                [(home(session).prepared(), call) for session, call in effect.calls], self._timeout
-            )
+            return ask([home(session).prepared(call) for session, call in effect.calls])
         return self._pool.batch(effect.evals, self._timeout)
 
     def _wait(self, effect: Wait) -> None:

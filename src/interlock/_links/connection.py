@@ -97,24 +97,6 @@ class Connection:
                 raise refusal(str(reply), call, self.where)
         return reply
 
-    def begin(self, call: Eval[object], timeout: float) -> None:
-        """Send *call*, whose reply `finish` reads; errors as `eval`."""
-        self.set_timeout(timeout)
-        self._pending = 1
-        try:
-            self._socket.sendall(pack_evalsha(call.script, call.keys, call.args))
-        except OSError as error:
-            raise self._broken(error) from error
-
-    def finish(self, call: Eval[object]) -> object:
-        """Return the reply to *call*; errors as `eval`."""
-        try:
-            reply = self._read()
-        except (OSError, ParserError) as error:
-            raise self._broken(error) from error
-        self._pending = 0
-        return self._judged(call, reply)
-
     @property
     def owes(self) -> bool:
         """Return whether a reply is still to come, so that nobody else may use the connection."""
@@ -151,28 +133,47 @@ class Connection:
         Raises:
             ServerUnavailableError: the connection failed before the last reply was read.
         """
-        self.set_timeout(timeout if meanwhile is None else min(timeout, TICK))
-        replies = self._exchange(
-            [pack_evalsha(c.script, c.keys, c.args) for c in calls], timeout, meanwhile
-        )
+        self.begin(calls, timeout if meanwhile is None else min(timeout, TICK))
+        return self.finish(calls, timeout, meanwhile)
+
+    def begin(self, calls: Sequence[Eval[object]], timeout: float) -> None:
+        """Send *calls*, whose replies `finish` reads; arguments and errors as `batch`."""
+        self.set_timeout(timeout)
+        self._write([pack_evalsha(call.script, call.keys, call.args) for call in calls])
+
+    def finish(
+        self,
+        calls: Sequence[Eval[object]],
+        timeout: float,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> list[object]:
+        """Return the replies to *calls*; arguments and errors as `batch`."""
+        if meanwhile is None:
+            self.set_timeout(timeout)
+        replies = self._replies(timeout, meanwhile)
+        if not any(isinstance(reply, ReplyError) for reply in replies):
+            return replies
         missing = [i for i, reply in enumerate(replies) if unknown_script(reply)]
         if missing:
-            answers = self._exchange([pack_eval(calls[i]) for i in missing], timeout, meanwhile)
-            for i, answer in zip(missing, answers, strict=True):
+            self._write([pack_eval(calls[i]) for i in missing])
+            for i, answer in zip(missing, self._replies(timeout, meanwhile), strict=True):
                 replies[i] = answer
         return [
             refusal(str(reply), call, self.where) if isinstance(reply, ReplyError) else reply
             for call, reply in zip(calls, replies, strict=True)
         ]
 
-    def _exchange(
-        self, commands: list[bytes], timeout: float, meanwhile: Callable[[], None] | None
-    ) -> list[object]:
+    def _write(self, commands: list[bytes]) -> None:
+        self._pending = len(commands)
+        try:
+            self._sendall(b"".join(commands))
+        except OSError as error:
+            raise self._broken(error) from error
+
+    def _replies(self, timeout: float, meanwhile: Callable[[], None] | None) -> list[object]:
         replies: list[object] = []
         silent_for = 0.0
         try:
-            self._pending = len(commands)
-            self._socket.sendall(b"".join(commands))
             while self._pending:
                 try:
                     replies.append(self._read())

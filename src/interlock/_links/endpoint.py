@@ -199,8 +199,12 @@ def _parameters(connection_class: Any) -> set[str]:
 def redact(url: str) -> str:
     """Return *url* without its password."""
     scheme, found, rest = _PASSWORD.sub(r"\1=***", url).partition("://")
+    if not found:
+        # No URL at all, but whoever mistyped one may have meant to give a password.
+        _, at, address = scheme.rpartition("@")
+        return f"***@{address}" if at else scheme
     credentials, at, address = rest.rpartition("@")
-    if not found or not at:
+    if not at:
         return f"{scheme}{found}{rest}"
     user = credentials.partition(":")[0]
     return f"{scheme}://{user}:***@{address}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -30,7 +31,9 @@ class Pool:
         self._limit = endpoint.max_connections or MAX_CONNECTIONS
         self._idle: deque[Connection] = deque()
         self._change = threading.Condition()
-        self._open = 0
+        # Weak: one that a Ctrl-C lets drop between two steps is no longer open, and nobody waits for it.
+        self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._opening = 0
         self._wanting = 0
         self._closed = False
 
@@ -43,7 +46,7 @@ class Pool:
         try:
             reply = connection.eval(call, timeout)
         except BaseException as error:
-            self._after_error(connection, error)
+            self.failed(connection, error)
             raise
         self._idle.append(connection)
         if self._wanting or self._closed:
@@ -60,11 +63,11 @@ class Pool:
     def take_back(self, connection: Connection) -> None:
         """Take a connection from `idle` back; one that still owes a reply is closed."""
         if connection.owes:
-            connection.close()
-            self._gone()
+            self._end(connection)
         else:
             self._idle.append(connection)
-            self._given()
+            if self._wanting or self._closed:
+                self._given()
 
     def batch(self, calls: Sequence[Eval[object]], timeout: float) -> list[object]:
         """Run *calls* in one write; errors as `Connection.batch`."""
@@ -72,7 +75,7 @@ class Pool:
         try:
             replies = connection.batch(calls, timeout)
         except BaseException as error:
-            self._after_error(connection, error)
+            self.failed(connection, error)
             raise
         self._idle.append(connection)
         self._given()
@@ -83,13 +86,14 @@ class Pool:
         self._closed = True
         self._given()
         with self._change:
-            self._change.wait_for(lambda: self._open == 0, timeout)
+            self._change.wait_for(lambda: not self._open and not self._opening, timeout)
 
     def forget(self) -> None:
         """Close everything in a forked child, without a word on the wire."""
         self._change = threading.Condition()
         self._drop_idle()
-        self._open = self._wanting = 0
+        self._open.clear()
+        self._opening = self._wanting = 0
 
     def _take(self, timeout: float) -> Connection:
         deadline = time.monotonic() + timeout
@@ -99,8 +103,8 @@ class Pool:
                 while not self._closed:
                     with suppress(IndexError):
                         return self._idle.pop()
-                    if self._open < self._limit:
-                        self._open += 1
+                    if len(self._open) + self._opening < self._limit:
+                        self._opening += 1
                         break
                     if not self._change.wait(deadline - time.monotonic()):
                         raise ServerUnavailableError(
@@ -113,10 +117,13 @@ class Pool:
             finally:
                 self._wanting -= 1
         try:
-            return Connection(self._endpoint, max(deadline - time.monotonic(), 0.001))
-        except BaseException:
-            self._gone()
-            raise
+            connection = Connection(self._endpoint, max(deadline - time.monotonic(), 0.001))
+            self._open.add(connection)
+            return connection
+        finally:
+            with self._change:
+                self._opening -= 1
+                self._change.notify()
 
     def _given(self) -> None:
         """Pass a returned connection on, or close it when the pool is closed."""
@@ -125,15 +132,15 @@ class Pool:
         with self._change:
             self._change.notify_all() if self._closed else self._change.notify()
 
-    def _after_error(self, connection: Connection, error: BaseException) -> None:
+    def failed(self, connection: Connection, error: BaseException) -> None:
+        """Take a connection back whose command ended by *error*."""
         answered = isinstance(error, InterlockError) and not getattr(error, "sent", False)
         interrupted = not isinstance(error, Exception)
         if answered or (interrupted and connection.drain(DRAIN_TIMEOUT)):
             self._idle.append(connection)
             self._given()
             return
-        connection.close()
-        self._gone()
+        self._end(connection)
         if isinstance(error, ServerUnavailableError):
             # The others were opened to the same server and have most likely died with it.
             self._drop_idle()
@@ -144,10 +151,10 @@ class Pool:
                 connection = self._idle.pop()
             except IndexError:
                 return
-            connection.close()
-            self._gone()
+            self._end(connection)
 
-    def _gone(self) -> None:
+    def _end(self, connection: Connection) -> None:
+        connection.close()
         with self._change:
-            self._open -= 1
+            self._open.discard(connection)
             self._change.notify_all() if self._closed else self._change.notify()

@@ -1,7 +1,24 @@
 """The asyncio face: the names of `interlock`, awaited. It holds no logic; the sync face is generated from it."""
 
 from interlock.asyncio.client import Client, connect
+from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.hold import Hold
+from interlock.asyncio.joint_lock import MultiLock, RedLock
+from interlock.asyncio.leased_semaphore import LeasedSemaphore, Permit
 from interlock.asyncio.lock import Lock
+from interlock.asyncio.read_write_lock import ReadWriteLock
+from interlock.asyncio.semaphore import Semaphore
 
-__all__ = ["Client", "Hold", "Lock", "connect"]
+__all__ = [
+    "Client",
+    "CountDownLatch",
+    "Hold",
+    "LeasedSemaphore",
+    "Lock",
+    "MultiLock",
+    "Permit",
+    "ReadWriteLock",
+    "RedLock",
+    "Semaphore",
+    "connect",
+]

@@ -5,15 +5,25 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, Self
 
+from interlock._core import count_down_latch as core_latch
+from interlock._core import leased_semaphore as core_leased
 from interlock._core import lock as core_lock
+from interlock._core import semaphore as core_semaphore
+from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
+from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
 from interlock._drivers.aio import AsyncDriver
 from interlock._drivers.tasks import current_owner
 from interlock._links.endpoint import Endpoint
 from interlock._links.urls import open_url
+from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.hold import Hold
+from interlock.asyncio.joint_lock import MultiLock, RedLock
+from interlock.asyncio.leased_semaphore import LeasedSemaphore
 from interlock.asyncio.lock import Lock
+from interlock.asyncio.read_write_lock import ReadWriteLock
+from interlock.asyncio.semaphore import Semaphore
 from interlock.backoff import ExponentialBackoff
 from interlock.options import Options, check_timeout
 
@@ -119,6 +129,22 @@ class Client:
         # end
         return face
 
+    def fair_lock(
+        self,
+        name: str,
+        *,
+        timeout: float | None = None,
+        lease: float | None = None,
+        reentrant: bool = True,
+        owner: str | None = None,
+    ) -> Lock:
+        """Return the fair lock *name*, which goes to who asked first, wherever that is; arguments as for `lock`.
+
+        A waiter that is silent for `Options.fair_wait` counts as dead. Use the same value in all clients of one lock.
+        """
+        recipe = FairLock(self._driver.session, name, reentrant=reentrant)
+        return self._face(recipe, timeout, lease, owner)
+
     def fenced_lock(
         self,
         name: str,
@@ -134,6 +160,21 @@ class Client:
         """
         recipe = FencedLock(self._driver.session, name, reentrant=reentrant)
         return self._face(recipe, timeout, lease, owner)
+
+    def read_write_lock(
+        self,
+        name: str,
+        *,
+        timeout: float | None = None,
+        lease: float | None = None,
+        owner: str | None = None,
+    ) -> ReadWriteLock:
+        """Return the read/write lock *name*, whose ``read`` many hold or whose ``write`` one holds; arguments as for `lock`."""
+        session = self._driver.session
+        return ReadWriteLock(
+            self._face(ReadLock(session, name), timeout, lease, owner),
+            self._face(WriteLock(session, name), timeout, lease, owner),
+        )
 
     def spin_lock(
         self,
@@ -162,6 +203,18 @@ class Client:
             reentrant=reentrant,
         )
         return self._face(recipe, timeout, lease, owner)
+
+    def multi_lock(
+        self, *locks: Lock, timeout: float | None = None, lease: float | None = None
+    ) -> MultiLock:
+        """Return all of *locks* as one; they may be of several clients. See `MultiLock`."""
+        return MultiLock(*locks, timeout=timeout, lease=lease)
+
+    def red_lock(
+        self, *locks: Lock, timeout: float | None = None, lease: float | None = None
+    ) -> RedLock:
+        """Return a majority of *locks*, each on a server of its own, as one lock. See `RedLock`."""
+        return RedLock(*locks, timeout=timeout, lease=lease)
 
     def _face(
         self, recipe: LockLike, timeout: float | None, lease: float | None, owner: str | None
@@ -196,3 +249,23 @@ class Client:
         if hold.depth == 1:
             hold.handle = weakref.ref(face)
         return face
+
+    def semaphore(self, name: str, *, timeout: float | None = None) -> Semaphore:
+        """Return the semaphore *name*, whose permits nobody owns; no round trip.
+
+        Args:
+            name: the key in Redis, unless a name mapper says otherwise.
+            timeout: seconds that a ``with`` statement waits; None for ever.
+        """
+        recipe = core_semaphore.Semaphore(self._driver.session, name)
+        return Semaphore(self._driver, recipe, timeout=timeout)
+
+    def leased_semaphore(self, name: str) -> LeasedSemaphore:
+        """Return the semaphore *name*, whose permits have ids and come back when their leases end; no round trip."""
+        recipe = core_leased.LeasedSemaphore(self._driver.session, name)
+        return LeasedSemaphore(self._driver, recipe)
+
+    def count_down_latch(self, name: str) -> CountDownLatch:
+        """Return the count-down latch *name*; no round trip."""
+        recipe = core_latch.CountDownLatch(self._driver.session, name)
+        return CountDownLatch(self._driver, recipe)

@@ -7,6 +7,7 @@ from interlock.sync.hold import Hold
 from interlock.sync.joint_lock import MultiLock, RedLock
 from interlock.sync.leased_semaphore import LeasedSemaphore, Permit
 from interlock.sync.lock import Lock
+from interlock.sync.read_write_lock import ReadWriteLock
 from interlock.sync.semaphore import Semaphore
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Lock",
     "MultiLock",
     "Permit",
+    "ReadWriteLock",
     "RedLock",
     "Semaphore",
     "connect",

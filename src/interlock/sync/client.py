@@ -12,6 +12,7 @@ from interlock._core import lock as core_lock
 from interlock._core import semaphore as core_semaphore
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
+from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
 from interlock._drivers.threads import ThreadDriver, current_owner
 from interlock._links.endpoint import Endpoint
@@ -23,6 +24,7 @@ from interlock.sync.hold import Hold
 from interlock.sync.joint_lock import MultiLock, RedLock
 from interlock.sync.leased_semaphore import LeasedSemaphore
 from interlock.sync.lock import Lock
+from interlock.sync.read_write_lock import ReadWriteLock
 from interlock.sync.semaphore import Semaphore
 
 if TYPE_CHECKING:
@@ -152,6 +154,21 @@ class Client:
         """
         recipe = FencedLock(self._driver.session, name, reentrant=reentrant)
         return self._face(recipe, timeout, lease, owner)
+
+    def read_write_lock(
+        self,
+        name: str,
+        *,
+        timeout: float | None = None,
+        lease: float | None = None,
+        owner: str | None = None,
+    ) -> ReadWriteLock:
+        """Return the read/write lock *name*, whose ``read`` many hold or whose ``write`` one holds; arguments as for `lock`."""
+        session = self._driver.session
+        return ReadWriteLock(
+            self._face(ReadLock(session, name), timeout, lease, owner),
+            self._face(WriteLock(session, name), timeout, lease, owner),
+        )
 
     def spin_lock(
         self,

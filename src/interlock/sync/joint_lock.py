@@ -11,14 +11,29 @@ from interlock.errors import ConfigError
 from interlock.sync.lock import Lock
 
 if TYPE_CHECKING:
-    from interlock._drivers.threads import ThreadDriver
+    from collections.abc import Sequence
+
+    from interlock._core.joint import Joint
 
 
-class MultiLock(Lock):
+class _JointLock(Lock):
+    """What both have in common: who performs, and who the owner is."""
+
+    def __init__(
+        self, recipe: Joint, locks: Sequence[Lock], timeout: float | None, lease: float | None
+    ) -> None:
+        owners = [lock._fixed_owner for lock in locks]  # noqa: SLF001 - of its own kind
+        if len({owner and owner.label for owner in owners}) > 1:
+            raise ConfigError("locks of different owner= words cannot be held as one")
+        super().__init__(locks[0].driver, recipe, timeout=timeout, lease=lease, owner=owners[0])
+
+
+class MultiLock(_JointLock):
     """All of several locks or none; also made by `Client.multi_lock`.
 
     Members may be of any kind and of several clients. They are acquired in one canonical order, so that multi locks that share members
-    do not wait for each other in a ring.
+    do not wait for each other in a ring. It is held by whom its members are held by: the thread, or what all of them name by ``owner=``.
+    A *timeout* or *lease* that a member was made with does not count.
 
     Args:
         *locks: the members.
@@ -32,14 +47,14 @@ class MultiLock(Lock):
     def __init__(
         self, *locks: Lock, timeout: float | None = None, lease: float | None = None
     ) -> None:
-        recipe = multi_lock.MultiLock(_recipes(locks))
-        super().__init__(_home(locks), recipe, timeout=timeout, lease=lease)
+        super().__init__(multi_lock.MultiLock(_members(locks)), locks, timeout, lease)
 
 
-class RedLock(Lock):
+class RedLock(_JointLock):
     """A majority of locks on independent servers, asked all at once; also made by `Client.red_lock`.
 
-    It survives the loss of a minority of the servers. See the guide on failover for what it promises, and what it does not.
+    It survives the loss of a minority of the servers: each is given a fiftieth of the lease to answer, 0.05 s at least and 0.5 s at
+    most. It is held by whom its members are held by: the thread, or what all of them name by ``owner=``.
 
     Args:
         *locks: one for each server; an odd number from 3, or a warning says why.
@@ -53,17 +68,18 @@ class RedLock(Lock):
     def __init__(
         self, *locks: Lock, timeout: float | None = None, lease: float | None = None
     ) -> None:
-        recipe = red_lock.RedLock(_recipes(locks))
-        super().__init__(_home(locks), recipe, timeout=timeout, lease=lease)
+        super().__init__(red_lock.RedLock(_members(locks)), locks, timeout, lease)
 
 
-def _recipes(locks: tuple[Lock, ...]) -> list[LockLike]:
-    recipes = [lock.recipe for lock in locks]
-    members = [recipe for recipe in recipes if isinstance(recipe, LockLike)]
-    if len(members) < len(recipes):
-        raise ConfigError("locks that are several themselves cannot be members")
+def _members(locks: Sequence[object]) -> list[LockLike]:
+    members: list[LockLike] = []
+    for lock in locks:
+        if not isinstance(lock, Lock):
+            raise ConfigError(
+                f"a member must be a lock of this face, not {lock!r}: "
+                "those of sync and of asyncio clients cannot be held as one"
+            )
+        if not isinstance(lock.recipe, LockLike):
+            raise ConfigError(f"{lock!r} is several locks itself and cannot be a member")
+        members.append(lock.recipe)
     return members
-
-
-def _home(locks: tuple[Lock, ...]) -> ThreadDriver:
-    return locks[0].driver

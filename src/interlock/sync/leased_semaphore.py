@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Permit(Hold):
     """One or more permits that were acquired together; truthy while they last.
 
-    Without a lease of their own they are renewed as long as this object is referred to. Leaving an ``with`` statement
+    Without a lease of their own they are renewed as long as this object is referred to. Leaving their ``with`` block
     gives them back.
     """
 

@@ -19,7 +19,7 @@ class Semaphore:
     """A number of permits, shared with Java's RSemaphore; made by `Client.semaphore`.
 
     Whoever wants may release, and what a killed process had taken stays taken: where it must come back, use
-    `Client.leased_semaphore`. An ``with`` statement acquires one permit and releases it.
+    `Client.leased_semaphore`. Used by ``with``, it acquires one permit and releases it.
 
     Attributes:
         name: what it is called.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,10 +75,13 @@ def identify(path: Path) -> tuple[str, tuple[int, int, int]]:
 
 
 def _candidates() -> Iterator[Path]:
-    for name in _ON_PATH:
-        found = shutil.which(name)
-        if found is not None:
-            yield Path(found)
+    # Wheels put their servers on the PATH of an activated environment: the machine's own come first all the same.
+    own = str(Path(sys.prefix, "bin"))
+    for directory in sorted(os.get_exec_path(), key=own.__eq__):
+        for name in _ON_PATH:
+            found = shutil.which(name, path=directory)
+            if found is not None:
+                yield Path(found)
     for package, name in _IN_WHEELS:
         spec = importlib.util.find_spec(package)
         if spec is not None and spec.origin is not None:

@@ -1,24 +1,31 @@
 -- fenced_lock_acquire: reach *depth* on a free or own lock and draw a token when it was free.
 --
--- A re-entry, or the same script sent again, keeps the token of the first entry. A depth above 1 never takes a lock anew.
+-- A re-entry, or the same script sent again, keeps the token of the first entry: nobody else draws one meanwhile. A depth
+-- above 1 never takes a lock anew.
 --
 -- KEYS[1]  lock     hash {holder: depth}; its TTL is the lease
 -- KEYS[2]  token    string, the last token that was drawn; no TTL
 -- ARGV[1]  lease    integer > 0, milliseconds
 -- ARGV[2]  holder   string, "<client id>:<number>"
 -- ARGV[3]  depth    integer > 0, the depth to reach: sending it twice changes nothing
+-- ARGV[4]  floor    integer >= 0, the largest token that this client has seen: a counter that went back goes on from there
 --
 -- Returns  {1, token} when held; else {0, what is left of the other's lease in milliseconds (-1: never ends, -2: a re-entry found no lock)}
 -- Source   RFencedLock.tryLockAndGetToken, Redisson 4.7.0, which draws a new token for each re-entry too
 -- Wire     the hash, its TTL, and the counter; this text is our own
 local lock, counter, lease, holder, depth = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local floor = tonumber(ARGV[4])
 
 local ours = redis.call('hexists', lock, holder) == 1
 local free = depth == 1 and redis.call('exists', lock) == 0
 if not ours and not free then
   return {0, redis.call('pttl', lock)}
 end
-local token = not free and redis.call('get', counter) or redis.call('incr', counter)
+local token = redis.call('get', counter)
+if free or not token then
+  local last = tonumber(token) or 0
+  token = redis.call('incrby', counter, math.max(last, floor) - last + 1)
+end
 redis.call('hset', lock, holder, depth)
 if free or redis.call('pttl', lock) < lease then
   redis.call('pexpire', lock, lease)

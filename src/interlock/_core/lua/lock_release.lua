@@ -3,6 +3,9 @@
 -- The undo of an acquire that was interrupted anywhere is the release to the former depth. The TTL is left alone: an
 -- inner release neither shortens nor lengthens what the outer hold was promised.
 --
+-- A server that is out of memory refuses HSET, but only as a script's first write: hence the HDEL of a field that is
+-- never there.
+--
 -- KEYS[1]  lock     hash {holder: depth}; its TTL is the lease
 -- ARGV[1]  holder   string, "<client id>:<number>"
 -- ARGV[2]  depth    integer >= 0, the depth to reach: sending it twice changes nothing
@@ -18,6 +21,7 @@ if redis.call('hexists', lock, holder) == 0 then
   return nil
 end
 if depth > 0 then
+  redis.call('hdel', lock, '')
   redis.call('hset', lock, holder, depth)
   return 1
 end

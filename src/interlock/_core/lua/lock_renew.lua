@@ -1,5 +1,7 @@
 -- lock_renew: keep many locks for another lease, each only if its holder still holds it.
 --
+-- A key that somebody made into something else is a lost lock, and no reason to keep none of the others: hence pcall.
+--
 -- KEYS[1..n]  lock     hash {holder: depth}; its TTL is the lease
 -- ARGV[1]     lease    integer > 0, milliseconds
 -- ARGV[2..n]  holder   string, "<client id>:<number>", one for each lock
@@ -11,7 +13,7 @@ local locks, lease, holders = KEYS, tonumber(ARGV[1]), ARGV
 
 local kept = {}
 for i, lock in ipairs(locks) do
-  kept[i] = redis.call('hexists', lock, holders[i + 1])
+  kept[i] = redis.pcall('hexists', lock, holders[i + 1]) == 1 and 1 or 0
   if kept[i] == 1 and redis.call('pttl', lock) < lease then
     redis.call('pexpire', lock, lease)
   end

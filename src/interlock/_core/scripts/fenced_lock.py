@@ -28,8 +28,15 @@ _FENCED_LOCK_ACQUIRE = load("fenced_lock_acquire", _token_or_left)
 
 
 def fenced_lock_acquire(
-    lock: str, token: str, lease: float, holder: str, depth: int, *, deadline: float = NEVER
+    lock: str,
+    token: str,
+    lease: float,
+    holder: str,
+    depth: int,
+    floor: int,
+    *,
+    deadline: float = NEVER,
 ) -> Eval[Grant | float]:
-    """Reach *depth*; a grant with its token, or the seconds left of the other's lease."""
-    args = (milliseconds(lease), holder, depth)
+    """Reach *depth*; a grant with its token, which is above *floor*, or the seconds left of the other's lease."""
+    args = (milliseconds(lease), holder, depth, floor)
     return Eval(_FENCED_LOCK_ACQUIRE, (lock, token), args, deadline)

@@ -36,7 +36,8 @@ class LockStatus:
         self.holders = holders
 
 
-def _status(reply: object) -> LockStatus:
+def status(reply: object) -> LockStatus:
+    """Read a PTTL and the holders with their depths."""
     pttl, *fields = many(reply)
     remaining = seconds(pttl)
     pairs = zip(fields[::2], fields[1::2], strict=True)
@@ -48,7 +49,7 @@ _LOCK_ACQUIRE = load("lock_acquire", grant_or_left)
 _LOCK_RELEASE = load("lock_release", done)
 _LOCK_RENEW = load("lock_renew", kept)
 _LOCK_FORCE_RELEASE = load("lock_force_release", done)
-_LOCK_QUERY = load("lock_query", _status)
+_LOCK_QUERY = load("lock_query", status)
 
 
 def lock_acquire(

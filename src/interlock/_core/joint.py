@@ -1,0 +1,270 @@
+"""What several locks held as one have in common, be it all of them (`MultiLock`) or a quorum (`RedLock`).
+
+Theory. Members are lock-likes of any clients. There is no state besides theirs: an owner has the joint lock when enough members have a
+hold of that owner's, each of which is renewed by its own client. What one try took is therefore read off the members' tables, and
+an interruption between any two steps leaves nothing that is not found.
+
+Rules:
+
+* All but acquiring happens everywhere at once. A member that fails never stops the others.
+* *Spare* members may be missing. What cannot be answered without asking more of them is an error, never a guess.
+
+Source: RedissonMultiLock, Redisson 4.7.0 (redisson-wire 7, 18.14); hazards R-26, R-27.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from interlock._core import releasing
+from interlock._core.effects import Wait, undoing
+from interlock._core.holds import State
+from interlock._core.joint_hold import JointHold
+from interlock._core.scripts.lock import LockStatus
+from interlock._core.several import Several, depths
+from interlock.errors import (
+    AcquireTimeoutError,
+    HoldLostError,
+    InterlockError,
+)
+from interlock.options import check_lease
+
+if TYPE_CHECKING:
+    from interlock._core.effects import Op
+    from interlock._core.holds import Owner
+
+LONGEST_PAUSE = 0.1
+"""Seconds between two tries of those who got in each other's way, at the longest."""
+
+
+@dataclass(slots=True)
+class Claim:
+    """One acquire.
+
+    Attributes:
+        owner: who wants it.
+        deadline: until when; one that has passed means one try.
+        lease: seconds, or None for holds that are renewed.
+        hold: what the owner has already, unless that is lost.
+        former: how deep the owner held each member before.
+    """
+
+    owner: Owner
+    deadline: float
+    lease: float | None
+    hold: JointHold | None
+    former: list[int]
+
+
+class Joint(Several):
+    """The operations of several locks as one; immutable, holds no state of its own."""
+
+    @abstractmethod
+    def _obtain(self, claim: Claim) -> Op[JointHold | None]:
+        """Acquire as `acquire` does, for an owner without a lost hold; None when nothing was taken."""
+        ...
+
+    @abstractmethod
+    def _unavailable(self, failures: dict[str, InterlockError]) -> InterlockError:
+        """Return the error for *failures*, told by member, without which there are not enough members."""
+        ...
+
+    # What the faces call.
+
+    def acquire(self, owner: Owner, deadline: float, lease: float | None) -> Op[JointHold | None]:
+        """Acquire for *owner*, waiting until *deadline*.
+
+        Args:
+            owner: who will hold it.
+            deadline: on the clock that all members' clients share; one that has passed means one try.
+            lease: seconds, or None for holds that are renewed.
+
+        Returns:
+            The hold, or None when *deadline* came first; then nothing is held.
+
+        Raises:
+            ReentryError: a member is not reentrant and *owner* holds it.
+            HoldLostError: a re-entry found that the hold is lost.
+            ServerUnavailableError: of a multi lock: a server gave no usable answer in time; what was taken is given back.
+            QuorumError: of a red lock: so many servers cannot be reached that there is no quorum.
+        """
+        lease = None if lease is None else check_lease(lease)
+        hold = self.hold_of(owner)
+        if hold is not None and hold.lost(self._session.clock()):
+            # What is left of it would be entered again, and what is lost acquired anew: their depths would differ.
+            for _ in range(max(member.depth for member in hold.members)):
+                _ = yield from self._release_all(hold.members)
+            hold = None
+        former = depths(self._holds(owner))
+        claim = Claim(owner, deadline, lease, hold, former)
+        return (yield from undoing(self._obtain(claim), self._undo, claim))
+
+    def acquire_or_raise(
+        self, owner: Owner, deadline: float, timeout: float, lease: float | None
+    ) -> Op[JointHold]:
+        """Acquire as `acquire` does, or raise AcquireTimeoutError."""
+        hold = yield from self.acquire(owner, deadline, lease)
+        if hold is None:
+            raise AcquireTimeoutError(
+                f"{self.kind} {self.name!r} not acquired in {timeout:g} s",
+                name=self.name,
+                timeout=timeout,
+            )
+        return hold
+
+    def release(self, owner: Owner) -> Op[None]:
+        """Go down by one depth in every member; errors as `release_hold`."""
+        yield from self.release_hold(self._mine(owner))
+
+    def release_hold(self, hold: JointHold) -> Op[None]:
+        """Go down by one depth in every member of *hold*, whoever asks.
+
+        Raises:
+            NotHeldError: it was released before.
+            HoldLostError: fewer members than are needed were still held.
+            ServerUnavailableError: so many servers gave no reply that others may still be kept out; the background goes on.
+
+        Cost:
+            One round trip to all servers at once.
+        """
+        present = [member for member in hold.members if member.state is not State.ENDED]
+        begun = any(member.state is State.ENDING for member in present)
+        if len(present) < self.needed and not begun:
+            raise releasing.not_held(self.kind, self.name, hold.label)
+        outcomes = yield from self._release_all(present)
+        lost = [outcome for outcome in outcomes if isinstance(outcome, HoldLostError)]
+        if lost and len(outcomes) - len(lost) < self.needed:
+            raise self._lost(hold, lost[0]) from lost[0]
+        unreached: list[InterlockError] = []
+        for member, outcome in zip(present, outcomes, strict=True):
+            if member.state is State.ENDING and outcome is not None:
+                unreached.append(outcome)
+            elif member.state is State.HELD and outcome is not None:
+                # Depths are told absolutely: the server learns of this one later, or need not.
+                member.depth -= 1
+        if len(unreached) > self.spare:
+            raise unreached[0]
+        for member in present:
+            if member.state is State.ENDING:
+                # The background goes on with it; for the owner it is over.
+                member.recipe.session.holds.end(member)
+
+    def extend(self, owner: Owner, lease: float) -> Op[None]:
+        """Have at least *lease* seconds from now in enough members.
+
+        Raises:
+            NotHeldError: *owner* does not hold it.
+            HoldLostError: fewer than are needed are still held.
+            ServerUnavailableError: fewer than are needed answered.
+
+        Cost:
+            One round trip to all servers at once.
+        """
+        lease = check_lease(lease)
+        hold = self._mine(owner)
+        holding = [member for member in self.members if member.hold_of(owner) is not None]
+        outcomes = yield from self._all(lambda member: member.extend(owner, lease), holding, lease)
+        failures = [outcome for outcome in outcomes if outcome is not None]
+        if len(outcomes) - len(failures) >= self.needed:
+            return
+        for failure in failures:
+            if isinstance(failure, HoldLostError):
+                raise self._lost(hold, failure) from failure
+        raise failures[0]
+
+    def force_release(self) -> Op[bool]:
+        """Free every member, whoever holds it; tell whether any was locked.
+
+        Raises:
+            InterlockError: more members than are spare could not be reached; the others were freed.
+
+        Cost:
+            One round trip to all servers at once.
+        """
+        outcomes = yield from self._all(lambda member: member.force_release())
+        failures = self._failures(outcomes)
+        if len(failures) > self.spare:
+            raise self._unavailable(failures)
+        return any(outcome is True for outcome in outcomes)
+
+    def status(self) -> Op[LockStatus]:
+        """Ask all members; locked when so many are that it cannot be acquired, for as long as that.
+
+        Raises:
+            InterlockError: that depends on members that could not be reached.
+
+        Cost:
+            One round trip to all servers at once.
+        """
+        outcomes = yield from self._all(lambda member: member.status())
+        failures = self._failures(outcomes)
+        known = [outcome for outcome in outcomes if isinstance(outcome, LockStatus)]
+        remaining = [status.remaining for status in known if status.remaining is not None]
+        if len(remaining) <= self.spare:
+            if len(remaining) + len(failures) > self.spare:
+                raise self._unavailable(failures)
+            return LockStatus(None, {})
+        return LockStatus(sorted(remaining, reverse=True)[self.spare], {})
+
+    def depth_of(self, owner: Owner) -> Op[int]:
+        """Return how deep *owner* holds as many members as are needed: 0 without a round trip if not, or if the servers know nothing of it.
+
+        Raises:
+            InterlockError: more members than are spare could not be reached.
+        """
+        if self.hold_of(owner) is None:
+            return 0
+        outcomes = yield from self._all(lambda member: member.depth_of(owner))
+        failures = self._failures(outcomes)
+        if len(failures) > self.spare:
+            raise self._unavailable(failures)
+        # How deep is known here, and whether at all by the servers; one that is away for a moment still has what is valid.
+        now = self._session.clock()
+        known = [
+            hold.depth if hold and hold.valid(now) and outcome != 0 else 0
+            for outcome, hold in zip(outcomes, self._holds(owner), strict=True)
+        ]
+        return sorted(known, reverse=True)[self.needed - 1]
+
+    def hold_of(self, owner: Owner) -> JointHold | None:
+        """Return *owner*'s hold, lost or just being released or not, as known locally."""
+        held = [hold for hold in self._holds(owner) if hold is not None]
+        if len(held) >= self.needed or any(hold.state is State.ENDING for hold in held):
+            return JointHold(self, held)
+        return None
+
+    # How it is done.
+
+    def _mine(self, owner: Owner) -> JointHold:
+        hold = self.hold_of(owner)
+        if hold is None:
+            raise releasing.not_held(self.kind, self.name, owner.label)
+        return hold
+
+    def _give_back(self, claim: Claim) -> Op[None]:
+        """Go back to the former depths; what cannot be reached ends later, by the background or its lease."""
+        taken = [
+            hold
+            for hold, depth in zip(self._holds(claim.owner), claim.former, strict=True)
+            if hold and hold.state is State.HELD and hold.depth > depth
+        ]
+        # A release that fails has left the rest to the background; the try failed for its own reason.
+        _ = yield from self._release_all(taken)
+
+    def _undo(self, claim: Claim, error: BaseException) -> Op[None]:
+        del error
+        yield from self._give_back(claim)
+
+    def _lost(self, hold: JointHold, first: HoldLostError) -> HoldLostError:
+        reason = hold.reason or hold.expiry_reason()
+        return HoldLostError(
+            f"{self.kind} {self.name!r} was lost: {first}", name=self.name, reason=reason
+        )
+
+    def _pause(self, deadline: float) -> Op[None]:
+        """Wait so long that those who got in each other's way come one after the other."""
+        session = self._session
+        until = session.clock() + LONGEST_PAUSE * (0.1 + 0.9 * session.random())
+        yield from Wait(None, min(deadline, until))

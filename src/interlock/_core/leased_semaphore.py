@@ -1,0 +1,299 @@
+"""The semaphore whose permits end: RPermitExpirableSemaphore of Redisson.
+
+Theory. A string is the number of free permits, a sorted set has an id for each held one and when its lease ends. The ids are
+drawn by the client, so an acquire that is sent twice finds its own; every script first takes back what has expired. A permit
+without a lease of its own is renewed like a lock: what a killed process had comes back within one lease.
+
+Rules:
+
+* All dates are the server's. Java's clients bring their own clock; theirs and ours agree as far as their clocks do.
+* A permit is a hold of its own, with an owner of its own that lives in what the user was given: it may be released by
+  whoever has it, and is not renewed any more once nobody has.
+* A permit that Java took for ever has the score 922337203685477 and is never taken back.
+
+Source: RPermitExpirableSemaphore, Redisson 4.7.0 (redisson-wire 10, 12.3); hazards R-24, R-28, I-13.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from interlock._core import names, releasing
+from interlock._core.effects import Eval, Settle, undoing
+from interlock._core.holds import State
+from interlock._core.permit import Permit, update_lease
+from interlock._core.request import Requests, new_id
+from interlock._core.scripts import leased_semaphore as scripts
+from interlock._core.scripts.script import Grant
+from interlock._core.scripts.semaphore import semaphore_undo
+from interlock._core.semaphore import (
+    check_change,
+    check_permits,
+    out_of_time,
+    try_set_permits,
+)
+from interlock._core.waiters import section
+from interlock._core.waiting import wait_for
+from interlock.errors import ClosedError, ConfigError, InterlockError, ServerUnavailableError
+from interlock.options import check_lease, check_name
+
+if TYPE_CHECKING:
+    from interlock._core.effects import Op
+    from interlock._core.holds import Hold, Owner
+    from interlock._core.session import Session
+    from interlock._core.watchdog import Renewal
+
+MAX_TOGETHER = 10_000
+"""Permits in one acquire; each has an id."""
+_ID = re.compile("[0-9a-f]{32}")
+
+
+class LeasedSemaphore:
+    """The operations of one leased semaphore for one client."""
+
+    kind = "leased semaphore"
+    renewal: Renewal = staticmethod(scripts.leased_semaphore_renew)
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.name = check_name(name)
+        self.key = session.key(name)
+        self.channel = names.semaphore_channel(self.key)
+        self.session = session
+        self._requests = Requests(session, self.key)
+
+    def acquire(
+        self, owner: Owner, permits: int, deadline: float, lease: float | None
+    ) -> Op[Permit | None]:
+        """Take *permits* together, waiting until *deadline*.
+
+        Args:
+            owner: stands for what the user is given, and lives as long.
+            permits: how many.
+            deadline: on the session's clock; one that has passed means one try.
+            lease: seconds, or None for permits that the watchdog renews.
+
+        Returns:
+            The permit for all of them, or None when *deadline* came first.
+
+        Raises:
+            ServerUnavailableError: the server gave no usable answer in time; nothing stays taken.
+            WrongTypeError: the key is something else's.
+
+        Cost:
+            One round trip when so many are free.
+
+        Source:
+            RPermitExpirableSemaphore.acquire and tryAcquire.
+        """
+        session = self.session
+        if check_permits(permits) > MAX_TOGETHER:
+            raise ConfigError(f"at most {MAX_TOGETHER} permits can be acquired together")
+        wanted = session.options.lease if lease is None else check_lease(lease)
+        ids = tuple(new_id(session) for _ in range(permits))
+        permit = Permit(self, owner, ids, wanted)
+        if lease is None:
+            permit.renewal = self.renewal
+        session.holds.begin(permit)
+        channel = section(self.channel, permits)
+        taken = yield from undoing(
+            wait_for(session, channel, deadline, None, self._try, permit, deadline),
+            self._undo,
+            permit,
+        )
+        if taken:
+            return permit
+        session.holds.end(permit)
+        return None
+
+    def acquire_or_raise(
+        self, owner: Owner, permits: int, deadline: float, timeout: float, lease: float | None
+    ) -> Op[Permit]:
+        """Acquire as `acquire` does, or raise.
+
+        Raises:
+            AcquireTimeoutError: *deadline* came first.
+        """
+        permit = yield from self.acquire(owner, permits, deadline, lease)
+        if permit is None:
+            raise out_of_time(self.kind, self.name, permits, timeout)
+        return permit
+
+    def release_hold(self, hold: Hold) -> Op[None]:
+        """Give *hold* back, whoever asks; errors as `releasing.release`."""
+        return releasing.release(self.session, hold)
+
+    def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
+        """Return the script that gives *hold* back; a permit has no depths."""
+        del depth
+        return self._release_script(hold.holder)
+
+    def release_id(self, permit_id: str) -> Op[None]:
+        """Give back the permit with *permit_id*, whoever took it.
+
+        Raises:
+            NotHeldError: nobody holds it; nothing was changed.
+            ConfigError: it is one of several that were acquired together, and go together.
+            ServerUnavailableError: no usable answer.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RPermitExpirableSemaphore.release.
+        """
+        known = self._known(permit_id)
+        if known is not None:
+            yield from known.release()
+            return
+        call = self._release_script(permit_id)
+        if not (yield from self.session.persist(call)) and not call.unknown:
+            raise self._not_held(f"permit {permit_id}")
+
+    def update_lease_of_id(self, permit_id: str, lease: float | None) -> Op[None]:
+        """Have the permit with *permit_id* end *lease* seconds from now, whoever took it.
+
+        Raises:
+            InterlockError: as `release_id`.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RPermitExpirableSemaphore.updateLeaseTime.
+        """
+        known = self._known(permit_id)
+        if known is not None:
+            yield from update_lease(self.session, known, lease)
+            return
+        if lease is None:
+            raise ConfigError("a lease is wanted: only a permit of this client can be renewed")
+        call = scripts.leased_semaphore_update(self.key, check_lease(lease), permit_id)
+        if not (yield from self.session.persist(call)):
+            raise self._not_held(f"permit {permit_id}")
+
+    def try_set_permits(self, permits: int) -> Op[bool]:
+        """Make the semaphore with *permits* unless there is one; return whether it was made; one round trip."""
+        made = try_set_permits(self.session, self._requests, self.key, self.channel, permits)
+        return (yield from made)
+
+    def set_permits(self, permits: int) -> Op[None]:
+        """Have free and held permits add up to *permits*; while more are held, the number of free ones is below 0.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RPermitExpirableSemaphore.setPermits.
+        """
+        session = self.session
+        permits = check_permits(permits)
+        call = scripts.leased_semaphore_set(self.key, permits, session.publish, self.channel)
+        _ = yield from session.persist(call)
+
+    def add_permits(self, permits: int) -> Op[None]:
+        """Add *permits* for good, or take them away when negative; the number of free ones may fall below 0.
+
+        Raises:
+            ServerUnavailableError: no reply in time; it is being undone should it have been executed.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RPermitExpirableSemaphore.addPermits.
+        """
+        session, request = self.session, self._requests.begin()
+        call = scripts.leased_semaphore_add(
+            self.key,
+            request.key,
+            request.spent,
+            check_change(permits),
+            request.ttl,
+            session.publish,
+            self.channel,
+        )
+        undo = semaphore_undo(self.key, request.key, request.ttl, session.publish, self.channel)
+        _ = yield from self._requests.undone(request, call, undo)
+
+    def counts(self) -> Op[tuple[int, int]]:
+        """Return how many permits are free and how many are held; one round trip."""
+        session = self.session
+        call = scripts.leased_semaphore_query(self.key, session.publish, self.channel)
+        return (yield from session.persist(call))
+
+    def check_own(self, name: str) -> None:
+        """Raise NotHeldError unless a permit of the semaphore *name* is one of this."""
+        if name != self.name:
+            raise self._not_held(f"a permit of {name!r}")
+
+    def _not_held(self, what: str) -> InterlockError:
+        return releasing.not_held(self.kind, self.name, what)
+
+    def _known(self, permit_id: object) -> Permit | None:
+        """Return this client's permit with *permit_id*, if it has it."""
+        if not isinstance(permit_id, str):
+            raise TypeError(f"a permit or its id is wanted, not {type(permit_id).__name__}")
+        if not _ID.fullmatch(permit_id):
+            raise self._not_held(f"permit {permit_id!r}")
+        for hold in self.session.holds.of_key(self.key):
+            if isinstance(hold, Permit) and permit_id in hold.ids and hold.state is State.HELD:
+                if len(hold.ids) > 1:
+                    raise ConfigError(
+                        f"{permit_id} is one of {len(hold.ids)} permits that were acquired together; "
+                        "give the permit itself, for all of them"
+                    )
+                return hold
+        return None
+
+    def _release_script(self, ids: str) -> Eval[bool]:
+        publish = self.session.publish
+        return scripts.leased_semaphore_release(self.key, ids, publish, self.channel)
+
+    def _try(self, permit: Permit, deadline: float) -> Op[float | None]:
+        """Ask the server once; None when *permit* is held now, else when to look again."""
+        session = self.session
+        sent_at = session.clock()
+        permit.unsettled = True
+        answer = yield from session.persist(
+            scripts.leased_semaphore_acquire(
+                self.key,
+                permit.lease,
+                permit.holder,
+                session.publish,
+                self.channel,
+                deadline=deadline,
+            )
+        )
+        permit.unsettled = False
+        if not isinstance(answer, Grant):
+            return answer
+        permit.depth = 1
+        if permit.state is State.ENDED:
+            raise ClosedError("the client was closed, and what it was just acquiring given back")
+        permit.extend_validity(sent_at, permit.lease)
+        if session.clock() >= permit.valid_until:
+            # The answer took longer than the lease: they may be somebody else's by now.
+            _ = yield from session.persist(self.release_script(permit, 0))
+            permit.depth = 0
+            return 0.0
+        permit.state = State.HELD
+        session.watchdog.watch(permit)
+        return None
+
+    def _undo(self, permit: Permit, error: BaseException) -> Op[None]:
+        """Leave nothing behind of an acquire that ended by *error*."""
+        session = self.session
+        # Closing says nothing of whether an earlier try was executed; every other error of ours does.
+        told = isinstance(error, InterlockError) and not isinstance(error, ClosedError)
+        nothing_sent = told and not getattr(error, "sent", False)
+        open_end = permit.depth > 0 or (permit.unsettled and not nothing_sent)
+        permit.depth = 0
+        session.holds.end(permit)
+        if not open_end:
+            return
+        call, until = self.release_script(permit, 0), session.clock() + permit.lease
+        if isinstance(error, ServerUnavailableError | ClosedError):
+            yield from Settle(call, until, late=True)
+        else:
+            yield from session.settle(call, until, late=permit.unsettled)

@@ -1,0 +1,46 @@
+-- fair_lock_force_release: free the lock, whoever holds it, and tell who is next.
+--
+-- Who waits goes on waiting; how the dead go and the others move up is told in fair_lock_acquire.
+--
+-- KEYS[1]  lock      hash {holder: depth}
+-- KEYS[2]  queue     list of holders, the next one first
+-- KEYS[3]  timeouts  zset {holder: its deadline, epoch milliseconds by the server's clock, ours with .25}
+-- ARGV[1]  wait      integer > 0, milliseconds for which a waiter may be silent
+-- ARGV[2]  publish   string, PUBLISH or SPUBLISH
+-- ARGV[3]  channel   string, where the waiter <holder> listens, less its ":<holder>"
+--
+-- Returns  1 when it was locked, else 0
+-- Source   RedissonFairLock.forceUnlockAsync, Redisson 4.7.0, with the server's clock for the client's
+-- Wire     the hash, the list and the zset; "0" to the first waiter; this text is our own
+local lock, queue, timeouts, wait, publish, channel = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1]), ARGV[2], ARGV[3]
+
+if redis.call('hlen', lock) == 0 then
+  return 0
+end
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000) - 0.75
+local gone, head = 0, redis.call('lindex', queue, 0)
+while head do
+  local deadline = tonumber(redis.call('zscore', timeouts, head))
+  if deadline and deadline - (deadline % 1 > 0 and gone * wait or 0) > now then
+    break
+  end
+  redis.call('lpop', queue)
+  redis.call('zrem', timeouts, head)
+  gone, head = gone + 1, redis.call('lindex', queue, 0)
+end
+if not head then
+  redis.call('del', timeouts)
+elseif gone > 0 then
+  for _, waiter in ipairs(redis.call('lrange', queue, 0, -1)) do
+    local deadline = tonumber(redis.call('zscore', timeouts, waiter))
+    if deadline and deadline % 1 > 0 and deadline > now then
+      redis.call('zadd', timeouts, math.max(deadline - gone * wait, now), waiter)
+    end
+  end
+end
+redis.call('del', lock)
+if head then
+  redis.call(publish, channel .. ':' .. head, '0')
+end
+return 1

@@ -1,0 +1,69 @@
+-- fair_lock_release: go down to *depth*; at 0 free the lock, or leave the queue, and tell who is next.
+--
+-- The undo of an acquire that was interrupted anywhere is the release to the former depth, whether it held or waited. The TTL
+-- is left alone. How those behind move up is told in fair_lock_acquire. A server that is out of memory refuses HSET and ZADD,
+-- but only as a script's first write: hence the HDEL of a field that is never there.
+--
+-- KEYS[1]  lock      hash {holder: depth}; its TTL is the lease
+-- KEYS[2]  queue     list of holders, the next one first
+-- KEYS[3]  timeouts  zset {holder: its deadline, epoch milliseconds by the server's clock, ours with .25}
+-- ARGV[1]  holder    string, "<client id>:<number>"
+-- ARGV[2]  depth     integer >= 0, the depth to reach: sending it twice changes nothing
+-- ARGV[3]  wait      integer > 0, milliseconds for which a waiter may be silent
+-- ARGV[4]  publish   string, PUBLISH or SPUBLISH
+-- ARGV[5]  channel   string, where the waiter <holder> listens, less its ":<holder>"
+--
+-- Returns  1 when done, nil when this holder neither holds the lock nor, at depth 0, waits for it (nothing changed)
+-- Source   RedissonFairLock.unlockInnerAsync and acquireFailedAsync, Redisson 4.7.0, with the server's clock for the client's
+-- Wire     the hash, the list and the zset; "0" to the first waiter when the lock is free; this text is our own
+local lock, queue, timeouts, holder, depth, wait, publish, channel = KEYS[1], KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
+
+local held = redis.call('hexists', lock, holder) == 1
+if depth > 0 then
+  if not held then
+    return nil
+  end
+  redis.call('hdel', lock, '')
+  redis.call('hset', lock, holder, depth)
+  return 1
+end
+
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000) - 0.75
+local place, gone, floor = 0, 0, now
+if not held then
+  place = redis.call('lpos', queue, holder)
+  redis.call('zrem', timeouts, holder)
+  if not place then
+    return nil
+  end
+  redis.call('lrem', queue, 0, holder)
+  gone, floor = 1, now + wait
+end
+local head = redis.call('lindex', queue, 0)
+while head and place == 0 do
+  local deadline = tonumber(redis.call('zscore', timeouts, head))
+  if deadline and deadline - (deadline % 1 > 0 and gone * wait or 0) > now then
+    break
+  end
+  redis.call('lpop', queue)
+  redis.call('zrem', timeouts, head)
+  gone, head = gone + 1, redis.call('lindex', queue, 0)
+end
+if not head then
+  redis.call('del', timeouts)
+elseif gone > 0 then
+  for _, waiter in ipairs(redis.call('lrange', queue, place, -1)) do
+    local deadline = tonumber(redis.call('zscore', timeouts, waiter))
+    if deadline and deadline % 1 > 0 and deadline > floor then
+      redis.call('zadd', timeouts, math.max(deadline - gone * wait, floor), waiter)
+    end
+  end
+end
+if held then
+  redis.call('del', lock)
+end
+if head and place == 0 and redis.call('exists', lock) == 0 then
+  redis.call(publish, channel .. ':' .. head, '0')
+end
+return 1

@@ -1,0 +1,39 @@
+-- latch_count_down: take one from the count; at 0 open the latch and tell the waiters. Once, however often it arrives.
+--
+-- KEYS[1]  latch    string, the count
+-- KEYS[2]  request  string, what this call is known by when it arrives again
+-- KEYS[3]  spent    string, the same of an answered call, to be removed; a key that is never there if there is none
+-- KEYS[4]  ending   string, how the latch ended last, for who waited for it: "open <mark>" or "deleted <mark>"
+-- ARGV[1]  ttl      integer > 0, milliseconds that the request is remembered
+-- ARGV[2]  mark     string, tells this ending from others
+-- ARGV[3]  kept     integer > 0, milliseconds that the ending is remembered
+-- ARGV[4]  publish  string, PUBLISH or SPUBLISH
+-- ARGV[5]  channel  string, where waiters listen
+--
+-- Returns  1
+-- Source   RCountDownLatch.countDown, Redisson 4.7.0
+-- Wire     the count, which is removed at 0, and "0" on the channel then; this text is our own
+local latch, request, spent, ending, ttl, mark, kept, publish, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+
+if redis.call('exists', request) == 1 then
+  return 1
+end
+local before = redis.call('get', latch)
+if not tonumber(before or 0) then
+  return redis.error_reply('WRONGTYPE this is not the count of a latch')
+end
+-- A DEL is let through when memory is full, and with it all that follows: who waits must go on even then.
+redis.call('del', spent)
+if not before then
+  return 1
+end
+local count = redis.call('decr', latch)
+redis.call('set', request, 1, 'px', ttl)
+if count <= 0 then
+  redis.call('del', latch)
+end
+if count == 0 then
+  redis.call('set', ending, 'open ' .. mark, 'px', kept)
+  redis.call(publish, channel, '0')
+end
+return 1

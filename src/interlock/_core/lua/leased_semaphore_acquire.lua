@@ -1,0 +1,49 @@
+-- leased_semaphore_acquire: take a permit for each id until the lease ends, or learn when the next one ends.
+--
+-- KEYS[1]  semaphore  string, the number of free permits
+-- KEYS[2]  leases     zset {id, 16 raw bytes: when it ends, epoch milliseconds by the server's clock}
+-- ARGV[1]  lease      integer > 0, milliseconds
+-- ARGV[2]  ids        string, 32 hex digits each: sending them twice changes nothing
+-- ARGV[3]  publish    string, PUBLISH or SPUBLISH
+-- ARGV[4]  channel    string, where waiters listen
+--
+-- Returns  nil when taken; else the milliseconds until the next lease ends (-1: none does)
+-- Source   RPermitExpirableSemaphore.tryAcquire, Redisson 4.7.0, with the server's clock for the client's
+-- Wire     the number and the zset; the new number on the channel when expired permits came back; this text is our own
+local semaphore, leases, lease, ids, publish, channel = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local PERMANENT = 922337203685477
+
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local expired = redis.call('zremrangebyscore', leases, 0, now)
+if expired > 0 then
+  local back = redis.call('incrby', semaphore, expired)
+  if back > 0 then
+    redis.call(publish, channel, back)
+  end
+end
+
+local members = {}
+for id in ids:gmatch(('%x'):rep(32)) do
+  members[#members + 1] = id:gsub('%x%x', function(byte) return string.char(tonumber(byte, 16)) end)
+end
+if redis.call('zscore', leases, members[1]) then
+  return nil
+end
+local free = tonumber(redis.call('get', semaphore) or 0)
+if not free then
+  return redis.error_reply('WRONGTYPE this is not a number of permits')
+end
+if free < #members then
+  local next_end = redis.call('zrange', leases, 0, 0, 'withscores')[2]
+  return next_end and tonumber(next_end) < PERMANENT and next_end - now or -1
+end
+redis.call('decrby', semaphore, #members)
+for _, member in ipairs(members) do
+  redis.call('zadd', leases, now + lease, member)
+end
+local ttl = redis.call('pttl', semaphore)
+if ttl > 0 then
+  redis.call('pexpire', leases, ttl)
+end
+return nil

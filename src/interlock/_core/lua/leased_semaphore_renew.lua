@@ -1,0 +1,33 @@
+-- leased_semaphore_renew: keep many permits for another lease, each only if all its ids are still held.
+--
+-- KEYS[1..n]  leases  zset {id, 16 raw bytes: when it ends, epoch milliseconds by the server's clock}
+-- ARGV[1]     lease   integer > 0, milliseconds
+-- ARGV[2..n]  ids     string, 32 hex digits each, those of one permit for each zset
+--
+-- Returns  a list: 1 for a permit that is kept, 0 for one that is lost
+-- Source   RPermitExpirableSemaphore.updateLeaseTime, Redisson 4.7.0; never shortens a lease
+-- Wire     the scores; this text is our own
+local zsets, lease, ids = KEYS, tonumber(ARGV[1]), ARGV
+
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local kept = {}
+for i, leases in ipairs(zsets) do
+  local members, held = {}, 1
+  for id in ids[i + 1]:gmatch(('%x'):rep(32)) do
+    local member = id:gsub('%x%x', function(byte) return string.char(tonumber(byte, 16)) end)
+    local ends = tonumber(redis.call('zscore', leases, member) or 0)
+    if ends <= now then
+      held = 0
+    elseif ends < now + lease then
+      members[#members + 1] = member
+    end
+  end
+  if held == 1 then
+    for _, member in ipairs(members) do
+      redis.call('zadd', leases, now + lease, member)
+    end
+  end
+  kept[i] = held
+end
+return kept

@@ -1,0 +1,23 @@
+-- leased_semaphore_set: have free and held permits add up to so many, and tell the waiters.
+--
+-- KEYS[1]  semaphore  string, the number of free permits; negative while more are held than there shall be
+-- KEYS[2]  leases     zset {id, 16 raw bytes: when it ends, epoch milliseconds by the server's clock}
+-- ARGV[1]  permits    integer > 0: sending it twice changes nothing
+-- ARGV[2]  publish    string, PUBLISH or SPUBLISH
+-- ARGV[3]  channel    string, where waiters listen
+--
+-- Returns  1
+-- Source   RPermitExpirableSemaphore.setPermits, Redisson 4.7.0
+-- Wire     the number, and how many there shall be on the channel; this text is our own
+local semaphore, leases, permits, publish, channel = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2], ARGV[3]
+
+local free = tonumber(redis.call('get', semaphore) or 0)
+if not free then
+  return redis.error_reply('WRONGTYPE this is not a number of permits')
+end
+local missing = permits - free - redis.call('zcard', leases)
+if missing ~= 0 then
+  redis.call('incrby', semaphore, missing)
+  redis.call(publish, channel, permits)
+end
+return 1

@@ -1,0 +1,25 @@
+-- leased_semaphore_update: have a permit end a lease from now, sooner or later than before, if all its ids are still held.
+--
+-- KEYS[1]  leases  zset {id, 16 raw bytes: when it ends, epoch milliseconds by the server's clock}
+-- ARGV[1]  lease   integer > 0, milliseconds
+-- ARGV[2]  ids     string, 32 hex digits each
+--
+-- Returns  1 when done, 0 when one of them is not held (nothing changed)
+-- Source   RPermitExpirableSemaphore.updateLeaseTime, Redisson 4.7.0, with the server's clock for the client's
+-- Wire     the scores; this text is our own
+local leases, lease, ids = KEYS[1], tonumber(ARGV[1]), ARGV[2]
+
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local members = {}
+for id in ids:gmatch(('%x'):rep(32)) do
+  local member = id:gsub('%x%x', function(byte) return string.char(tonumber(byte, 16)) end)
+  if tonumber(redis.call('zscore', leases, member) or 0) <= now then
+    return 0
+  end
+  members[#members + 1] = member
+end
+for _, member in ipairs(members) do
+  redis.call('zadd', leases, now + lease, member)
+end
+return 1

@@ -1,0 +1,72 @@
+-- read_lock_release: go down to *depth*; at 0 leave, and if nobody else is left free the lock and tell the waiters.
+--
+-- The undo of an acquire that was interrupted anywhere is the release to the former depth. When the one who leaves had the
+-- longest lease, the lock's TTL becomes the longest of the others', and those that are found to be dead are removed: each time
+-- while the readers are few, else whenever they are a multiple of sixteen. While its owner also writes, the TTL is left alone.
+-- What a user may not do fails before the lock is freed.
+--
+-- KEYS[1]     lock     hash {mode: read or write, reader: depth, writer: depth}
+-- KEYS[2..n]  entry    string "1", one for each entry above *depth*
+-- ARGV[1]     holder   string, "<client id>:<number>"
+-- ARGV[2]     depth    integer >= 0, the depth to reach: sending it twice changes nothing
+-- ARGV[3]     prefix   string, what the key of every reader's entry begins with
+-- ARGV[4]     publish  string, PUBLISH or SPUBLISH
+-- ARGV[5]     channel  string, where waiters listen
+--
+-- Returns  1 when done, nil when this holder does not read (nothing changed)
+-- Source   RedissonReadLock.unlockInnerAsync, Redisson 4.7.0; never shortens the writer's lease
+-- Wire     the hash, the entries and the TTL; "0" on the channel when the lock is freed; this text is our own
+local lock, entries, holder, depth, prefix, publish, channel = KEYS[1], KEYS, ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
+local NOW_AND_THEN = 16
+local TICKS = 10 -- milliseconds by which TTLs may differ that were meant to be the same
+
+local function longest_of_others(enough)
+  local longest, fields = -2, redis.call('hgetall', lock)
+  for i = 1, #fields, 2 do
+    local reader, left = fields[i], -2
+    if reader ~= holder and reader ~= 'mode' and longest < enough then
+      for n = 1, tonumber(fields[i + 1]) do
+        left = math.max(left, redis.call('pttl', prefix .. reader .. ':rwlock_timeout:' .. n))
+      end
+      if left == -2 then
+        redis.call('hdel', lock, reader)
+      end
+      longest = math.max(longest, left)
+    end
+  end
+  return longest
+end
+
+local mode, held = unpack(redis.call('hmget', lock, 'mode', holder))
+if not held then
+  return nil
+end
+if depth > 0 then
+  redis.call('del', unpack(entries, 2))
+  redis.call('hset', lock, holder, depth)
+  return 1
+end
+local readers = redis.call('hlen', lock) - 1
+local alone = mode == 'read' and readers == 1
+if mode == 'read' and not alone and (readers <= NOW_AND_THEN or readers % NOW_AND_THEN == 0) then
+  local mine = -2
+  for i = 2, #entries do
+    mine = math.max(mine, redis.call('pttl', entries[i]))
+  end
+  local left = redis.call('pttl', lock)
+  if mine + TICKS >= left then
+    local longest = longest_of_others(left - TICKS)
+    alone = longest == -2
+    if longest > 0 and longest < left - TICKS then
+      redis.call('pexpire', lock, longest)
+    end
+  end
+end
+if alone then
+  redis.call(publish, channel, '0')
+  redis.call('del', unpack(entries))
+else
+  redis.call('hdel', lock, holder)
+  redis.call('del', unpack(entries, 2))
+end
+return 1

@@ -1,0 +1,33 @@
+-- read_lock_renew: keep many locks for another lease, each only if its holder still reads.
+--
+-- Only the holder's own entries are kept, as many as the lock counts; their names are made here, from the lock's: in a cluster
+-- they are in its slot. A key that somebody made into something else is a lost lock: hence pcall.
+--
+-- KEYS[1..n]  lock     hash {mode: read or write, reader: depth, writer: depth}
+-- ARGV[1]     lease    integer > 0, milliseconds
+-- ARGV[2..n]  holder   string, "<client id>:<number>", one for each lock
+--
+-- Returns  a list: 1 for a lock that is kept, 0 for one that is lost
+-- Source   ReadLockTask (the watchdog), Redisson 4.7.0; never shortens a TTL
+-- Wire     the entries and the TTLs; this text is our own
+local locks, lease, holders = KEYS, tonumber(ARGV[1]), ARGV
+
+local kept = {}
+for i, lock in ipairs(locks) do
+  local holder = holders[i + 1]
+  local depth = redis.pcall('hget', lock, holder)
+  kept[i] = type(depth) == 'string' and 1 or 0
+  if kept[i] == 1 then
+    local tagged = lock:find('{', 1, true) and lock or '{' .. lock .. '}'
+    for n = 1, tonumber(depth) do
+      local entry = tagged .. ':' .. holder .. ':rwlock_timeout:' .. n
+      if redis.call('pttl', entry) < lease then
+        redis.call('set', entry, '1', 'px', lease)
+      end
+    end
+    if redis.call('pttl', lock) < lease then
+      redis.call('pexpire', lock, lease)
+    end
+  end
+end
+return kept

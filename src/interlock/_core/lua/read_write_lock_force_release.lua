@@ -1,0 +1,25 @@
+-- read_write_lock_force_release: free the lock from all its readers, or from its writer, and tell the waiters.
+--
+-- KEYS[1]  lock     hash {mode: read or write, reader: depth, writer: depth}
+-- ARGV[1]  side     0: if it is held for reading; 1: if it is held for writing
+-- ARGV[2]  prefix   string, what the key of every reader's entry begins with
+-- ARGV[3]  publish  string, PUBLISH or SPUBLISH
+-- ARGV[4]  channel  string, where waiters listen
+--
+-- Returns  1 when it was locked that way, else 0
+-- Source   RedissonReadLock and RedissonWriteLock, forceUnlockAsync, Redisson 4.7.0; the entries go too
+-- Wire     the hash and the entries, and "0" or "1" on the channel; this text is our own
+local lock, side, prefix, publish, channel = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+
+if redis.call('hget', lock, 'mode') ~= (side == '1' and 'write' or 'read') then
+  return 0
+end
+redis.call(publish, channel, side)
+local fields = redis.call('hgetall', lock)
+for i = 1, #fields, 2 do
+  for n = 1, tonumber(fields[i + 1]) or 0 do
+    redis.call('del', prefix .. fields[i] .. ':rwlock_timeout:' .. n)
+  end
+end
+redis.call('del', lock)
+return 1

@@ -1,0 +1,31 @@
+-- read_write_lock_query: tell who reads or writes, how deep, and for how long.
+--
+-- Readers whose entries have all ended have died, and do not count.
+--
+-- KEYS[1]  lock    hash {mode: read or write, reader: depth, writer: depth}; its TTL is the writer's lease
+-- ARGV[1]  side    0: who reads; 1: who writes; 2: both
+-- ARGV[2]  prefix  string, what the key of every reader's entry begins with
+--
+-- Returns  {what is left of the longest lease in milliseconds (-1: never ends, -2: not locked), holder, depth, holder, depth, ...}
+-- Source   RedissonReadLock and RedissonWriteLock, isLocked and getHoldCount, Redisson 4.7.0
+-- Wire     nothing is written; this text is our own
+local lock, side, prefix = KEYS[1], ARGV[1], ARGV[2]
+
+local answer, fields = {-2}, redis.call('hgetall', lock)
+for i = 1, #fields, 2 do
+  local holder, depth, left = fields[i], fields[i + 1], -2
+  local writes = holder:find(':write', 1, true)
+  if writes then
+    left = redis.call('pttl', lock)
+  elseif holder ~= 'mode' then
+    for n = 1, tonumber(depth) do
+      left = math.max(left, redis.call('pttl', prefix .. holder .. ':rwlock_timeout:' .. n))
+    end
+  end
+  if left ~= -2 and (side == '2' or side == (writes and '1' or '0')) then
+    answer[1] = math.max(answer[1], left)
+    answer[#answer + 1] = holder
+    answer[#answer + 1] = depth
+  end
+end
+return answer

@@ -1,0 +1,26 @@
+-- semaphore_drain: take all permits that are free; once, however often it arrives.
+--
+-- KEYS[1]  semaphore  string, the number of free permits
+-- KEYS[2]  request    string, the latch of this call: the permits it took, "0" once it was undone
+-- KEYS[3]  spent      string, the latch of an answered call, to be removed; a key that is never there if there is none
+-- ARGV[1]  ttl        integer > 0, milliseconds that the latch is kept
+--
+-- Returns  how many were taken; a negative number that was made up for
+-- Source   RSemaphore.drainPermits, Redisson 4.7.0
+-- Wire     the number, whose TTL stays; this text is our own
+local semaphore, request, spent, ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
+
+local taken = redis.call('get', request)
+if taken then
+  return tonumber(taken)
+end
+local free = tonumber(redis.call('get', semaphore) or 0)
+if not free then
+  return redis.error_reply('WRONGTYPE this is not a number of permits')
+end
+if free ~= 0 then
+  redis.call('decrby', semaphore, free)
+  redis.call('set', request, free, 'px', ttl)
+end
+redis.call('del', spent)
+return free

@@ -1,0 +1,14 @@
+-- semaphore_query: tell how many permits are free.
+--
+-- KEYS[1]  semaphore  string, the number of free permits
+--
+-- Returns  the number, 0 when there is no such semaphore
+-- Source   RSemaphore.availablePermits, Redisson 4.7.0
+-- Wire     nothing is written; this text is our own
+local semaphore = KEYS[1]
+
+local free = tonumber(redis.call('get', semaphore) or 0)
+if not free then
+  return redis.error_reply('WRONGTYPE this is not a number of permits')
+end
+return free

@@ -1,0 +1,34 @@
+-- semaphore_release: add permits, or take some away for good, and tell the waiters; once, however often it arrives.
+--
+-- KEYS[1]  semaphore  string, the number of free permits
+-- KEYS[2]  request    string, the latch of this call: the permits it took, negative when it gave some
+-- KEYS[3]  spent      string, the latch of an answered call, to be removed; a key that is never there if there is none
+-- ARGV[1]  permits    integer, not 0
+-- ARGV[2]  create     1: make a semaphore that is missing; 0: leave it so
+-- ARGV[3]  ttl        integer > 0, milliseconds that the latch is kept
+-- ARGV[4]  publish    string, PUBLISH or SPUBLISH
+-- ARGV[5]  channel    string, where waiters listen
+--
+-- Returns  1 when done, 0 when it is missing
+-- Source   RSemaphore.release, releaseIfExists and addPermits, Redisson 4.7.0
+-- Wire     the number, and its new value on the channel unless negative, by which Java's listener fails; this text is our own
+local semaphore, request, spent, permits, create, ttl, publish, channel = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+
+if redis.call('exists', request) == 1 then
+  return 1
+end
+local before = redis.call('get', semaphore)
+if not tonumber(before or 0) then
+  return redis.error_reply('WRONGTYPE this is not a number of permits')
+end
+-- A DEL is let through when memory is full, and with it all that follows: permits must come back even then.
+redis.call('del', spent)
+if not before and create == '0' then
+  return 0
+end
+local free = redis.call('incrby', semaphore, permits)
+redis.call('set', request, -permits, 'px', ttl)
+if free >= 0 then
+  redis.call(publish, channel, free)
+end
+return 1

@@ -1,0 +1,24 @@
+-- semaphore_undo: give back what an interrupted call took (or take back what it gave), and have it do nothing from now on.
+--
+-- KEYS[1]  semaphore  string, the number of free permits
+-- KEYS[2]  request    string, the latch of that call: the permits it took, "0" once it was undone
+-- ARGV[1]  ttl        integer > 0, milliseconds that the latch is kept
+-- ARGV[2]  publish    string, PUBLISH or SPUBLISH
+-- ARGV[3]  channel    string, where waiters listen
+--
+-- Returns  1
+-- Source   our own
+-- Wire     the number, and its new value on the channel if it changed
+local semaphore, request, ttl, publish, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
+
+local taken = tonumber(redis.call('get', request) or 0)
+-- A DEL is let through when memory is full, and with it all that follows: permits must come back even then.
+redis.call('del', request)
+if taken ~= 0 and redis.call('exists', semaphore) == 1 then
+  local free = redis.call('incrby', semaphore, taken)
+  if free >= 0 then
+    redis.call(publish, channel, free)
+  end
+end
+redis.call('set', request, 0, 'px', ttl)
+return 1

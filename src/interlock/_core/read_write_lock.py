@@ -1,0 +1,169 @@
+"""The read/write lock: many readers or one writer. A hash for both, and a key for each entry of a reader, whose TTL is its lease.
+
+Theory. A hash has one TTL, and each reader a lease of its own: so every entry of a reader is a key that ends by itself, and the
+hash's TTL is the longest of theirs. Who acquires or releases removes the readers whose keys are all gone, so that a dead one
+blocks nobody beyond its lease, and nobody's shorter lease or release shortens another's.
+
+Rules:
+
+* The two sides are two locks of one name: each has its hold, its depth, its lease and its renewal.
+* Downgrade: who holds the write lock may take the read lock too, at once and past everybody who waits, and then release the write
+  lock; waiting readers are told. Reentrancy is decided from the table here as well: the script is told under which field the
+  owner writes, which may have another number than the one under which it comes to read.
+* Upgrade: who holds only the read lock would wait for itself; that is an error at once.
+* Both sides wait in one local queue, in the order in which they came: within a client a writer that waits is not starved by
+  readers who come later. A reader that enters has the next ask at once.
+
+Rejected: a sign for waiting writers on the server. Java's readers look at the mode alone, and count the fields of the hash.
+
+Source: RedissonReadLock and RedissonWriteLock, Redisson 4.7.0 (redisson-wire 4, 18.1, 18.5, 18.15, 18.16); hazards R-05, R-21, R-25.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._core import names
+from interlock._core.effects import NEVER, Eval
+from interlock._core.lock_like import LockLike
+from interlock._core.scripts import lock as lock_scripts
+from interlock._core.scripts import read_write_lock as scripts
+from interlock._core.waiting import wait_in_queue
+from interlock.errors import UpgradeError
+
+if TYPE_CHECKING:
+    from interlock._core.effects import Op
+    from interlock._core.holds import Hold, Owner
+    from interlock._core.scripts.lock import LockStatus
+    from interlock._core.scripts.script import Grant
+    from interlock._core.session import Session
+
+
+class _Side(LockLike):
+    """What the two sides of a read/write lock share."""
+
+    side: int
+
+    def __init__(self, session: Session, name: str) -> None:
+        super().__init__(session, name)
+        self.hold_key = (self.key, self.side)
+        self.channel = names.read_write_channel(self.key)
+        self._prefix = names.read_entries(self.key)
+
+    def new_hold(self, owner: Owner, lease: float | None) -> Hold:
+        """Return a hold of this side that is nowhere yet."""
+        hold = super().new_hold(owner, lease)
+        hold.table_key = (self.hold_key, owner.identity)
+        return hold
+
+    def force_release(self) -> Op[bool]:
+        """Free this side, whoever holds it.
+
+        Returns:
+            True when it was locked.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RedissonReadLock.forceUnlock and RedissonWriteLock.forceUnlock.
+        """
+        session = self.session
+        call = self._force_release_script()
+        released = yield from session.persist(call)
+        if released:
+            # Nothing is left under the key then: with a writer ends what it reads.
+            for hold in session.holds.of_key(self.key):
+                session.lose(hold, "force-released")
+        return released or call.unknown
+
+    def status(self) -> Op[LockStatus]:
+        """Ask who holds this side, how deep and for how long; one round trip."""
+        call = scripts.read_write_lock_query(self.key, self._prefix, self.side)
+        return (yield from self.session.persist(call))
+
+    def _force_release_script(self) -> Eval[bool]:
+        return scripts.read_write_lock_force_release(
+            self.key, self._prefix, self.side, self.session.publish, self.channel
+        )
+
+    def _query_script(self, deadline: float = NEVER) -> Eval[LockStatus]:
+        # For who was refused: the holder may be of either side.
+        return scripts.read_write_lock_query(
+            self.key, self._prefix, scripts.BOTH, deadline=deadline
+        )
+
+    def _valid_hold(self, side: int, hold: Hold) -> Hold | None:
+        """Return what the owner of *hold* has of *side*."""
+        owner = hold.owner()
+        held = None if owner is None else self.session.holds.get((self.key, side), owner)
+        return held if held is not None and held.valid(self.session.clock()) else None
+
+
+class ReadLock(_Side):
+    """The side that many hold at a time."""
+
+    kind = "read lock"
+    side = scripts.READERS
+    renewal = staticmethod(scripts.read_lock_renew)
+
+    def attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[Grant | float]:
+        """Return the script that takes *hold* to *depth*."""
+        written = self._valid_hold(scripts.WRITER, hold)
+        writer = "" if written is None else written.holder
+        return scripts.read_lock_acquire(
+            self.key, self._prefix, lease, hold.holder, depth, writer, deadline=deadline
+        )
+
+    def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
+        """Return the script that takes *hold* down to *depth*."""
+        return scripts.read_lock_release(
+            self.key,
+            self._prefix,
+            hold.holder,
+            depth,
+            hold.depth,
+            self.session.publish,
+            self.channel,
+        )
+
+    def _may_overtake(self, hold: Hold, deadline: float) -> bool:
+        # Who waits may be waiting for this very owner to stop writing.
+        first = super()._may_overtake(hold, deadline)
+        return first or self._valid_hold(scripts.WRITER, hold) is not None
+
+    def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
+        return wait_in_queue(self.session, self.channel, deadline, None, self._try, hold, deadline)
+
+
+class WriteLock(_Side):
+    """The side that one owner holds, and nobody else either side."""
+
+    kind = "write lock"
+    side = scripts.WRITER
+    renewal = staticmethod(lock_scripts.lock_renew)
+
+    def attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[Grant | float]:
+        """Return the script that takes *hold* to *depth*.
+
+        Raises:
+            UpgradeError: its owner reads.
+        """
+        if depth == 1 and self._valid_hold(scripts.READERS, hold) is not None:
+            raise UpgradeError(
+                f"{hold.label} holds the read lock {self.name!r} and would wait for itself; "
+                "release that first, or take the write lock from the start",
+                name=self.name,
+            )
+        return scripts.write_lock_acquire(
+            self.key, self._prefix, lease, hold.holder, depth, deadline=deadline
+        )
+
+    def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
+        """Return the script that takes *hold* down to *depth*."""
+        return scripts.write_lock_release(
+            self.key, self._prefix, hold.holder, depth, self.session.publish, self.channel
+        )
+
+    def _holder(self, owner: Owner) -> str:
+        return names.writer(super()._holder(owner))

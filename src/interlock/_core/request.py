@@ -1,0 +1,140 @@
+"""How a call that cannot be repeated becomes one that can: an id of its own, and a latch that remembers its answer.
+
+Theory. A lock's scripts name the depth to reach and may run any number of times. A counter has no such thing: an INCRBY that is
+sent again after a lost reply counts twice. So each call has a key of its own, its latch. The script that runs first writes
+there what it did; every copy that arrives later finds that, does nothing and answers the same. An undo writes the latch too,
+so that a copy which arrives after it does nothing.
+
+Rules:
+
+* A latch lives as long as a copy of its call may arrive, and for as long again, so that the call can be undone meanwhile.
+* The id is made of the client's own and a counter, and only then of randomness: a program may seed its generator, and two
+  processes that did so alike must not take each other's answers for their own.
+* The next call through the same object removes the latch of one that was answered; that costs nothing. It stays, to expire,
+  where any copy was not answered and may still arrive.
+
+Source: the unlock latch of Redisson 4.7.0 (redisson-wire 0.4); hazards R-10, R-11, R-12.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections import deque
+from typing import TYPE_CHECKING
+
+from interlock._core import names
+from interlock._core.effects import NEVER, Settle, undoing
+from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
+from interlock.options import MAX_LEASE
+
+if TYPE_CHECKING:
+    from interlock._core.effects import Eval, Op, R
+    from interlock._core.session import Session
+
+MAX_SPENT = 64
+"""Latches that an object remembers to remove; what is beyond expires by itself."""
+
+_numbers = itertools.count(1)
+
+
+def new_id(session: Session) -> str:
+    """Return 32 hex digits that nobody else has."""
+    seed = f"{session.client_id} {next(_numbers)} {session.random()} {session.clock()}"
+    return hashlib.blake2b(seed.encode(), digest_size=16).hexdigest()
+
+
+class Request:
+    """One call.
+
+    Attributes:
+        key: its latch.
+        ttl: seconds for which the latch is kept.
+        spent: the latch of an earlier call, to be removed on the way; a key that is never there when there is none.
+        stray: True when a copy was sent that was not answered, and may still arrive.
+    """
+
+    __slots__ = ("key", "spent", "stray", "ttl")
+
+    def __init__(self, key: str, ttl: float, spent: str) -> None:
+        self.key = key
+        self.ttl = ttl
+        self.spent = spent
+        self.stray = False
+
+
+class Requests:
+    """The calls through one object.
+
+    Args:
+        session: the client's state.
+        key: the object's key.
+    """
+
+    def __init__(self, session: Session, key: str) -> None:
+        self._session = session
+        self._key = key
+        self._spent: deque[str] = deque(maxlen=MAX_SPENT)
+
+    def begin(self, deadline: float = NEVER) -> Request:
+        """Return a new call that may be sent until *deadline*."""
+        session = self._session
+        late = session.options.command_timeout + session.options.outage_timeout
+        last = late if deadline == NEVER else max(late, deadline - session.clock())
+        try:
+            spent = self._spent.popleft()
+        except IndexError:
+            spent = names.request_latch(self._key, "none")
+        key = names.request_latch(self._key, new_id(session))
+        return Request(key, min(last + late, MAX_LEASE), spent)
+
+    def send(self, request: Request, call: Eval[R]) -> Op[R]:
+        """Send *call*, a script with the latch of *request*, until a reply is read; keeps track of stray copies.
+
+        Raises:
+            ServerUnavailableError: as `Session.persist`.
+        """
+        stray, request.stray = request.stray, True
+        try:
+            answer = yield from self._session.persist(call)
+        except ClosedError:
+            raise
+        except InterlockError as error:
+            # What the server refused, or was never sent, is not under way any more.
+            request.stray = stray or bool(getattr(error, "sent", False))
+            raise
+        request.stray = stray or call.unknown
+        return answer
+
+    def end(self, request: Request) -> None:
+        """Note that the answer to *request* was read."""
+        if not request.stray:
+            self._spent.append(request.key)
+
+    def carried_through(self, request: Request, call: Eval[bool]) -> Op[bool]:
+        """Send *call*; if it is interrupted, have it sent until it is answered all the same."""
+        answer = yield from undoing(self.send(request, call), self._go_on, request, call)
+        self.end(request)
+        return answer
+
+    def undone(self, request: Request, call: Eval[R], undo: Eval[bool]) -> Op[R]:
+        """Send *call*; if it is interrupted, send *undo*."""
+        answer = yield from undoing(self.send(request, call), self.retract, request, undo)
+        self.end(request)
+        return answer
+
+    def retract(self, request: Request, undo: Eval[bool], error: BaseException) -> Op[None]:
+        """Have *undo* sent, if *request*, which ended by *error*, may have done something or do it yet."""
+        if request.stray:
+            yield from self._settle(undo, error)
+
+    def _go_on(self, request: Request, call: Eval[bool], error: BaseException) -> Op[None]:
+        if request.stray or getattr(error, "transient", False):
+            yield from self._settle(call, error)
+
+    def _settle(self, call: Eval[bool], error: BaseException) -> Op[None]:
+        until = self._session.clock() + self._session.options.outage_timeout
+        if isinstance(error, ServerUnavailableError | ClosedError):
+            yield from Settle(call, until)
+        else:
+            yield from self._session.settle(call, until)

@@ -1,0 +1,84 @@
+"""The scripts of the count-down latch.
+
+Calls that change the count carry a latch of their own (see `interlock._core.request`): *request* and *spent* are its keys, *ttl*
+the seconds for which it is kept.
+"""
+
+from __future__ import annotations
+
+from interlock._core.effects import NEVER, Eval
+from interlock._core.names import latch_ending
+from interlock._core.scripts.script import done, load, many, milliseconds, number, text
+
+
+class LatchStatus:
+    """What the server knows of a latch.
+
+    Attributes:
+        count: what is left to be counted down; 0 when there is no latch.
+        ending: how it ended last, ``"open <mark>"`` or ``"deleted <mark>"``; None when it did not lately.
+    """
+
+    __slots__ = ("count", "ending")
+
+    def __init__(self, count: int, ending: str | None) -> None:
+        self.count = count
+        self.ending = ending
+
+
+def _status(reply: object) -> LatchStatus:
+    count, ending = many(reply)
+    return LatchStatus(number(count), None if ending is None else text(ending))
+
+
+_LATCH_TRY_SET = load("latch_try_set", done)
+_LATCH_COUNT_DOWN = load("latch_count_down", done)
+_LATCH_QUERY = load("latch_query", _status)
+_LATCH_DELETE = load("latch_delete", done)
+
+
+def latch_try_set(
+    latch: str,
+    request: str,
+    spent: str,
+    count: int,
+    ttl: float,
+    publish: str,
+    channel: str,
+    *,
+    deadline: float = NEVER,
+) -> Eval[bool]:
+    """Set *count*; False when there is one."""
+    keys = (latch, request, spent)
+    return Eval(_LATCH_TRY_SET, keys, (count, milliseconds(ttl), publish, channel), deadline)
+
+
+def latch_count_down(
+    latch: str,
+    request: str,
+    spent: str,
+    ttl: float,
+    mark: str,
+    kept: float,
+    publish: str,
+    channel: str,
+    *,
+    deadline: float = NEVER,
+) -> Eval[bool]:
+    """Take one from the count, and open the latch at 0."""
+    keys = (latch, request, spent, latch_ending(latch))
+    args = (milliseconds(ttl), mark, milliseconds(kept), publish, channel)
+    return Eval(_LATCH_COUNT_DOWN, keys, args, deadline)
+
+
+def latch_query(latch: str, *, deadline: float = NEVER) -> Eval[LatchStatus]:
+    """Tell the count, and how the latch ended last."""
+    return Eval(_LATCH_QUERY, (latch, latch_ending(latch)), (), deadline)
+
+
+def latch_delete(
+    latch: str, mark: str, kept: float, publish: str, channel: str, *, deadline: float = NEVER
+) -> Eval[bool]:
+    """Remove the latch; False when there is none."""
+    keys = (latch, latch_ending(latch))
+    return Eval(_LATCH_DELETE, keys, (mark, milliseconds(kept), publish, channel), deadline)

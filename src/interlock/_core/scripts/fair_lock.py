@@ -1,0 +1,72 @@
+"""The scripts of the fair lock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from interlock._core.effects import NEVER, Eval
+from interlock._core.scripts.script import GRANTED, Grant, done, load, many, milliseconds, seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Where the waiters of a fair lock stand.
+
+    Attributes:
+        keys: the lock, the list of its waiters, and the deadlines of their places.
+        wait: seconds for which a waiter may be silent.
+        publish: the command that sends a message.
+        channel: what the channel of each waiter begins with.
+    """
+
+    keys: tuple[str, str, str]
+    wait: float
+    publish: str
+    channel: str
+
+
+class Queued(float):
+    """A refusal that leaves the asker a place in the queue: seconds, within which it must ask again."""
+
+    __slots__ = ()
+
+
+def _grant_or_turn(reply: object) -> Grant | float:
+    if reply is None:
+        return GRANTED
+    left, queued = many(reply)
+    return Queued(seconds(left)) if done(queued) else seconds(left)
+
+
+_FAIR_LOCK_ACQUIRE = load("fair_lock_acquire", _grant_or_turn)
+_FAIR_LOCK_RELEASE = load("fair_lock_release", done)
+_FAIR_LOCK_FORCE_RELEASE = load("fair_lock_force_release", done)
+
+
+def fair_lock_acquire(
+    queue: Queue,
+    lease: float,
+    holder: str,
+    depth: int,
+    *,
+    enqueue: bool,
+    deadline: float = NEVER,
+) -> Eval[Grant | float]:
+    """Reach *depth* if it is our turn; a grant, `Queued`, or the seconds left of the other's lease."""
+    wait = milliseconds(queue.wait)
+    args = (milliseconds(lease), holder, depth, wait, int(enqueue), queue.publish, queue.channel)
+    return Eval(_FAIR_LOCK_ACQUIRE, queue.keys, args, deadline)
+
+
+def fair_lock_release(
+    queue: Queue, holder: str, depth: int, *, deadline: float = NEVER
+) -> Eval[bool]:
+    """Go down to *depth*, at 0 out of the queue too; False when *holder* neither holds the lock nor waits for it."""
+    args = (holder, depth, milliseconds(queue.wait), queue.publish, queue.channel)
+    return Eval(_FAIR_LOCK_RELEASE, queue.keys, args, deadline)
+
+
+def fair_lock_force_release(queue: Queue, *, deadline: float = NEVER) -> Eval[bool]:
+    """Free the lock, whoever holds it; True when it was locked."""
+    args = (milliseconds(queue.wait), queue.publish, queue.channel)
+    return Eval(_FAIR_LOCK_FORCE_RELEASE, queue.keys, args, deadline)

@@ -1,0 +1,101 @@
+"""The scripts of the semaphore with leases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._core.effects import NEVER, Eval
+from interlock._core.names import permit_leases
+from interlock._core.scripts.script import (
+    Grant,
+    done,
+    grant_or_left,
+    kept,
+    load,
+    many,
+    milliseconds,
+    number,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def _counts(reply: object) -> tuple[int, int]:
+    free, held = many(reply)
+    return number(free), number(held)
+
+
+_LEASED_SEMAPHORE_ACQUIRE = load("leased_semaphore_acquire", grant_or_left)
+_LEASED_SEMAPHORE_RELEASE = load("leased_semaphore_release", done)
+_LEASED_SEMAPHORE_RENEW = load("leased_semaphore_renew", kept)
+_LEASED_SEMAPHORE_UPDATE = load("leased_semaphore_update", done)
+_LEASED_SEMAPHORE_QUERY = load("leased_semaphore_query", _counts)
+_LEASED_SEMAPHORE_ADD = load("leased_semaphore_add", done)
+_LEASED_SEMAPHORE_SET = load("leased_semaphore_set", done)
+
+
+def leased_semaphore_acquire(
+    semaphore: str, lease: float, ids: str, publish: str, channel: str, *, deadline: float = NEVER
+) -> Eval[Grant | float]:
+    """Take a permit for each of *ids*; a grant, or the seconds until the next lease of somebody ends."""
+    keys = (semaphore, permit_leases(semaphore))
+    args = (milliseconds(lease), ids, publish, channel)
+    return Eval(_LEASED_SEMAPHORE_ACQUIRE, keys, args, deadline)
+
+
+def leased_semaphore_release(
+    semaphore: str, ids: str, publish: str, channel: str, *, deadline: float = NEVER
+) -> Eval[bool]:
+    """Give back the permits of *ids*; False when one of them is not held."""
+    keys = (semaphore, permit_leases(semaphore))
+    return Eval(_LEASED_SEMAPHORE_RELEASE, keys, (ids, publish, channel), deadline)
+
+
+def leased_semaphore_renew(
+    semaphores: Sequence[str], lease: float, ids: Sequence[str], *, deadline: float = NEVER
+) -> Eval[list[bool]]:
+    """Keep permits for another *lease*, one set of ids for each of *semaphores*; tells of each whether it is still held."""
+    keys = tuple(map(permit_leases, semaphores))
+    return Eval(_LEASED_SEMAPHORE_RENEW, keys, (milliseconds(lease), *ids), deadline)
+
+
+def leased_semaphore_update(
+    semaphore: str, lease: float, ids: str, *, deadline: float = NEVER
+) -> Eval[bool]:
+    """Have the permits of *ids* end *lease* from now; False when one of them is not held."""
+    keys = (permit_leases(semaphore),)
+    return Eval(_LEASED_SEMAPHORE_UPDATE, keys, (milliseconds(lease), ids), deadline)
+
+
+def leased_semaphore_query(
+    semaphore: str, publish: str, channel: str, *, deadline: float = NEVER
+) -> Eval[tuple[int, int]]:
+    """Tell how many permits are free, and how many are held."""
+    keys = (semaphore, permit_leases(semaphore))
+    return Eval(_LEASED_SEMAPHORE_QUERY, keys, (publish, channel), deadline)
+
+
+def leased_semaphore_add(
+    semaphore: str,
+    request: str,
+    spent: str,
+    permits: int,
+    ttl: float,
+    publish: str,
+    channel: str,
+    *,
+    deadline: float = NEVER,
+) -> Eval[bool]:
+    """Add *permits*, or take them away."""
+    keys = (semaphore, request, spent)
+    args = (permits, milliseconds(ttl), publish, channel)
+    return Eval(_LEASED_SEMAPHORE_ADD, keys, args, deadline)
+
+
+def leased_semaphore_set(
+    semaphore: str, permits: int, publish: str, channel: str, *, deadline: float = NEVER
+) -> Eval[bool]:
+    """Have free and held ones add up to *permits*."""
+    keys = (semaphore, permit_leases(semaphore))
+    return Eval(_LEASED_SEMAPHORE_SET, keys, (permits, publish, channel), deadline)

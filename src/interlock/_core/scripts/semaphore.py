@@ -1,0 +1,85 @@
+"""The scripts of the counting semaphore.
+
+Every call that changes something carries a latch (see `interlock._core.request`): *request* and *spent* are its keys, *ttl* the
+seconds for which it is kept.
+"""
+
+from __future__ import annotations
+
+from interlock._core.effects import NEVER, Eval
+from interlock._core.scripts.script import done, load, milliseconds, number
+
+_SEMAPHORE_ACQUIRE = load("semaphore_acquire", done)
+_SEMAPHORE_RELEASE = load("semaphore_release", done)
+_SEMAPHORE_DRAIN = load("semaphore_drain", number)
+_SEMAPHORE_UNDO = load("semaphore_undo", done)
+_SEMAPHORE_TRY_SET = load("semaphore_try_set", done)
+_SEMAPHORE_QUERY = load("semaphore_query", number)
+
+
+def semaphore_acquire(
+    semaphore: str, request: str, spent: str, permits: int, ttl: float, *, deadline: float = NEVER
+) -> Eval[bool]:
+    """Take *permits*; False when too few are free."""
+    keys = (semaphore, request, spent)
+    return Eval(_SEMAPHORE_ACQUIRE, keys, (permits, milliseconds(ttl)), deadline)
+
+
+def semaphore_release(
+    semaphore: str,
+    request: str,
+    spent: str,
+    permits: int,
+    create: int,
+    ttl: float,
+    publish: str,
+    channel: str,
+    *,
+    deadline: float = NEVER,
+) -> Eval[bool]:
+    """Add *permits*; False when there is no such semaphore and *create* is 0."""
+    keys = (semaphore, request, spent)
+    args = (permits, create, milliseconds(ttl), publish, channel)
+    return Eval(_SEMAPHORE_RELEASE, keys, args, deadline)
+
+
+def semaphore_drain(
+    semaphore: str, request: str, spent: str, ttl: float, *, deadline: float = NEVER
+) -> Eval[int]:
+    """Take all permits that are free, and tell how many."""
+    return Eval(_SEMAPHORE_DRAIN, (semaphore, request, spent), (milliseconds(ttl),), deadline)
+
+
+def semaphore_undo(
+    semaphore: str,
+    request: str,
+    ttl: float,
+    publish: str,
+    channel: str,
+    *,
+    deadline: float = NEVER,
+) -> Eval[bool]:
+    """Undo the call that *request* belongs to, or have it do nothing should it arrive yet."""
+    args = (milliseconds(ttl), publish, channel)
+    return Eval(_SEMAPHORE_UNDO, (semaphore, request), args, deadline)
+
+
+def semaphore_try_set(
+    semaphore: str,
+    request: str,
+    spent: str,
+    permits: int,
+    ttl: float,
+    publish: str,
+    channel: str,
+    *,
+    deadline: float = NEVER,
+) -> Eval[bool]:
+    """Make a semaphore of *permits*; False when there is one."""
+    keys = (semaphore, request, spent)
+    return Eval(_SEMAPHORE_TRY_SET, keys, (permits, milliseconds(ttl), publish, channel), deadline)
+
+
+def semaphore_query(semaphore: str, *, deadline: float = NEVER) -> Eval[int]:
+    """Tell how many permits are free."""
+    return Eval(_SEMAPHORE_QUERY, (semaphore,), (), deadline)

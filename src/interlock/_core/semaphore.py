@@ -1,0 +1,240 @@
+"""The counting semaphore: RSemaphore of Redisson. A string is the number of free permits, and that is all there is.
+
+Theory. Nobody owns a permit: whoever wants may release, and what a killed process had taken is gone until somebody puts it
+back. What can be promised is that a call takes or gives what it says exactly once, whatever becomes of its replies; see
+`interlock._core.request`. Where permits must come back by themselves there is `LeasedSemaphore`.
+
+Waiters who want equally many stand in one queue, of which the front asks the server and each success wakes the next. Those who
+want fewer than the front of another queue need not wait for it, so a waiter for many may be overtaken again and again.
+
+Source: RSemaphore, Redisson 4.7.0 (redisson-wire 9, 12.3); hazards R-28, I-13.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._core import names
+from interlock._core.effects import NEVER, Eval, Settle, undoing
+from interlock._core.request import Requests
+from interlock._core.scripts import semaphore as scripts
+from interlock._core.waiters import section
+from interlock._core.waiting import wait_for
+from interlock.errors import AcquireTimeoutError, ConfigError
+from interlock.options import check_name
+
+if TYPE_CHECKING:
+    from interlock._core.effects import Op
+    from interlock._core.request import Request
+    from interlock._core.session import Session
+
+MAX_PERMITS = 2**31 - 1
+"""What Java reads the number as."""
+
+
+def check_permits(permits: object, least: int = 1) -> int:
+    """Return *permits* if it is a number of permits.
+
+    Raises:
+        TypeError: unless it is an int.
+        ConfigError: unless it is *least* to `MAX_PERMITS`.
+    """
+    if not isinstance(permits, int) or isinstance(permits, bool):
+        raise TypeError(f"a number of permits must be an int, not {type(permits).__name__}")
+    if not least <= permits <= MAX_PERMITS:
+        raise ConfigError(f"a number of permits must be {least} to {MAX_PERMITS}, not {permits}")
+    return permits
+
+
+def check_change(permits: object) -> int:
+    """Return *permits* if so many can be added, or taken away when it is negative.
+
+    Raises:
+        TypeError: unless it is an int.
+        ConfigError: if it is 0 or too large.
+    """
+    change = check_permits(permits, -MAX_PERMITS)
+    if change == 0:
+        raise ConfigError("adding 0 permits changes nothing; give a number above or below 0")
+    return change
+
+
+class Semaphore:
+    """The operations of one semaphore for one client."""
+
+    kind = "semaphore"
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.name = check_name(name)
+        self.key = session.key(name)
+        self.channel = names.semaphore_channel(self.key)
+        self._session = session
+        self._requests = Requests(session, self.key)
+
+    def acquire(self, permits: int, deadline: float) -> Op[bool]:
+        """Take *permits* together, waiting until *deadline*; return whether they were taken.
+
+        Raises:
+            ServerUnavailableError: the server gave no usable answer in time; nothing stays taken.
+            WrongTypeError: the key is something else's.
+
+        Cost:
+            One round trip when so many are free; while waiting, one per message and per poll cap for all waiters of this client
+            that want equally many.
+
+        Source:
+            RSemaphore.acquire and tryAcquire.
+        """
+        permits = check_permits(permits)
+        request = self._requests.begin(deadline)
+        undo = self._undo_script(request)
+        channel = section(self.channel, permits)
+        taken = yield from undoing(
+            wait_for(self._session, channel, deadline, None, self._try, request, permits, deadline),
+            self._requests.retract,
+            request,
+            undo,
+        )
+        if taken:
+            self._requests.end(request)
+        elif request.stray:
+            yield from Settle(undo, self._session.clock() + self._session.options.outage_timeout)
+        return taken
+
+    def acquire_or_raise(self, permits: int, deadline: float, timeout: float) -> Op[None]:
+        """Acquire as `acquire` does, or raise what a ``with`` statement needs.
+
+        Raises:
+            AcquireTimeoutError: *deadline* came first.
+        """
+        if not (yield from self.acquire(permits, deadline)):
+            raise out_of_time(self.kind, self.name, permits, timeout)
+
+    def release(self, permits: int) -> Op[None]:
+        """Give *permits* back, or simply give them: nobody asks where they come from.
+
+        An interrupted release is carried through.
+
+        Raises:
+            ServerUnavailableError: no reply in time; it is still being sent in the background for a while.
+            WrongTypeError: the key is something else's.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RSemaphore.release.
+        """
+        _ = yield from self._release(check_permits(permits), create=1)
+
+    def release_if_exists(self, permits: int) -> Op[bool]:
+        """Release as `release` does, unless there is no such semaphore; return whether there was.
+
+        Source:
+            RSemaphore.releaseIfExists.
+        """
+        return (yield from self._release(check_permits(permits), create=0))
+
+    def add_permits(self, permits: int) -> Op[None]:
+        """Add *permits* for good, or take them away when negative; the number of free ones may fall below 0.
+
+        Raises:
+            ServerUnavailableError: no reply in time; it is being undone should it have been executed.
+            WrongTypeError: the key is something else's.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RSemaphore.addPermits.
+        """
+        request = self._requests.begin()
+        call = self._release_script(request, check_change(permits), create=1)
+        _ = yield from self._requests.undone(request, call, self._undo_script(request))
+
+    def drain_permits(self) -> Op[int]:
+        """Take all permits that are free; return how many. A number below 0 is made up for and returned.
+
+        Raises:
+            ServerUnavailableError: no reply in time; what was taken is being given back.
+            WrongTypeError: the key is something else's.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RSemaphore.drainPermits.
+        """
+        request = self._requests.begin()
+        call = scripts.semaphore_drain(self.key, request.key, request.spent, request.ttl)
+        return (yield from self._requests.undone(request, call, self._undo_script(request)))
+
+    def try_set_permits(self, permits: int) -> Op[bool]:
+        """Make the semaphore with *permits* unless there is one; return whether it was made.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RSemaphore.trySetPermits.
+        """
+        return (
+            yield from try_set_permits(
+                self._session, self._requests, self.key, self.channel, permits
+            )
+        )
+
+    def available_permits(self) -> Op[int]:
+        """Return how many permits are free; one round trip."""
+        return (yield from self._session.persist(scripts.semaphore_query(self.key)))
+
+    def _try(self, request: Request, permits: int, deadline: float) -> Op[float | None]:
+        call = scripts.semaphore_acquire(
+            self.key, request.key, request.spent, permits, request.ttl, deadline=deadline
+        )
+        taken = yield from self._requests.send(request, call)
+        return None if taken else NEVER
+
+    def _release(self, permits: int, create: int) -> Op[bool]:
+        request = self._requests.begin()
+        call = self._release_script(request, permits, create)
+        return (yield from self._requests.carried_through(request, call))
+
+    def _release_script(self, request: Request, permits: int, create: int) -> Eval[bool]:
+        return scripts.semaphore_release(
+            self.key,
+            request.key,
+            request.spent,
+            permits,
+            create,
+            request.ttl,
+            self._session.publish,
+            self.channel,
+        )
+
+    def _undo_script(self, request: Request) -> Eval[bool]:
+        return scripts.semaphore_undo(
+            self.key, request.key, request.ttl, self._session.publish, self.channel
+        )
+
+
+def try_set_permits(
+    session: Session, requests: Requests, key: str, channel: str, permits: int
+) -> Op[bool]:
+    """Make the semaphore *key*, of either kind, with *permits* unless there is one; return whether it was made."""
+    permits = check_permits(permits)
+    request = requests.begin()
+    call = scripts.semaphore_try_set(
+        key, request.key, request.spent, permits, request.ttl, session.publish, channel
+    )
+    made = yield from requests.send(request, call)
+    requests.end(request)
+    return made
+
+
+def out_of_time(kind: str, name: str, permits: int, timeout: float) -> AcquireTimeoutError:
+    """Return the error for permits that did not become free in time."""
+    what = "a permit" if permits == 1 else f"{permits} permits together"
+    return AcquireTimeoutError(
+        f"{kind} {name!r} did not have {what} to give in {timeout:g} s", name=name, timeout=timeout
+    )

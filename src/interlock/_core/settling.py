@@ -1,0 +1,78 @@
+"""What must still reach the server although nobody waits for it any more: passive, `now` is an argument.
+
+Theory. An acquire whose reply did not come in time is undone by a release. Nobody knows which of the two the server sees first:
+the acquire may lie in a buffer of the network, or of a server that stands still, and be executed after the release has found
+nothing. So "found nothing" is not the end of it: the release is sent again, each time after twice the pause, until the hold
+that it undoes would have ended by itself.
+
+Source: hazards R-02, R-10.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from interlock._core.effects import NEVER, Batch
+from interlock.errors import ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.effects import Eval, Op, Settle
+
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 1.0
+"""Seconds between two tries while the server does not answer."""
+
+
+@dataclass(slots=True, eq=False)
+class _Debt:
+    effect: Settle[object]
+    due: float
+    pause: float = FIRST_PAUSE
+
+
+class Settlements:
+    """What one client still has to bring to the server."""
+
+    def __init__(self) -> None:
+        self._debts: list[_Debt] = []
+
+    def __len__(self) -> int:
+        return len(self._debts)
+
+    def add(self, effect: Settle[object], now: float) -> None:
+        """Have *effect* carried through, beginning now."""
+        self._debts.append(_Debt(effect, now))
+
+    def next_due(self) -> float:
+        """Return when `run` is to be called next."""
+        return min((debt.due for debt in self._debts.copy()), default=NEVER)
+
+    def calls(self) -> list[Eval[object]]:
+        """Return what is not settled yet."""
+        return [debt.effect.call for debt in self._debts.copy()]
+
+    def run(self, clock: Callable[[], float]) -> Op[None]:
+        """Send what is due.
+
+        Cost:
+            One round trip for all of it.
+        """
+        now = clock()
+        due = [debt for debt in self._debts.copy() if debt.due <= now]
+        if not due:
+            return
+        replies = yield from Batch(tuple(debt.effect.call for debt in due))
+        now = clock()
+        for debt, reply in zip(due, replies, strict=True):
+            unanswered = isinstance(reply, ServerUnavailableError)
+            found_nothing = debt.effect.late and reply is False
+            if now >= debt.effect.until or not (unanswered or found_nothing):
+                self._debts.remove(debt)
+                continue
+            debt.due = now + debt.pause
+            debt.pause *= 2
+            if unanswered:
+                debt.pause = min(debt.pause, LONGEST_PAUSE)

@@ -1,0 +1,89 @@
+"""Several locks at once: which they are, what an owner has of them, and one operation of each at the same time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from interlock._core.holds import State
+from interlock._core.together import together
+from interlock.errors import ConfigError, InterlockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock._core.effects import Op, R
+    from interlock._core.holds import Hold, Owner
+    from interlock._core.lock_like import LockLike
+
+
+class Several(ABC):
+    """Lock-likes of any clients, which are of one process and have one clock.
+
+    Args:
+        members: the locks.
+        needed: how many of them make a hold.
+
+    Attributes:
+        members: the locks, in the order in which they are taken.
+        name: the names of all, each once.
+        needed: how many members make a hold.
+        spare: how many may be missing.
+
+    Raises:
+        ConfigError: none, or one of them twice.
+    """
+
+    kind: str
+
+    def __init__(self, members: Sequence[LockLike], needed: int) -> None:
+        if not members:
+            raise ConfigError(f"a {self.kind} needs members")
+        self.members = sorted(members, key=lambda member: member.place)
+        for one, other in zip(self.members, self.members[1:], strict=False):
+            # Kinds that share a key exclude each other, or are different views of one lock.
+            if one.place[:2] == other.place[:2]:
+                raise ConfigError(f"{one.kind} {one.name!r} is a member twice")
+        self.name = " + ".join(dict.fromkeys(member.name for member in self.members))
+        self.needed = needed
+        self.spare = len(self.members) - needed
+        self._session = self.members[0].session
+
+    @abstractmethod
+    def _patience(self, lease: float | None = None) -> float | None:
+        """Return the seconds for which a server is waited for; None: an outage is sat out."""
+        ...
+
+    def _holds(self, owner: Owner) -> list[Hold | None]:
+        """Return what *owner* has of each member, lost or not."""
+        return [member.hold_of(owner) for member in self.members]
+
+    def _all(
+        self,
+        op: Callable[[LockLike], Op[R]],
+        members: Sequence[LockLike] | None = None,
+        lease: float | None = None,
+    ) -> Op[list[R | InterlockError]]:
+        """Run *op* of each of *members* (None: of all) at once."""
+        chosen = self.members if members is None else members
+        return together([(m.session, op(m)) for m in chosen], self._patience(lease))
+
+    def _release_all(self, holds: Sequence[Hold]) -> Op[list[InterlockError | None]]:
+        """Go down by one depth in each of *holds*."""
+        return together([(hold.recipe.session, hold.release()) for hold in holds], self._patience())
+
+    def _failures(
+        self, outcomes: Sequence[object], members: Sequence[LockLike] | None = None
+    ) -> dict[str, InterlockError]:
+        """Return what failed, by member and server."""
+        chosen = self.members if members is None else members
+        return {
+            f"{member.name} at {member.session.where}": outcome
+            for member, outcome in zip(chosen, outcomes, strict=True)
+            if isinstance(outcome, InterlockError)
+        }
+
+
+def depths(holds: Sequence[Hold | None]) -> list[int]:
+    """Return how deep each of *holds* is held, as known locally."""
+    return [hold.depth if hold and hold.state is State.HELD else 0 for hold in holds]

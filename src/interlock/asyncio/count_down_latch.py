@@ -1,0 +1,75 @@
+"""The count-down latch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock.options import check_timeout
+
+if TYPE_CHECKING:
+    from interlock._core.count_down_latch import CountDownLatch as Recipe
+    from interlock._drivers.aio import AsyncDriver
+
+
+class CountDownLatch:
+    """A count that opens a gate at 0, shared with Java's RCountDownLatch; made by `Client.count_down_latch`.
+
+    Attributes:
+        name: what it is called.
+    """
+
+    def __init__(self, driver: AsyncDriver, recipe: Recipe) -> None:
+        self._driver = driver
+        self._recipe = recipe
+        self.name = recipe.name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    async def try_set_count(self, count: int) -> bool:
+        """Set *count* unless the latch has one; return whether it was set; one round trip.
+
+        Raises:
+            TypeError: *count* is not an int.
+            ValueError: *count* is less than 1.
+            ServerUnavailableError: no usable answer; it may have been set.
+            WrongTypeError: the name is in use by something else.
+        """
+        return await self._driver.run(self._recipe.try_set_count(count))
+
+    async def count_down(self) -> None:
+        """Take one from the count, and open the latch at 0; nothing happens to one that is open. One round trip.
+
+        It is carried through when it is interrupted.
+
+        Raises:
+            ServerUnavailableError: no reply in time; it is still being sent in the background for a while, so do not repeat it.
+            WrongTypeError: the name is in use by something else.
+        """
+        await self._driver.run(self._recipe.count_down())
+
+    async def count(self) -> int:
+        """Return what is left to be counted down; 0 when it is open or was never set; one round trip."""
+        return await self._driver.run(self._recipe.count())
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the latch is open; at once when it is, or was never set.
+
+        Args:
+            timeout: seconds to wait; None or -1 for ever, 0 for one look.
+
+        Returns:
+            Whether it is open.
+
+        Raises:
+            LatchDeletedError: it was deleted meanwhile, and will not open.
+            ServerUnavailableError: no usable answer in time.
+            WrongTypeError: the name is in use by something else.
+            ClosedError: the client is closed.
+        """
+        limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
+        return await driver.run(self._recipe.wait(driver.session.clock() + limit))
+
+    async def delete(self) -> bool:
+        """Remove the latch, and have who waits for it raise LatchDeletedError; return whether there was one. One round trip."""
+        return await self._driver.run(self._recipe.delete())

@@ -1,0 +1,227 @@
+"""The semaphore whose permits have ids and leases."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from interlock._core import permit as core_permit
+from interlock._core.holds import Owner
+from interlock._drivers.tasks import current_owner
+from interlock.asyncio.hold import Hold
+from interlock.errors import InterlockError
+from interlock.options import check_timeout
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from interlock._core.leased_semaphore import LeasedSemaphore as Recipe
+    from interlock._drivers.aio import AsyncDriver
+
+
+class Permit(Hold):
+    """One or more permits that were acquired together; truthy while they last.
+
+    Without a lease of their own they are renewed as long as this object is referred to. Leaving their ``async with`` block
+    gives them back.
+    """
+
+    def __init__(self, driver: AsyncDriver, hold: core_permit.Permit, owner: Owner) -> None:
+        super().__init__(driver, hold)
+        self._permit = hold
+        self._owner = owner
+
+    def __repr__(self) -> str:
+        state = "valid" if self.valid else "lost" if self.lost.is_set() else "over"
+        return f"<Permit {self.name!r} {state} ids={self.ids}>"
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Return what the server knows them by: 32 hex digits for each permit."""
+        return self._permit.ids
+
+    async def release(self) -> None:
+        """Give them back, from whatever task.
+
+        Raises:
+            NotHeldError: they were given back before; nothing was changed.
+            HoldLostError: they were lost before.
+            ServerUnavailableError: no reply; they are not renewed any more, and releasing them may be tried again.
+
+        Cost:
+            One round trip.
+        """
+        await super().release()
+
+    async def update_lease(self, lease: float | None = None) -> None:
+        """Have them as if acquired with *lease* just now: they may end sooner than before.
+
+        Args:
+            lease: seconds after which they end by themselves; None to have them renewed.
+
+        Raises:
+            NotHeldError: they were given back.
+            HoldLostError: they are lost.
+            ServerUnavailableError: no usable answer; the shorter of the two leases counts.
+
+        Cost:
+            One round trip.
+        """
+        driver = self._driver
+        await driver.run(core_permit.update_lease(driver.session, self._permit, lease))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        own = self._driver.cancelled_by_loss(error, self._permit)
+        try:
+            await self.release()
+        except InterlockError as trouble:
+            if error is None or own:
+                raise trouble from error
+            # The body's own exception goes on; it is told what else went wrong.
+            error.add_note(f"interlock: {trouble}")
+
+
+class LeasedSemaphore:
+    """A number of permits with ids and leases, shared with Java's RPermitExpirableSemaphore; made by `Client.leased_semaphore`.
+
+    What a killed process had comes back when its leases end.
+
+    Attributes:
+        name: what it is called.
+    """
+
+    def __init__(self, driver: AsyncDriver, recipe: Recipe) -> None:
+        self._driver = driver
+        self._recipe = recipe
+        self.name = recipe.name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    async def acquire(
+        self, n: int = 1, timeout: float | None = None, lease: float | None = None
+    ) -> Permit:
+        """Take *n* permits together, waiting as long as allowed.
+
+        Args:
+            n: how many, at most 10,000.
+            timeout: seconds to wait; None or -1 for ever, 0 for one try.
+            lease: seconds after which they end by themselves; None for permits that are renewed until they are released.
+
+        Raises:
+            AcquireTimeoutError: they did not become free in time.
+            TypeError: *n* is not an int, or a duration not a number.
+            ValueError: *n*, *timeout* or *lease* cannot be.
+            OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
+            ServerUnavailableError: no usable answer in time; nothing stays taken.
+            WrongTypeError: the name is in use by something else.
+            ClosedError: the client is closed.
+
+        Cost:
+            One round trip when they are free.
+        """
+        limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
+        owner = Owner(current_owner().label)
+        permit = await driver.run(
+            self._recipe.acquire_or_raise(owner, n, driver.session.clock() + limit, limit, lease)
+        )
+        return Permit(driver, permit, owner)
+
+    async def try_acquire(
+        self, n: int = 1, timeout: float = 0, lease: float | None = None
+    ) -> Permit | None:
+        """Take *n* permits together, or return None when they do not become free in time.
+
+        Args:
+            n: how many, at most 10,000.
+            timeout: seconds to wait; 0 for one try.
+            lease: as for `acquire`.
+
+        Raises:
+            InterlockError: as `acquire`, but for AcquireTimeoutError.
+        """
+        limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
+        owner = Owner(current_owner().label)
+        permit = await driver.run(
+            self._recipe.acquire(owner, n, driver.session.clock() + limit, lease)
+        )
+        return None if permit is None else Permit(driver, permit, owner)
+
+    async def release(self, permit: Permit | str) -> None:
+        """Give back *permit*, or the one with that id, whoever took it.
+
+        Raises:
+            TypeError: it is neither a permit nor a string.
+            NotHeldError: nobody holds it; nothing was changed.
+            HoldLostError: it was lost before.
+            ValueError: it is the id of one of several that were acquired together; give the permit for all of them.
+            ServerUnavailableError: no reply; releasing it may be tried again.
+
+        Cost:
+            One round trip.
+        """
+        if isinstance(permit, Permit):
+            self._recipe.check_own(permit.name)
+            await permit.release()
+        else:
+            await self._driver.run(self._recipe.release_id(permit))
+
+    async def update_lease(self, permit: Permit | str, lease: float | None = None) -> None:
+        """Have *permit*, or the one with that id, as if acquired with *lease* just now: it may end sooner than before.
+
+        Args:
+            permit: which.
+            lease: seconds after which it ends by itself; None to have a permit of this client renewed.
+
+        Raises:
+            TypeError: it is neither a permit nor a string.
+            NotHeldError: nobody holds it; nothing was changed.
+            HoldLostError: it was lost before.
+            ValueError: as `release`, or *lease* cannot be.
+            ServerUnavailableError: no usable answer.
+
+        Cost:
+            One round trip.
+        """
+        if isinstance(permit, Permit):
+            self._recipe.check_own(permit.name)
+            await permit.update_lease(lease)
+        else:
+            await self._driver.run(self._recipe.update_lease_of_id(permit, lease))
+
+    async def try_set_permits(self, n: int) -> bool:
+        """Make the semaphore with *n* permits unless there is one; return whether it was made; one round trip."""
+        return await self._driver.run(self._recipe.try_set_permits(n))
+
+    async def set_permits(self, n: int) -> None:
+        """Have free and held permits add up to *n*; nothing is taken from who holds some. One round trip."""
+        await self._driver.run(self._recipe.set_permits(n))
+
+    async def add_permits(self, n: int) -> None:
+        """Add *n* permits for good, or take them away when *n* is negative; one round trip.
+
+        Raises:
+            TypeError: *n* is not an int.
+            ValueError: *n* is 0.
+            ServerUnavailableError: no reply in time; it is being undone should it have been executed.
+        """
+        await self._driver.run(self._recipe.add_permits(n))
+
+    async def permits(self) -> int:
+        """Return how many permits there are, free and held; one round trip."""
+        return sum(await self._driver.run(self._recipe.counts()))
+
+    async def acquired_permits(self) -> int:
+        """Return how many permits are held, by whomever; one round trip."""
+        return (await self._driver.run(self._recipe.counts()))[1]
+
+    async def available_permits(self) -> int:
+        """Return how many permits are free; one round trip."""
+        return (await self._driver.run(self._recipe.counts()))[0]

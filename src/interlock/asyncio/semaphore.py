@@ -1,0 +1,136 @@
+"""The counting semaphore: permits that nobody owns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from interlock.errors import InterlockError
+from interlock.options import check_timeout
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from interlock._core.semaphore import Semaphore as Recipe
+    from interlock._drivers.aio import AsyncDriver
+
+
+class Semaphore:
+    """A number of permits, shared with Java's RSemaphore; made by `Client.semaphore`.
+
+    Whoever wants may release, and what a killed process had taken stays taken: where it must come back, use
+    `Client.leased_semaphore`. Used by ``async with``, it acquires one permit and releases it.
+
+    Attributes:
+        name: what it is called.
+    """
+
+    def __init__(
+        self, driver: AsyncDriver, recipe: Recipe, *, timeout: float | None = None
+    ) -> None:
+        self._driver = driver
+        self._recipe = recipe
+        self._timeout = check_timeout(blocking=True, timeout=timeout)
+        self.name = recipe.name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    async def acquire(
+        self, n: int = 1, blocking: bool = True, timeout: float | None = None
+    ) -> bool:
+        """Take *n* permits together, waiting as long as allowed.
+
+        Args:
+            n: how many.
+            blocking: False for one try.
+            timeout: seconds to wait; None or -1 for ever, 0 for one try.
+
+        Returns:
+            Whether they were taken: all or none.
+
+        Raises:
+            TypeError: *n* is not an int, or *timeout* not a number.
+            ValueError: *n* is less than 1, or *timeout* cannot be.
+            OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
+            ServerUnavailableError: no usable answer in time; nothing stays taken.
+            WrongTypeError: the name is in use by something else.
+            ClosedError: the client is closed.
+
+        Cost:
+            One round trip when they are free.
+        """
+        limit, driver = check_timeout(blocking, timeout), self._driver
+        return await driver.run(self._recipe.acquire(n, driver.session.clock() + limit))
+
+    async def release(self, n: int = 1) -> None:
+        """Give *n* permits back; a semaphore that does not exist is made.
+
+        Nobody asks where they come from: to release more than was acquired adds permits. A release that is interrupted is
+        carried through.
+
+        Raises:
+            TypeError: *n* is not an int.
+            ValueError: *n* is less than 1.
+            ServerUnavailableError: no reply in time; it is still being sent in the background for a while, so do not repeat it.
+            WrongTypeError: the name is in use by something else.
+            ClosedError: the client is closed.
+
+        Cost:
+            One round trip.
+        """
+        await self._driver.run(self._recipe.release(n))
+
+    async def release_if_exists(self, n: int = 1) -> bool:
+        """Give *n* permits back unless there is no such semaphore; return whether there was. Raises as `release`."""
+        return await self._driver.run(self._recipe.release_if_exists(n))
+
+    async def __aenter__(self) -> Self:
+        limit, driver = self._timeout, self._driver
+        await driver.run(self._recipe.acquire_or_raise(1, driver.session.clock() + limit, limit))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await self.release()
+        except InterlockError as trouble:
+            if error is None:
+                raise
+            # The body's own exception goes on; it is told what else went wrong.
+            error.add_note(f"interlock: {trouble}")
+
+    async def try_set_permits(self, n: int) -> bool:
+        """Make the semaphore with *n* permits unless there is one; return whether it was made; one round trip."""
+        return await self._driver.run(self._recipe.try_set_permits(n))
+
+    async def add_permits(self, n: int) -> None:
+        """Add *n* permits for good, or take them away when *n* is negative; one round trip.
+
+        Taking away does not wait: the number of free ones may fall below 0, and rises again with each release.
+
+        Raises:
+            TypeError: *n* is not an int.
+            ValueError: *n* is 0.
+            ServerUnavailableError: no reply in time; it is being undone should it have been executed.
+            WrongTypeError: the name is in use by something else.
+        """
+        await self._driver.run(self._recipe.add_permits(n))
+
+    async def drain_permits(self) -> int:
+        """Take all permits that are free, and return how many; one round trip.
+
+        A number below 0 is made up for and returned, as in Java.
+
+        Raises:
+            ServerUnavailableError: no reply in time; what was taken is being given back.
+            WrongTypeError: the name is in use by something else.
+        """
+        return await self._driver.run(self._recipe.drain_permits())
+
+    async def available_permits(self) -> int:
+        """Return how many permits are free; one round trip."""
+        return await self._driver.run(self._recipe.available_permits())

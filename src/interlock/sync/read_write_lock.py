@@ -1,0 +1,30 @@
+# Generated from interlock/asyncio/read_write_lock.py by tools/make_sync.py; change that file.
+"""The read/write lock: two locks of one name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from interlock.sync.lock import Lock
+
+
+class ReadWriteLock:
+    """A lock that many read or one writes, shared with Java's RReadWriteLock; made by `Client.read_write_lock`.
+
+    Each side is a lock of its own. Who holds `write` may take `read` besides and then release `write`, and goes on reading; who holds
+    only `read` gets `UpgradeError` for wanting `write`.
+
+    Attributes:
+        name: what it is called.
+        read: the side that many hold at a time, while nobody writes.
+        write: the side that one owner holds, while nobody else reads or writes.
+    """
+
+    def __init__(self, read: Lock, write: Lock) -> None:
+        self.name = read.name
+        self.read = read
+        self.write = write
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} read={self.read!r} write={self.write!r}>"

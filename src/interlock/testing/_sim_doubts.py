@@ -1,0 +1,74 @@
+"""What a client cannot know, or the order of things leaves open: the invariants must not ask for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from interlock._core.holds import Hold
+    from interlock.testing._sim_network import Network
+    from interlock.testing._sim_rules import Dumps
+    from interlock.testing.simulator import Simulator
+
+
+class Doubts:
+    """Holds that the outside ended, and keys whose depths may differ for a while.
+
+    A hold is *tainted* when its key is removed from outside, so that its client cannot know.
+
+    A key is *blurred* when a script ran for it after its sender had given up, when the background repeats one, or when a clean-up was
+    interrupted. Scripts tell depths absolutely, so that nothing worse comes of it than another depth being shown for a while.
+    """
+
+    def __init__(self, simulator: Simulator) -> None:
+        self._simulator = simulator
+        self._tainted: dict[int, Hold] = {}
+        self._blurred: set[tuple[str, str]] = set()
+
+    def taint(self, network: Network, key: str | None) -> None:
+        """Note that *key* (None: every key) of *network* is removed from outside."""
+        for client in self._simulator.clients:
+            for hold in client.session.holds:
+                if client.network is network and key in (None, hold.key):
+                    self._tainted[id(hold)] = hold
+
+    def tainted(self, hold: Hold) -> bool:
+        """Return whether *hold* was ended from outside."""
+        return id(hold) in self._tainted
+
+    def blur(self, network: Network, keys: Iterable[str]) -> None:
+        """Have no depths compared under *keys* until they are gone and nothing is under way for them."""
+        self._blurred.update((network.where, key) for key in keys)
+
+    def blurred(self, where: str, key: str) -> bool:
+        """Return whether depths under *key* may differ."""
+        return (where, key) in self._blurred
+
+    def clear_up(self, dumps: Dumps) -> None:
+        """Forget what is not in doubt any more."""
+        if self._blurred:
+            self._blurred = {
+                (where, key)
+                for where, key in self._blurred
+                if key in dumps[where] or under_way(self._simulator, where, key)
+            }
+
+
+def under_way(simulator: Simulator, where: str, key: str) -> bool:
+    """Return whether something may still run for *key* at the server *where*."""
+    travelling = [
+        call
+        for network in simulator.networks
+        if network.where == where
+        for exchange in network.travelling
+        for call in exchange.calls
+    ]
+    settling = [
+        call
+        for client in simulator.clients
+        if client.network.where == where
+        for call in client.settlements.calls()
+    ]
+    return any(key in call.keys for call in travelling + settling)

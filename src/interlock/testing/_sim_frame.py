@@ -1,0 +1,61 @@
+"""An operation under way in the simulator, and whom its effects are addressed to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from interlock._core.effects import Ask, Batch, Eval, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from interlock._core.session import Session
+    from interlock._core.waiters import Ticket
+    from interlock.testing._sim_client import SimulatedClient
+
+
+@dataclass(slots=True)
+class Frame:
+    """An operation under way.
+
+    Attributes:
+        op: the operation.
+        client: the client that it is performed for.
+        failed: whether something was raised in it, so that it is cleaning up.
+        tickets: what to take back at its end.
+    """
+
+    op: Op[Any]
+    client: SimulatedClient
+    failed: bool = False
+    tickets: list[Ticket] = field(default_factory=list["Ticket"])
+
+
+def home(session: Session) -> SimulatedClient:
+    """Return the client that *session* belongs to."""
+    return cast("SimulatedClient", session.home)
+
+
+def addressed(
+    effect: Eval[object] | Batch[object] | Ask[object], client: SimulatedClient
+) -> list[tuple[SimulatedClient, Sequence[Eval[object]]]]:
+    """Return which client sends which scripts in one write, for an *effect* of *client*."""
+    if isinstance(effect, Eval):
+        return [(client, (effect,))]
+    if isinstance(effect, Batch):
+        return [(client, effect.evals)]
+    return [(home(session), (call,)) for session, call in effect.calls]
+
+
+def close(running: Generator[Any, Any, Any]) -> None:
+    """Close a generator, whatever its ``finally`` still asks for: there is nobody left to do it."""
+    while True:
+        try:
+            running.close()
+        except RuntimeError:
+            continue  # it yielded again
+        except BaseException:  # noqa: BLE001 - what a dying process raises, nobody hears
+            return
+        else:
+            return

@@ -1,0 +1,225 @@
+"""What must always be true of a simulation; the numbers are those of the list in the simulator's documentation."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, Protocol
+
+from interlock._core.holds import State
+from interlock.testing._sim_doubts import under_way
+from interlock.testing._sim_rules import RULES, Dumps
+
+if TYPE_CHECKING:
+    from interlock._core.holds import Hold
+    from interlock._core.lock_like import LockLike
+    from interlock.testing._sim_client import SimulatedClient
+    from interlock.testing.simulator import Simulator
+
+
+class Invariant(Protocol):
+    """Something that must always be true."""
+
+    def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
+        """Call ``simulator.fail`` if it is not true now."""
+        ...
+
+    def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:
+        """Call ``simulator.fail`` if it is not true after the end of all processes and leases."""
+        ...
+
+
+class ServerExclusion:
+    """I-01: the server never stores a lock that two owners hold."""
+
+    def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
+        """Look at every lock."""
+        for lock in simulator.locks.values():
+            dump = dumps[lock.session.where]
+            if wrong := RULES[lock.kind].wrong(lock, dump):
+                simulator.fail(f"I-01: {lock.key!r}: {wrong}: {dump.get(lock.key)}")
+
+    def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:
+        """Do nothing more."""
+
+
+class ValidHolds:
+    """I-02, I-03, I-08: what a client believes is so on the server, and two valid holds do not exclude each other.
+
+    Left out are holds that the outside ended: a restart, an operator. A hold's depth is compared while nothing is under way for
+    its key and nothing has arrived there after its sender gave up.
+    """
+
+    def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
+        """Look at every hold that its client believes in."""
+        valid: dict[tuple[str, str], list[Hold]] = {}
+        for client in simulator.clients:
+            if client.crashed:
+                continue
+            now, where = client.clock(), client.network.where
+            for hold in client.session.holds:
+                if hold.valid(now) and not simulator.doubts.tainted(hold):
+                    depth = RULES[hold.recipe.kind].depth(hold, dumps[where])
+                    if depth == 0:
+                        simulator.fail(f"I-03: the server does not have {hold!r}")
+                    if depth != hold.depth and _settled(simulator, client, hold):
+                        simulator.fail(f"I-08: the server has depth {depth} of {hold!r}")
+                    valid.setdefault((where, hold.key), []).append(hold)
+        for several in valid.values():
+            for one, other in combinations(several, 2):
+                if RULES[one.recipe.kind].exclude(one, other):
+                    simulator.fail(f"I-02: both are valid: {one!r} and {other!r}")
+
+    def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:
+        """Do nothing more."""
+
+
+def _settled(simulator: Simulator, client: SimulatedClient, hold: Hold) -> bool:
+    """Return whether nothing is under way that could change the depth of *hold* on the server."""
+    where = client.network.where
+    return not (
+        hold.unsettled
+        or hold.abandoned()
+        or client.paused
+        or simulator.doubts.blurred(where, hold.key)
+        or any(process.acting for process in client.processes)
+        or under_way(simulator, where, hold.key)
+    )
+
+
+class GrowingTokens:
+    """I-04: fencing tokens grow from hold to hold, and stay the same within one.
+
+    Left out are holds that the outside ended, as in `ValidHolds`.
+    """
+
+    def __init__(self) -> None:
+        self._largest: dict[tuple[str, str, int], int] = {}
+        self._seen: dict[int, tuple[Hold, int]] = {}
+
+    def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
+        """Look at every hold with a token."""
+        del dumps
+        for client in simulator.clients:
+            for hold in client.session.holds:
+                held = hold.state is State.HELD and not simulator.doubts.tainted(hold)
+                if held and hold.token is not None:
+                    self._look_at(simulator, client, hold, hold.token)
+
+    def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:
+        """Do nothing more."""
+
+    def _look_at(
+        self, simulator: Simulator, client: SimulatedClient, hold: Hold, token: int
+    ) -> None:
+        if id(hold) in self._seen:
+            if token != self._seen[id(hold)][1]:
+                simulator.fail(f"I-04: the token of {hold!r} became {token}")
+            return
+        self._seen[id(hold)] = (hold, token)
+        # A server that lost its data counts from the beginning again.
+        place = (client.network.where, hold.key, client.network.generation)
+        largest = self._largest.get(place, 0)
+        if token <= largest:
+            simulator.fail(f"I-04: {hold!r} has token {token} after {largest}")
+        self._largest[place] = token
+
+
+class NoLostWakeUp:
+    """I-05: nobody waits past a free lock for longer than the poll cap and what the network takes.
+
+    Where nothing goes wrong and the lock was released, not expired, for no longer than some round trips.
+    """
+
+    def __init__(self) -> None:
+        self._freed: dict[tuple[str, str, str], tuple[float, bool]] = {}
+        self._ends: dict[tuple[str, str, str], float] = {}
+
+    def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
+        """Look at every lock that is waited for."""
+        now = simulator.timeline.now
+        for place, lock in simulator.locks.items():
+            free = RULES[lock.kind].free
+            [network] = [n for n in simulator.networks if n.where == lock.session.where]
+            if free is None:
+                continue
+            if not free(lock, dumps[network.where]):
+                self._ends[place] = now + (dumps[network.where][lock.key].ttl or 0) / 1000
+                self._freed.pop(place, None)
+            elif network.unreachable or not _waited_for(simulator, lock):
+                self._freed[place] = (now, False)
+            else:
+                released = now < self._ends.get(place, 0.0)
+                since, released = self._freed.setdefault(place, (now, released))
+                bound = self._bound(simulator, released=released)
+                if now - max(since, simulator.disturbed_at) > bound:
+                    simulator.fail(f"I-05: {lock.key!r} is waited for and free since {since:.4f}")
+
+    def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:
+        """Do nothing more."""
+
+    def _bound(self, simulator: Simulator, *, released: bool) -> float:
+        options = simulator.clients[0].session.options
+        round_trips = 20 * simulator.latency[1]
+        if not simulator.schedule.benign:
+            return options.poll_cap + options.command_timeout + 1 + round_trips
+        return round_trips if released else options.poll_cap + round_trips
+
+
+def _waited_for(simulator: Simulator, lock: LockLike) -> bool:
+    return any(
+        client.session.waiters.crowded(lock.channel)
+        for client in simulator.clients
+        if client.network.where == lock.session.where and not client.crashed
+    )
+
+
+class EveryKeyEnds:
+    """I-12: every key has a TTL, but those that are documented to survive."""
+
+    def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
+        """Look at every key."""
+        survivors = simulator.survivors()
+        for dump in dumps.values():
+            for key, stored in dump.items():
+                if stored.ttl is None and key not in survivors:
+                    simulator.fail(f"I-12: {key!r} has no TTL: {stored}")
+
+    def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:
+        """Do nothing more."""
+
+
+class NothingLeft:
+    """I-11: at rest nothing is left: no key, no subscription, no hold, no waiter, nothing to settle."""
+
+    def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
+        """Do nothing before the end."""
+
+    def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:
+        """Look at everything."""
+        for network in simulator.networks:
+            if left := dumps[network.where].keys() - simulator.survivors():
+                simulator.fail(f"I-11: {network.where} still has {sorted(left)}")
+            if channels := network.channels():
+                simulator.fail(f"I-11: somebody still subscribes to {channels}")
+        for client in simulator.clients:
+            if client.crashed:
+                continue
+            session = client.session
+            if session.holds:
+                simulator.fail(f"I-11: {client.name} still has {session.holds.snapshot()}")
+            if channels := session.waiters.channels():
+                simulator.fail(f"I-11: {client.name} still waits for {channels}")
+            if client.settlements:
+                simulator.fail(f"I-11: {client.name} still settles {client.settlements.calls()}")
+
+
+def defaults() -> tuple[Invariant, ...]:
+    """Return what is checked unless something else is asked for."""
+    return (
+        ServerExclusion(),
+        ValidHolds(),
+        GrowingTokens(),
+        NoLostWakeUp(),
+        EveryKeyEnds(),
+        NothingLeft(),
+    )

@@ -1,0 +1,268 @@
+"""The simulated server and the way to it: requests and replies that take time, overtake each other, get lost or come late."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeError
+from interlock.testing._sim_time import Clock
+from interlock.testing.redis_model import ModelError, RedisModel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock._core.effects import Eval
+    from interlock.testing._sim_doubts import Doubts
+    from interlock.testing._sim_pubsub import Subscriber
+    from interlock.testing._sim_time import Timeline
+    from interlock.testing.redis_model import Stored
+    from interlock.testing.schedule import Fault
+
+EPOCH = 1_700_000_000.0
+DRIFT = 0.0005
+"""By how much the simulation's clocks are fast or slow: what the core allows for, split between client and server."""
+REFUSED = 0.5
+"""How often an unreachable server's host refuses a connection, and does not just keep silent."""
+
+
+class Exchange:
+    """One write of some scripts, and the wait for their replies.
+
+    Args:
+        network: the way to the server.
+        calls: what is sent.
+        answer: called once, with the replies (an error that the server gave stands among them) or with what went wrong.
+        who: for the trace.
+
+    Attributes:
+        arriving: until when the request may still reach the server; None when it has, or never will.
+        abandoned: nobody waits for the answer any more.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        calls: Sequence[Eval[object]],
+        answer: Callable[[list[object] | ServerUnavailableError], None],
+        who: str,
+    ) -> None:
+        self._network = network
+        self._answer = answer
+        self._answered = False
+        self._who = who
+        self._generation = network.generation
+        self.calls = calls
+        self.abandoned = False
+        self.arriving: float | None = None
+
+    def send(self, timeout: float, fault: Fault | None) -> None:
+        """Send it; answer within *timeout*."""
+        timeline, network = self._network.timeline, self._network
+        kind = fault.kind if fault is not None else None
+        seconds = fault.seconds if fault is not None else 0.0
+        timeline.after(timeout, lambda: self._fail(f"no reply in {timeout:g} s", sent=True))
+        if network.unreachable and timeline.random.random() < REFUSED:
+            timeline.after(network.latency(), lambda: self._fail("connection refused", sent=False))
+            return
+        delay = network.latency()
+        if kind == "drop request":
+            timeline.after(delay + seconds, lambda: self._fail("connection reset", sent=True))
+            return
+        if kind == "delay request":
+            delay += seconds
+        self.arriving = timeline.now + delay
+        network.travelling[self] = None
+        timeline.after(delay, lambda: self._arrive(kind, seconds))
+
+    def _arrive(self, kind: str | None, seconds: float) -> None:
+        timeline, network = self._network.timeline, self._network
+        self.arriving = None
+        network.travelling.pop(self, None)
+        if network.unreachable:
+            return
+        if network.generation != self._generation:
+            self._fail("connection reset", sent=True)
+            return
+        if self.abandoned or self._answered:
+            network.overseer.doubts.blur(network, [k for c in self.calls for k in c.keys])
+        names = " ".join(call.script.name for call in self.calls)
+        replies = [network.run(call) for call in self.calls]
+        timeline.note(network.where, f"{names} of {self._who}: {replies}")
+        network.overseer.check()
+        if kind == "duplicate":
+            again = [network.run(call) for call in self.calls]
+            timeline.note(network.where, f"{names} of {self._who} again: {again}")
+            network.overseer.check()
+        delay = network.latency()
+        if kind == "drop reply":
+            timeline.after(delay + seconds, lambda: self._fail("connection reset", sent=True))
+            return
+        if kind == "delay reply":
+            delay += seconds
+        timeline.after(delay, lambda: self._receive(replies))
+
+    def _receive(self, replies: list[object]) -> None:
+        if self._network.generation != self._generation:
+            self._fail("connection reset", sent=True)
+        elif not self._network.unreachable:
+            self._finish(replies)
+
+    def _fail(self, why: str, *, sent: bool) -> None:
+        self._finish(ServerUnavailableError(why, sent=sent, transient=True))
+
+    def _finish(self, outcome: list[object] | ServerUnavailableError) -> None:
+        if self._answered:
+            return
+        self._answered = True
+        if not self.abandoned:
+            self._answer(outcome)
+
+
+class Overseer(Protocol):
+    """Who watches the scripts that run; the simulator."""
+
+    def check(self) -> None:
+        """Check the invariants: a script has run."""
+        ...
+
+    @property
+    def doubts(self) -> Doubts:
+        """What cannot be known for certain."""
+        ...
+
+
+class Network:
+    """The server and the way to it.
+
+    Args:
+        where: what the server is called.
+        timeline: the simulation's time.
+        latency: seconds that one way takes at least and at most.
+        overseer: told of what runs.
+
+    Attributes:
+        server: the model.
+        lossy_until: messages published before that time are lost.
+        generation: how often the server was restarted.
+        travelling: what has been sent and not arrived.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        timeline: Timeline,
+        latency: tuple[float, float],
+        overseer: Overseer,
+    ) -> None:
+        self.where = where
+        self.timeline = timeline
+        self._latency = latency
+        self.overseer = overseer
+        self._down_until = 0.0
+        self.lossy_until = 0.0
+        self.generation = 0
+        self.travelling: dict[Exchange, None] = {}
+        self._subscribed: dict[str, dict[Subscriber, None]] = {}
+        clock = Clock(timeline, EPOCH, timeline.random.uniform(-DRIFT, DRIFT))
+        self.server = RedisModel(now=clock, on_publish=self._publish, on_spublish=self._publish)
+
+    @property
+    def unreachable(self) -> bool:
+        """Whether nothing gets through."""
+        return self.timeline.now < self._down_until
+
+    def latency(self) -> float:
+        """Return how long the next thing takes, one way."""
+        return self.timeline.random.uniform(*self._latency)
+
+    def exchange(
+        self,
+        calls: Sequence[Eval[object]],
+        timeout: float,
+        answer: Callable[[list[object] | ServerUnavailableError], None],
+        who: str,
+        fault: Fault | None = None,
+    ) -> Exchange:
+        """Send *calls*; *answer* is called with what came of them."""
+        exchange = Exchange(self, calls, answer, who)
+        exchange.send(timeout, fault)
+        return exchange
+
+    def run(self, call: Eval[object]) -> object:
+        """Run *call* at once; return its reply or the error that it is for a client."""
+        if call.script.name.endswith("force_release"):
+            self.overseer.doubts.taint(self, call.keys[0])
+        try:
+            return self.server.eval(call.script.text, call.keys, call.args)
+        except ModelError as error:
+            return _meaning(error, call)
+
+    def dump(self) -> dict[str, Stored]:
+        """Return what is stored, by key."""
+        return {key.decode(): stored for key, stored in self.server.dump().items()}
+
+    def go_down(self, seconds: float) -> None:
+        """Be unreachable for *seconds*; every subscriber notices."""
+        self.timeline.note(self.where, f"is unreachable for {seconds:.4f} s")
+        self._down_until = max(self._down_until, self.timeline.now + seconds)
+        self.drop_subscribers()
+
+    def heal(self) -> None:
+        """Be reachable, and lose no message, from now on."""
+        self._down_until = self.lossy_until = self.timeline.now
+
+    def restart(self) -> None:
+        """Lose all keys and connections."""
+        self.timeline.note(self.where, "restarts empty")
+        self.generation += 1
+        self.server.execute("FLUSHALL")
+        self.drop_subscribers()
+
+    def remove(self, key: str) -> None:
+        """Have an operator remove *key*."""
+        self.timeline.note(self.where, f"is told by an operator to remove {key!r}")
+        self.server.execute("DEL", key)
+
+    def drop_subscribers(self) -> None:
+        """Cut every subscriber connection."""
+        subscribers = dict.fromkeys(s for several in self._subscribed.values() for s in several)
+        self._subscribed.clear()
+        for subscriber in subscribers:
+            subscriber.cut()
+
+    def subscribe(self, channel: str, subscriber: Subscriber) -> None:
+        """Send messages of *channel* to *subscriber*."""
+        self._subscribed.setdefault(channel, {})[subscriber] = None
+
+    def unsubscribe(self, channel: str, subscriber: Subscriber) -> None:
+        """Send it no more of them."""
+        several = self._subscribed.get(channel, {})
+        several.pop(subscriber, None)
+        if not several:
+            self._subscribed.pop(channel, None)
+
+    def forget(self, subscriber: Subscriber) -> None:
+        """Drop every subscription of *subscriber*, whose connection is gone."""
+        for channel in list(self._subscribed):
+            self.unsubscribe(channel, subscriber)
+
+    def channels(self) -> list[str]:
+        """Return the channels that somebody subscribes to."""
+        return list(self._subscribed)
+
+    def _publish(self, channel: bytes, payload: bytes) -> int:
+        name = channel.decode()
+        subscribers = self._subscribed.get(name, {})
+        lost = self.timeline.now < self.lossy_until
+        self.timeline.note(self.where, f"publishes {payload!r}{' in vain' if lost else ''}")
+        if not lost:
+            for subscriber in subscribers:
+                subscriber.deliver(name)
+        return len(subscribers)
+
+
+def _meaning(error: ModelError, call: Eval[object]) -> InterlockError:
+    text = str(error)
+    if text.startswith("WRONGTYPE"):
+        return WrongTypeError(f"{call.keys} in use by something else", keys=call.keys)
+    return ServerUnavailableError(text, code=text.split(maxsplit=1)[0])

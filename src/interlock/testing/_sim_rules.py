@@ -1,0 +1,114 @@
+"""What the invariants must know of each kind of lock; a new kind needs one entry in `RULES`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from interlock._core import names
+from interlock.testing.redis_model import Stored
+
+if TYPE_CHECKING:
+    from interlock._core.holds import Hold
+    from interlock._core.lock_like import LockLike
+
+Dump: TypeAlias = Mapping[str, Stored]
+"""What a server stores, by key."""
+Dumps: TypeAlias = Mapping[str, Dump]
+"""What all servers store, by their names."""
+
+
+def depth_in_hash(hold: Hold, dump: Dump) -> int:
+    """Return how deep the server has *hold*, for locks that are a hash of depths by holder."""
+    stored = dump.get(hold.key)
+    if stored is None or not isinstance(stored.value, dict):
+        return 0
+    return int(stored.value.get(hold.holder.encode(), 0))
+
+
+def one_holder(lock: LockLike, dump: Dump) -> str | None:
+    """Return what is wrong with an exclusive lock that is a hash."""
+    stored = dump.get(lock.key)
+    if stored is not None and isinstance(stored.value, dict) and len(stored.value) > 1:
+        return f"{len(stored.value)} holders"
+    return None
+
+
+def fair_queue(lock: LockLike, dump: Dump) -> str | None:
+    """Return what is wrong with a fair lock: its holders, or who waits."""
+    queue, timeouts = (dump.get(key) for key in sorted(places(lock)))
+    waiting = [] if queue is None else list(queue.value)
+    known: set[object] = set() if timeouts is None else set(timeouts.value)
+    if len(waiting) != len(known) or set(waiting) != known:
+        return f"waiting: {waiting}, with deadlines: {known}"
+    return one_holder(lock, dump)
+
+
+def places(lock: LockLike) -> frozenset[str]:
+    """Return the keys that say who waits for a fair lock, in whose names the list comes before the deadlines."""
+    return frozenset({names.fair_queue(lock.key), names.fair_timeouts(lock.key)})
+
+
+def depth_of_reader(hold: Hold, dump: Dump) -> int:
+    """Return how deep the server has *hold* for reading: one without a living entry may be removed at any time."""
+    entry = names.read_entry(names.read_entries(hold.key), hold.holder, 1)
+    return depth_in_hash(hold, dump) if entry in dump else 0
+
+
+def readers_or_writer(lock: LockLike, dump: Dump) -> str | None:
+    """Return what is wrong with a read/write lock: who holds it, or a lease that outlasts it."""
+    stored = dump.get(lock.key)
+    if stored is None or not isinstance(stored.value, dict):
+        return None
+    holders = {field.decode() for field in stored.value} - {"mode"}
+    writers = [holder for holder in holders if holder.endswith(":write")]
+    if stored.value[b"mode"] != (b"write" if writers else b"read") or len(writers) > 1:
+        return f"mode {stored.value[b'mode']!r} with {sorted(holders)}"
+    if writers and len({holder.partition(":")[0] for holder in holders}) > 1:
+        return f"others read while {writers} writes: {sorted(holders)}"
+    prefix = names.read_entries(lock.key)
+    entries = [dump.get(names.read_entry(prefix, reader, 1)) for reader in holders]
+    longest = max((entry.ttl or 0 for entry in entries if entry), default=0)
+    return "an entry outlasts it" if longest > (stored.ttl or 0) else None
+
+
+def apart(one: Hold, other: Hold) -> bool:
+    """Return whether two holds of a read/write lock exclude each other: owners differ, and not both read."""
+    both_read = one.recipe.kind == other.recipe.kind == "read lock"
+    return not both_read and one.owner() is not other.owner()
+
+
+def _no_keys(_: LockLike) -> frozenset[str]:
+    return frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the invariants must know of one kind of lock.
+
+    Attributes:
+        depth: how deep the server has a hold; 0 when it does not.
+        wrong: what is wrong with what the server stores, None when nothing is (I-01).
+        exclude: whether two holds of one name by different owners may not be valid together (I-02).
+        free: whether somebody who waits could have it now; None when that cannot be told from the keys (I-05).
+        survivors: keys that have no TTL, or stay when nobody holds the lock (I-11, I-12).
+    """
+
+    depth: Callable[[Hold, Dump], int] = depth_in_hash
+    wrong: Callable[[LockLike, Dump], str | None] = one_holder
+    exclude: Callable[[Hold, Hold], bool] = lambda _one, _other: True
+    free: Callable[[LockLike, Dump], bool] | None = lambda lock, dump: lock.key not in dump
+    survivors: Callable[[LockLike], frozenset[str]] = _no_keys
+
+
+RULES: dict[str, Rules] = {
+    "lock": Rules(),
+    "spin lock": Rules(free=None),
+    # Nobody tidies up behind those who died waiting before somebody asks again; who waits is on a channel of its own.
+    "fair lock": Rules(wrong=fair_queue, free=None, survivors=places),
+    "read lock": Rules(depth_of_reader, readers_or_writer, apart),
+    "write lock": Rules(wrong=readers_or_writer, exclude=apart),
+    "fenced lock": Rules(survivors=lambda lock: frozenset({names.fence_token(lock.key)})),
+}
+"""The rules of each kind."""

@@ -1,0 +1,276 @@
+"""How a simulated process runs: effect by effect, as the drivers for threads and asyncio do it.
+
+Replies are sent into the operation, whatever goes wrong is thrown into it, the clean-up that it then asks for is performed, and its
+tickets are taken back at its end.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from interlock._core.effects import NEVER, Ask, Away, Batch, Effect, Eval, Join, Op, Settle, Wait
+from interlock._core.session import GRACE
+from interlock.errors import InterlockError, ServerUnavailableError
+from interlock.testing._sim_frame import Frame, addressed, close, home
+from interlock.testing.schedule import Interrupted, delay_request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from interlock._core.waiters import Ticket
+    from interlock.testing._sim_client import SimulatedClient
+    from interlock.testing._sim_network import Exchange
+    from interlock.testing.schedule import Fault
+
+WAKING_TAKES = 0.0002
+"""Seconds, at most, from a wake-up to the woken thread's running."""
+
+Outcome: TypeAlias = tuple[object, BaseException | None]
+"""What an effect or an operation came to: a result, or what is to be raised."""
+
+_NOW: Outcome = (None, None)
+"""The outcome of an effect that is performed at once and has no reply."""
+
+
+class Runner:
+    """Runs a program: a generator of operations, which are generators of effects.
+
+    Attributes:
+        name: what it is called.
+        client: what it runs in.
+        effects: the effects that its operations have had so far.
+        ended: whether the program has returned, raised or been killed.
+        result: what the program returned.
+        error: what it raised.
+    """
+
+    def __init__(self, client: SimulatedClient, name: str, *, quiet: bool = False) -> None:
+        self.name = name
+        self.client = client
+        self._quiet = quiet
+        self.effects: list[Effect] = []
+        self.ended = False
+        self.result: object = None
+        self.error: BaseException | None = None
+        self._program: Generator[Op[Any], Any, object] | None = None
+        self._frames: list[Frame] = []
+        self._began, self._due_by = 0.0, NEVER
+        self._turn = 0
+        self._exchanges: list[Exchange] = []
+        self._rung: dict[Ticket, bool] = {}
+        self._awaited: Ticket | None = None
+
+    def __repr__(self) -> str:
+        return f"<Process {self.name}{' ended' if self.ended else ''}>"
+
+    @property
+    def asking(self) -> bool:
+        """Whether it waits for a reply."""
+        return bool(self._exchanges)
+
+    def start(self, program: Generator[Op[Any], Any, object]) -> None:
+        """Run *program*."""
+        self._program = program
+        self.client.after(0, lambda: self._go(None, None))
+
+    def interrupt(self, error: BaseException | None = None) -> None:
+        """Raise *error* (`Interrupted` unless given) in it, wherever it is; what it has sent is on its way."""
+        if not self.ended:
+            self.client.note(self.name, "is interrupted")
+            self._go(None, error or Interrupted())
+
+    def abandon(self) -> None:
+        """End it as a generator is closed that nobody will run on; the client lives and takes its tickets back."""
+        self.kill()
+        while self._frames:
+            self._leave()
+
+    def kill(self) -> None:
+        """End it without another word, as the end of its operating system process does."""
+        if self.ended:
+            return
+        self._stop_waiting()
+        self._end(None, None)
+        for frame in reversed(self._frames):
+            close(frame.op)
+        if self._program is not None:
+            close(self._program)
+
+    def _go(self, reply: object, error: BaseException | None) -> None:
+        """Run on until something takes time."""
+        self._stop_waiting()
+        outcome: Outcome | None = (reply, error)
+        while outcome is not None and not self.ended:
+            reply, error = outcome
+            running = self._frames[-1].op if self._frames else self._program
+            active = cast("Generator[Any, Any, Any]", running)
+            if error is not None and self._frames:
+                self._frames[-1].failed = True
+            try:
+                asked = active.send(reply) if error is None else active.throw(error)
+            except StopIteration as stop:
+                outcome = self._over(stop.value, None)
+            except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the program's
+                outcome = self._over(None, raised)
+            else:
+                outcome = self._meet(asked) if self._frames else self._begin(asked, self.client)
+
+    def _begin(self, op: Op[Any], client: SimulatedClient) -> Outcome:
+        self._frames.append(Frame(op, client))
+        return _NOW
+
+    def _over(self, result: object, error: BaseException | None) -> Outcome:
+        """Go on after the end of the innermost operation, or of the program."""
+        if not self._frames:
+            self._end(result, error)
+            return _NOW
+        op = self._leave()
+        if not self._frames:
+            if not self._quiet:
+                name = getattr(op, "__name__", "operation")
+                self.client.note(self.name, f"{name}: {error or result!r}")
+            self.client.check_bound(self, self._began, self._due_by)
+            self._due_by = NEVER
+        return result, error
+
+    def _end(self, result: object, error: BaseException | None) -> None:
+        self.client.note(self.name, "ends" if error is None else f"ends by {error!r}")
+        self.ended = True
+        self.result, self.error = result, error
+        self.client.ended(self)
+
+    def _leave(self) -> Op[Any]:
+        """Take back the tickets of the innermost operation, which is over."""
+        frame = self._frames.pop()
+        for ticket in frame.tickets:
+            frame.client.session.waiters.leave(ticket)
+            del self._rung[ticket]
+        return frame.op
+
+    def _stop_waiting(self) -> None:
+        self._turn += 1
+        self._awaited = None
+        for exchange in self._exchanges:
+            exchange.abandoned = True
+        self._exchanges.clear()
+
+    def _meet(self, effect: Effect) -> Outcome | None:
+        """Perform *effect*, or what befalls it instead; return its outcome, None when that takes time."""
+        if isinstance(effect, Away):
+            return self._perform(effect, None)  # nothing can happen to it but to what it runs
+        fault = self.client.fault_at(self, len(self.effects))
+        self.effects.append(effect)
+        if fault is None:
+            return self._perform(effect, None)
+        self.client.note(self.name, f"{fault.kind} {fault.when} at {type(effect).__name__}")
+        if fault.kind == "raise":
+            return self._fail(effect, fault, fault.error())
+        if fault.kind != "abandon":
+            return self._perform(effect, fault)
+        if fault.when != "before":
+            _ = self._perform(effect, None)
+        self.abandon()
+        return _NOW
+
+    def _fail(self, effect: Effect, fault: Fault, error: BaseException) -> Outcome | None:
+        """Raise *error* at *effect*, having performed it or not."""
+        if isinstance(error, Exception) and not isinstance(effect, Eval | Batch | Ask):
+            return self._perform(effect, None)  # only the server fails like that
+        if isinstance(effect, Eval) and self._frames[-1].failed:
+            self._frames[-1].client.blur(effect.keys)
+        if fault.when == "after" and isinstance(effect, Eval | Batch | Ask):
+            self._send(effect, None, lambda _: self._go(None, error))
+            return None
+        if fault.when != "before":
+            _ = self._perform(effect, delay_request(fault.seconds))
+            self._stop_waiting()
+        return None, error
+
+    def _perform(self, effect: Effect, fault: Fault | None) -> Outcome | None:
+        if isinstance(effect, Eval | Batch | Ask):
+            self._send(effect, fault, lambda replies: self._hear(effect, replies))
+        elif isinstance(effect, Wait):
+            self._wait(effect)
+        elif isinstance(effect, Join):
+            return self._join(effect), None
+        elif isinstance(effect, Settle):
+            self._frames[-1].client.settle(effect)
+            return _NOW
+        else:
+            return self._begin(effect.op, home(effect.session))
+        return None
+
+    def _send(
+        self,
+        effect: Eval[object] | Batch[object] | Ask[object],
+        fault: Fault | None,
+        hear: Callable[[list[object]], None],
+    ) -> None:
+        """Send what *effect* asks for; have all replies heard together, with errors among them."""
+        client, turn = self._frames[-1].client, self._turn
+        groups = addressed(effect, client)
+        answers: dict[int, list[object]] = {}
+
+        def answer(number: int, outcome: list[object] | ServerUnavailableError) -> None:
+            size = len(groups[number][1])
+            answers[number] = outcome if isinstance(outcome, list) else [outcome] * size
+            if len(answers) == len(groups):
+                replies = [reply for n in range(len(groups)) for reply in answers[n]]
+                self.client.after(0, lambda: hear(replies) if turn == self._turn else None)
+
+        unlucky = self.client.random.randrange(len(groups))
+        for number, (where, calls) in enumerate(groups):
+            timeout = where.patience(self)
+            if not isinstance(effect, Batch):
+                timeout = min(timeout, max(calls[0].deadline - where.clock(), GRACE))
+            mine = fault if number == unlucky else None
+            exchange = where.exchange(calls, timeout, partial(answer, number), self.name, mine)
+            self._exchanges.append(exchange)
+
+    def _hear(
+        self, effect: Eval[object] | Batch[object] | Ask[object], replies: list[object]
+    ) -> None:
+        if not isinstance(effect, Eval):
+            self._go(replies, None)
+        elif isinstance(replies[0], InterlockError):
+            self._go(None, replies[0])
+        else:
+            self._go(replies[0], None)
+
+    def _wait(self, effect: Wait) -> None:
+        client, turn = self._frames[-1].client, self._turn
+        self._awaited = effect.ticket
+        if effect.until != NEVER:
+            client.at(client.clock.when(effect.until), lambda: self._wake(turn))
+        if effect.ticket is not None and self._rung[effect.ticket]:
+            client.after(0, lambda: self._wake(turn))
+
+    def _join(self, effect: Join) -> Ticket:
+        bell: list[Ticket] = []
+        frame = self._frames[-1]
+        ticket = frame.client.session.waiters.join(effect.channel, lambda: self.ring(bell[0]))
+        bell.append(ticket)
+        frame.tickets.append(ticket)
+        self._rung[ticket] = False
+        return ticket
+
+    def expect(self, ticket: Ticket) -> None:
+        """Be ready to be rung for *ticket*, which stands in no queue."""
+        self._rung[ticket] = False
+
+    def ring(self, ticket: Ticket) -> None:
+        """Wake the process if it waits for *ticket*, or when it will."""
+        if ticket in self._rung:
+            self._rung[ticket] = True
+            if self._awaited is ticket:
+                turn = self._turn
+                self.client.after(
+                    self.client.random.random() * WAKING_TAKES, lambda: self._wake(turn)
+                )
+
+    def _wake(self, turn: int) -> None:
+        if turn == self._turn:
+            if self._awaited is not None:
+                self._rung[self._awaited] = False
+            self._go(None, None)

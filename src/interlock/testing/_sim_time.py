@@ -1,0 +1,94 @@
+"""The simulation's time: what is to happen when, one thing after another, and what happened."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+TRACE_LENGTH = 200
+LATE = 1e-6
+"""Seconds by which a timer is late, so that whoever slept until a time finds that it has come."""
+
+
+class Event(NamedTuple):
+    """Something that happened.
+
+    Attributes:
+        at: seconds since the start.
+        who: a process, a client or the server.
+        what: in a few words.
+    """
+
+    at: float
+    who: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.at:10.4f}  {self.who:<12} {self.what}"
+
+
+class Timeline:
+    """What is to happen, in the order of its time.
+
+    Args:
+        random: the simulation's only source of randomness.
+
+    Attributes:
+        now: seconds since the start of the simulation.
+        steps: how many things have happened.
+        trace: the latest of them.
+    """
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.now = 0.0
+        self.steps = 0
+        self.trace: deque[Event] = deque(maxlen=TRACE_LENGTH)
+        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = count()
+
+    def at(self, when: float, action: Callable[[], None]) -> None:
+        """Have *action* happen at *when*; what is due at one time happens in the order in which it was asked for."""
+        heapq.heappush(self._agenda, (max(when, self.now), next(self._order), action))
+
+    def after(self, seconds: float, action: Callable[[], None]) -> None:
+        """Have *action* happen in *seconds*."""
+        self.at(self.now + seconds, action)
+
+    def step(self) -> None:
+        """Let the next thing happen."""
+        self.now, _, action = heapq.heappop(self._agenda)
+        self.steps += 1
+        action()
+
+    def note(self, who: str, what: str) -> None:
+        """Remember that *who* did *what*."""
+        self.trace.append(Event(self.now, who, what))
+
+
+class Clock:
+    """A clock with an offset and a rate of its own, as every machine has one.
+
+    Args:
+        timeline: true time.
+        offset: what it shows at the start.
+        drift: by how much it is fast, as a fraction.
+    """
+
+    def __init__(self, timeline: Timeline, offset: float, drift: float) -> None:
+        self._timeline = timeline
+        self._offset = offset
+        self._rate = 1 + drift
+
+    def __call__(self) -> float:
+        return self._offset + self._timeline.now * self._rate
+
+    def when(self, shown: float) -> float:
+        """Return the true time at which a timer for *shown* goes off."""
+        return max((shown - self._offset) / self._rate, self._timeline.now) + LATE

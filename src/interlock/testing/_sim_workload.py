@@ -1,0 +1,166 @@
+"""Random programs under random faults: what ``python -m interlock.testing.simulator`` plays, and the tests of every change."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from interlock._core.fair_lock import FairLock
+from interlock._core.fenced_lock import FencedLock
+from interlock._core.read_write_lock import ReadLock, WriteLock
+from interlock._core.spin_lock import SpinLock
+from interlock.backoff import ExponentialBackoff
+from interlock.errors import HoldLostError, ServerUnavailableError
+from interlock.options import Options
+from interlock.testing.schedule import Interrupted, Kind, Schedule
+from interlock.testing.simulator import Simulator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from interlock._core.effects import Op
+    from interlock._core.lock_like import LockLike
+    from interlock.testing._sim_process import Process
+
+
+def _read_or_write(me: Process, name: str) -> LockLike:
+    """Return a lock for reading for those of the first client, for writing for all others."""
+    return (ReadLock if me.client.name == "a" else WriteLock)(me.client.session, name)
+
+
+KINDS: dict[str, Callable[[Process, str], LockLike]] = {
+    "lock": lambda me, name: me.lock(name),
+    "fair lock": lambda me, name: FairLock(me.client.session, name),
+    "fenced lock": lambda me, name: FencedLock(me.client.session, name),
+    "read lock": _read_or_write,
+    "write lock": lambda me, name: WriteLock(me.client.session, name),
+    "spin lock": lambda me, name: SpinLock(me.client.session, name, backoff=ExponentialBackoff()),
+}
+"""What is played with; a new kind of lock is one more line."""
+
+OPTIONS = Options(
+    lease=2.0,
+    fair_wait=1.0,
+    poll_cap=0.5,
+    command_timeout=0.5,
+    outage_timeout=2.0,
+    renew_batch=3,
+)
+"""Short, so that leases end and polls come while the faults are at work."""
+
+EFFECT_FAULTS: Mapping[Kind, float] = {
+    "drop request": 0.01,
+    "drop reply": 0.02,
+    "duplicate": 0.02,
+    "delay request": 0.02,
+    "delay reply": 0.01,
+    "raise": 0.02,
+    "abandon": 0.003,
+}
+TIMED_FAULTS: Mapping[Kind, float] = {
+    "crash": 0.02,
+    "pause": 0.15,
+    "outage": 0.1,
+    "restart": 0.03,
+    "force release": 0.08,
+    "deafen": 0.1,
+    "lose messages": 0.1,
+}
+PROFILES: tuple[Schedule, ...] = (
+    Schedule(),
+    Schedule(rates=EFFECT_FAULTS),
+    Schedule(rates=TIMED_FAULTS),
+    Schedule(rates={**EFFECT_FAULTS, **TIMED_FAULTS}),
+)
+"""Played in turn, seed by seed."""
+
+ROUNDS = 6
+RETRIES = 5
+
+
+def prepare(seed: int, kind: str = "lock") -> Simulator:
+    """Return a simulation of random clients and programs, ready to run."""
+    simulator = Simulator(seed, schedule=PROFILES[seed % len(PROFILES)])
+    random = simulator.random
+    names = [f"{kind}:{i}" for i in range(random.randint(1, 2))]
+
+    def program(me: Process) -> Generator[Op[Any], Any, None]:
+        for _ in range(ROUNDS):
+            yield me.sleep(random.random() ** 3)
+            lock = KINDS[kind](me, random.choice(names))
+            yield from _visit(me, lock)
+
+    for _ in range(random.randint(1, 3)):
+        client = simulator.client(OPTIONS)
+        for _ in range(random.randint(1, 3)):
+            _ = simulator.spawn(client, program)
+    return simulator
+
+
+def _visit(me: Process, lock: LockLike) -> Generator[Op[Any], Any, None]:
+    """Take *lock*, perhaps several times, and give it back as often."""
+    random = me.random
+    depth = 0
+    try:
+        for _ in range(random.choice((1, 1, 1, 2, 3))):
+            timeout = random.choice((None, None, 0.0, 0.01, 0.3, 1.5))
+            lease = random.choice((None, None, None, 0.2, 1.0))
+            if (yield me.acquire(lock, timeout, lease=lease)) is not None:
+                depth += 1
+            yield me.sleep(random.random() ** 4)
+            if depth and random.random() < 0.2:  # noqa: PLR2004 - now and then
+                yield me.extend(lock, random.choice((0.3, 2.5)))
+        while depth:
+            yield from _give_back(me, lock)
+            depth -= 1
+            yield me.sleep(random.random() ** 6)
+    except (HoldLostError, ServerUnavailableError, Interrupted):
+        # What a program does that is hit: it goes on with something else, some day, or gives up what it holds.
+        while me.holds(lock) and random.random() < 0.9:  # noqa: PLR2004 - some forget it
+            try:
+                yield from _give_back(me, lock)
+            except (HoldLostError, ServerUnavailableError, Interrupted):
+                continue
+
+
+def _give_back(me: Process, lock: LockLike) -> Generator[Op[Any], Any, None]:
+    for _ in range(RETRIES):
+        try:
+            yield me.release(lock)
+        except ServerUnavailableError:
+            continue
+        return
+
+
+def play(seed: int, kind: str = "lock") -> Simulator:
+    """Run one simulation to its end.
+
+    Raises:
+        InvariantError: an invariant was broken.
+        StepBudgetError: it did not come to rest.
+    """
+    simulator = prepare(seed, kind)
+    simulator.run()
+    return simulator
+
+
+def main() -> None:
+    """Play the seeds that the command line asks for; exit with 1 after the first that breaks an invariant."""
+    parser = argparse.ArgumentParser("python -m interlock.testing.simulator", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1000, help="how many seeds to play")
+    parser.add_argument("--start", type=int, default=0, help="the first one")
+    parser.add_argument("--kind", choices=sorted(KINDS), default="lock", help="of what lock")
+    asked = parser.parse_args()
+    began, steps = time.monotonic(), 0
+    for seed in range(asked.start, asked.start + asked.seeds):
+        try:
+            steps += play(seed, asked.kind).timeline.steps
+        except Exception:
+            sys.stderr.write(
+                f"python -m interlock.testing.simulator --kind {asked.kind} --start {seed} --seeds 1\n"
+            )
+            raise
+    took = time.monotonic() - began
+    sys.stdout.write(f"{asked.seeds} seeds, {steps} steps, {took:.1f} s: every invariant held\n")

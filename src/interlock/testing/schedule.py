@@ -1,0 +1,210 @@
+"""Which fault happens where in a simulation: planned ones by their place, others by a rate.
+
+A place is an *effect*: the third thing that process ``"a.1"`` asks of the world is ``("a.1", 3)``. A run records how many effects
+each process had, so that a test can visit them all. Other faults come at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from interlock.errors import ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from random import Random
+
+When: TypeAlias = Literal["before", "after", "late"]
+"""Before the server acts, after it has acted, or so early that it acts only when the operation is over."""
+
+Kind: TypeAlias = Literal[
+    "drop request",
+    "drop reply",
+    "duplicate",
+    "delay request",
+    "delay reply",
+    "raise",
+    "abandon",
+    "crash",
+    "pause",
+    "outage",
+    "restart",
+    "force release",
+    "deafen",
+    "lose messages",
+]
+
+EFFECT_KINDS: tuple[Kind, ...] = (
+    "drop request",
+    "drop reply",
+    "duplicate",
+    "delay request",
+    "delay reply",
+    "raise",
+    "abandon",
+)
+"""What happens to one effect; the others happen at a time."""
+
+_WHENS: tuple[When, ...] = ("before", "after", "late")
+_REFUSED = 0.2
+"""How often an operation that is drawn to fail is refused by the server, and not interrupted."""
+
+
+class Interrupted(BaseException):
+    """Stands for a Ctrl-C or a cancellation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault; the functions below make them.
+
+    Attributes:
+        kind: what happens.
+        when: relative to the server's acting, for what befalls an operation.
+        seconds: how long a delay, a pause or an outage takes.
+        error: makes what is raised in the operation.
+        target: the client or the key that is meant; empty for one that is drawn.
+    """
+
+    kind: Kind
+    when: When = "before"
+    seconds: float = 0.0
+    error: Callable[[], BaseException] = Interrupted
+    target: str = ""
+
+
+def interrupt(when: When = "before", *, seconds: float = 0.0) -> Fault:
+    """Raise `Interrupted` in the operation.
+
+    Args:
+        when: what became of the effect that it was waiting for.
+        seconds: how long after the interruption a ``"late"`` request still arrives.
+    """
+    return Fault("raise", when, seconds)
+
+
+def fail(*, sent: bool, transient: bool = False) -> Fault:
+    """Raise ServerUnavailableError in the operation; the script has run if *sent*."""
+
+    def error() -> BaseException:
+        return ServerUnavailableError("a simulated fault", sent=sent, transient=transient)
+
+    return Fault("raise", "after" if sent else "before", error=error)
+
+
+def abandon(when: When = "before") -> Fault:
+    """Close the operation and its process, as a generator is closed that nobody will run on."""
+    return Fault("abandon", when)
+
+
+def drop_request(seconds: float = 0.0) -> Fault:
+    """Lose the request; the client notices after *seconds*, at the latest when its patience ends."""
+    return Fault("drop request", seconds=seconds)
+
+
+def drop_reply(seconds: float = 0.0) -> Fault:
+    """Run the script and lose the reply; the client notices after *seconds*."""
+    return Fault("drop reply", seconds=seconds)
+
+
+def duplicate() -> Fault:
+    """Run the script twice; the first reply counts."""
+    return Fault("duplicate")
+
+
+def delay_request(seconds: float) -> Fault:
+    """Have the request arrive *seconds* later than it would, however long its sender waits."""
+    return Fault("delay request", seconds=seconds)
+
+
+def delay_reply(seconds: float) -> Fault:
+    """Have the reply arrive *seconds* later than it would."""
+    return Fault("delay reply", seconds=seconds)
+
+
+def crash(client: str = "") -> Fault:
+    """Kill a client: all its processes and its renewal vanish."""
+    return Fault("crash", target=client)
+
+
+def pause(seconds: float, client: str = "") -> Fault:
+    """Stop a client for *seconds*, as SIGSTOP does, or a virtual machine that is moved."""
+    return Fault("pause", seconds=seconds, target=client)
+
+
+def outage(seconds: float) -> Fault:
+    """Make the server unreachable for *seconds*; it keeps its data."""
+    return Fault("outage", seconds=seconds)
+
+
+def restart() -> Fault:
+    """Restart the server empty."""
+    return Fault("restart")
+
+
+def force_release(key: str = "") -> Fault:
+    """Remove a lock's key without a word, as an operator does."""
+    return Fault("force release", target=key)
+
+
+def deafen(seconds: float, client: str = "") -> Fault:
+    """Cut a client's subscriber connection; it can be made anew after *seconds*."""
+    return Fault("deafen", seconds=seconds, target=client)
+
+
+def lose_messages(seconds: float) -> Fault:
+    """Lose every message that is published within *seconds*, with nobody noticing."""
+    return Fault("lose messages", seconds=seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """All faults of a run.
+
+    Attributes:
+        effects: what happens at the n-th effect (from 0) of a process, by ``(process name, n)``.
+        times: what happens when, in seconds from the start of the run.
+        rates: chance per effect, or per second for what comes at a time, of kinds of faults.
+        longest: seconds; what is drawn at random takes at most that long.
+    """
+
+    effects: Mapping[tuple[str, int], Fault] = field(default_factory=dict[tuple[str, int], Fault])
+    times: Sequence[tuple[float, Fault]] = ()
+    rates: Mapping[Kind, float] = field(default_factory=dict[Kind, float])
+    longest: float = 3.0
+
+    @property
+    def benign(self) -> bool:
+        """Whether nothing will go wrong."""
+        return not (self.effects or self.times or self.rates)
+
+    def at_effect(self, process: str, number: int, random: Random) -> Fault | None:
+        """Return what befalls effect *number* of *process*."""
+        planned = self.effects.get((process, number))
+        if planned is not None or not self.rates:
+            return planned
+        drawn = random.random()
+        for kind in EFFECT_KINDS:
+            drawn -= self.rates.get(kind, 0.0)
+            if drawn < 0:
+                return self._draw(kind, random)
+        return None
+
+    def next_timed(self, random: Random) -> tuple[float, Fault] | None:
+        """Return in how many seconds which drawn fault comes, None when none ever does."""
+        rates: dict[Kind, float] = {
+            kind: rate for kind, rate in self.rates.items() if kind not in EFFECT_KINDS and rate
+        }
+        if not rates:
+            return None
+        [kind] = random.choices(list(rates), list(rates.values()))
+        return random.expovariate(sum(rates.values())), self._draw(kind, random)
+
+    def _draw(self, kind: Kind, random: Random) -> Fault:
+        when = random.choice(_WHENS)
+        # Mostly short: what is about as long as the round trips and pauses finds more than what outlasts everything.
+        seconds = self.longest * random.random() ** 4
+        if kind == "raise" and random.random() < _REFUSED:
+            return fail(sent=when != "before")
+        return Fault(kind, when, seconds)

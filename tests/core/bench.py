@@ -1,0 +1,123 @@
+"""A client whose clock stands still and whose world is played by hand: what the unit tests of the core work with."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from interlock._core.holds import Hold, Owner, State
+from interlock._core.lock import Lock
+from interlock._core.session import Session
+from interlock._core.waiters import Waiters
+from interlock.options import Options
+
+if TYPE_CHECKING:
+    from interlock._core.effects import Effect, Op
+
+LEASE = 30.0
+
+
+class Play:
+    """An operation that is performed by hand: `effect` is what it asks for now.
+
+    Attributes:
+        effect: what it asked for last.
+        effects: all that it has asked for.
+        result: what it returned.
+        over: whether it has returned or raised.
+    """
+
+    def __init__(self, op: Op[Any]) -> None:
+        self._op = op
+        self.effects: list[Effect] = []
+        self.result: Any = None
+        self.over = False
+        self.answer(None)
+
+    @property
+    def effect(self) -> Any:
+        """What it asks for now."""
+        assert not self.over
+        return self.effects[-1]
+
+    def answer(self, reply: object) -> Play:
+        """Send *reply*, or throw it if it is an exception; go on to the next effect or the end."""
+        try:
+            if isinstance(reply, BaseException):
+                effect = self._op.throw(reply)
+            else:
+                effect = self._op.send(reply)
+        except StopIteration as stop:
+            self.over, self.result = True, stop.value
+        except BaseException:
+            self.over = True
+            raise
+        else:
+            self.effects.append(effect)
+        return self
+
+    def abandon(self) -> None:
+        """Close it."""
+        self._op.close()
+        self.over = True
+
+
+class Bench:
+    """One client: its session, with everything around it recorded.
+
+    Attributes:
+        now: what its clock shows.
+        subscribed: what it subscribes to.
+        pokes: how often the background was woken.
+        told: what came of telling the user's callbacks.
+    """
+
+    def __init__(self, **options: object) -> None:
+        self.now = 1000.0
+        self.subscribed: list[str] = []
+        self.pokes = 0
+        self.told: list[object] = []
+        self.random = 0.0
+        self.waiters = Waiters(nullcontext(), self)
+        self.session = Session(
+            options=Options(lease=LEASE).replace(**options),
+            client_id="c0ffee",
+            clock=lambda: self.now,
+            random=lambda: self.random,
+            waiters=self.waiters,
+            poke=self._poke,
+            tell=lambda callback: self.told.append(callback()),
+        )
+        self.owner = Owner("thread 'main'")
+        self.lock = Lock(self.session, "x")
+
+    def subscribe(self, channel: str) -> None:
+        """Remember that *channel* is wanted."""
+        self.subscribed.append(channel)
+
+    def unsubscribe(self, channel: str) -> None:
+        """Forget it."""
+        self.subscribed.remove(channel)
+
+    def _poke(self) -> None:
+        self.pokes += 1
+
+    def acquire(
+        self, timeout: float = 10.0, lease: float | None = None, owner: Owner | None = None
+    ) -> Play:
+        """Play an acquire of the lock."""
+        return Play(self.lock.acquire(owner or self.owner, self.now + timeout, lease))
+
+    def held(self, lease: float | None = None, depth: int = 1, owner: Owner | None = None) -> Hold:
+        """Return a hold that was just acquired."""
+        for _ in range(depth):
+            hold = self.acquire(lease=lease, owner=owner).answer(None).result
+        return hold
+
+    def hold(self, name: str = "x", *, owner: Owner | None = None, state: str = State.HELD) -> Hold:
+        """Return a renewed hold of another lock that is valid for a lease."""
+        lock = Lock(self.session, name)
+        hold = lock.new_hold(owner or self.owner, None)
+        hold.state, hold.depth, hold.valid_until = state, 1, self.now + LEASE
+        self.session.holds.begin(hold)
+        return hold

@@ -1,0 +1,137 @@
+"""The alphabet of effects: each yields itself, decodes its reply, and only `undoing` cleans up."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from interlock._core.effects import (
+    Ask,
+    Away,
+    Batch,
+    Eval,
+    Join,
+    Op,
+    Script,
+    Settle,
+    Wait,
+    ended,
+    undoing,
+)
+from interlock._core.waiters import Ticket
+
+if TYPE_CHECKING:
+    from bench import Bench, Play
+
+DOUBLE = Script("double", "return 2 * ARGV[1]", lambda reply: reply * 2)  # type: ignore[operator]
+
+
+def _run(effect: Any) -> Op[Any]:
+    return (yield from effect)
+
+
+def test_script_is_named_by_the_digest_of_its_text() -> None:
+    """A script's sha is what EVALSHA takes for its text."""
+    assert DOUBLE.sha == hashlib.sha1(b"return 2 * ARGV[1]").hexdigest()
+    assert repr(DOUBLE) == "<Script double>"
+
+
+def test_eval_yields_itself_and_decodes_its_reply(play: type[Play]) -> None:
+    """A reply comes out as the script's decoder says."""
+    call = Eval(DOUBLE, ("k",), ())
+    played = play(_run(call))
+
+    assert played.effect is call
+    assert played.answer(21).result == 42
+
+
+def test_batch_decodes_every_reply_and_passes_errors_on(play: type[Play]) -> None:
+    """An error of one script stands in its place and stops none of the others."""
+    error = ConnectionError()
+    played = play(_run(Batch((Eval(DOUBLE, ("a",), ()), Eval(DOUBLE, ("b",), ())))))
+
+    assert played.answer([error, 4]).result == [error, 8]
+
+
+def test_ask_decodes_every_reply_and_passes_errors_on(play: type[Play], bench: Bench) -> None:
+    """What several clients are asked together is heard of one by one."""
+    error = ConnectionError()
+    calls = tuple((bench.session, Eval(DOUBLE, (key,), ())) for key in "ab")
+
+    assert play(_run(Ask(calls))).answer([1, error]).result == [2, error]
+
+
+def test_away_returns_what_the_operation_returned(play: type[Play], bench: Bench) -> None:
+    """The result of an operation that another client's driver ran is that of the effect."""
+    away = Away(bench.session, _run(Wait(None, 1.0)))
+    played = play(_run(away))
+
+    assert played.effect is away
+    assert played.answer("done").result == "done"
+
+
+def test_join_returns_the_ticket(play: type[Play]) -> None:
+    """Whoever joins a queue is given its ticket."""
+    ticket = Ticket("channel", lambda: None)
+
+    assert play(_run(Join("channel"))).answer(ticket).result is ticket
+
+
+@pytest.mark.parametrize("effect", [Wait(None, 1.0), Settle(Eval(DOUBLE, ("k",), ()), 1.0)])
+def test_wait_and_settle_have_no_result(play: type[Play], effect: Any) -> None:
+    """Nothing is to be learnt from having waited or from leaving something to the background."""
+    played = play(_run(effect))
+
+    assert played.effect is effect
+    assert played.answer(None).result is None
+
+
+def test_operation_is_ended_when_it_has_returned_or_raised(play: type[Play]) -> None:
+    """A driver can tell whether something may still be thrown into an operation."""
+    returned, raised = _run(Wait(None, 1.0)), _run(Wait(None, 1.0))
+    first, second = play(returned), play(raised)
+    assert not ended(returned)
+    first.answer(None)
+    with pytest.raises(KeyboardInterrupt):
+        second.answer(KeyboardInterrupt())
+
+    assert ended(returned)
+    assert ended(raised)
+
+
+class TestUndoing:
+    """What is undone, and when."""
+
+    def _undo(self, what: str, error: BaseException) -> Op[None]:
+        self.undone = (what, error)
+        yield from Wait(None, 2.0)
+
+    def test_success_is_not_undone(self, play: type[Play]) -> None:
+        """An operation that returns is left as it is."""
+        played = play(undoing(_run(Join("c")), self._undo, "it"))
+
+        assert played.answer("ticket").result == "ticket"
+        assert not hasattr(self, "undone")
+
+    @pytest.mark.parametrize("error", [ConnectionError(), KeyboardInterrupt()])
+    def test_failure_is_undone_before_it_goes_on(
+        self, play: type[Play], error: BaseException
+    ) -> None:
+        """Whatever ends an operation is raised when the clean-up is over, and not before."""
+        played = play(undoing(_run(Join("c")), self._undo, "it"))
+        played.answer(error)
+
+        assert played.effect == Wait(None, 2.0)
+        assert self.undone == ("it", error)
+        with pytest.raises(type(error)) as raised:
+            played.answer(None)
+        assert raised.value is error
+
+    def test_abandoned_operation_is_not_undone(self, play: type[Play]) -> None:
+        """Of an operation that nobody drives any more nothing is asked."""
+        played = play(undoing(_run(Join("c")), self._undo, "it"))
+        played.abandon()
+
+        assert not hasattr(self, "undone")

@@ -1,0 +1,223 @@
+"""The table of holds: who holds what, how deep, until when, and what became of it."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock._core.holds import DRIFT, SLACK, Hold, Owner, State, valid_until
+
+if TYPE_CHECKING:
+    from bench import Bench, Play
+
+
+class Handle:
+    """Something that can be collected."""
+
+
+def test_owner_numbers_are_never_used_twice() -> None:
+    """No owner, and no renumbered one, has a number that another ever had."""
+    one, other = Owner("one"), Owner("other")
+    numbers = {one.number, other.number}
+    identity = one.identity
+    one.renumber()
+
+    assert len({*numbers, one.number}) == 3
+    assert one.identity == identity
+
+
+@pytest.mark.parametrize(
+    ("gone", "expected"), [(None, False), (lambda: False, False), (lambda: True, True)]
+)
+def test_owner_is_gone_when_its_thread_or_task_is(gone: object, expected: bool) -> None:
+    """An owner without anything to look at lives as long as somebody refers to it."""
+    assert Owner("it", gone).gone() is expected  # type: ignore[arg-type]
+
+
+def test_hold_is_valid_for_less_than_its_lease_since_sending() -> None:
+    """Validity counts from the sending, and leaves out what two clocks may differ by."""
+    assert valid_until(100.0, 10.0) == pytest.approx(110.0 - 10 * DRIFT - SLACK)
+
+
+def test_validity_is_never_shortened(bench: Bench) -> None:
+    """A shorter lease that is acknowledged later takes nothing from a longer one."""
+    hold = bench.hold()
+    before = hold.valid_until
+    hold.extend_validity(bench.now, 1.0)
+    assert hold.valid_until == before
+    hold.extend_validity(bench.now, 100.0)
+
+    assert hold.valid_until == valid_until(bench.now, 100.0)
+
+
+@pytest.mark.parametrize(
+    ("state", "valid", "lost_before", "lost_after"),
+    [
+        (State.PENDING, False, False, False),
+        (State.HELD, True, False, True),
+        (State.ENDING, False, False, True),
+        (State.ENDED, False, False, False),
+        (State.LOST, False, True, True),
+    ],
+)
+def test_state_and_clock_tell_whether_a_hold_is_valid_or_lost(
+    bench: Bench, state: str, valid: bool, lost_before: bool, lost_after: bool
+) -> None:
+    """Only what is held and in time is valid; what was held and is out of time is lost, whoever has noticed."""
+    hold = bench.hold(state=state)
+    end = hold.valid_until
+
+    assert hold.valid(bench.now) is valid
+    assert hold.lost(bench.now) is lost_before
+    assert not hold.valid(end)
+    assert hold.lost(end) is lost_after
+
+
+def test_expiry_is_explained_by_who_should_have_renewed(bench: Bench) -> None:
+    """A hold that is not renewed expires as agreed; one that should have been could not be."""
+    assert bench.hold().expiry_reason() == "unreachable past validity"
+    assert bench.lock.new_hold(bench.owner, 5.0).expiry_reason() == "expired"
+
+
+class TestAbandoned:
+    """When nobody is left to release a hold."""
+
+    def test_hold_of_a_living_owner_is_not(self, bench: Bench) -> None:
+        """As long as its owner lives a hold can be released."""
+        assert not bench.hold().abandoned()
+
+    def test_hold_is_when_its_owner_is_collected(self, bench: Bench) -> None:
+        """A table entry keeps no owner alive."""
+        hold = bench.hold(owner=Owner("short-lived"))
+        gc.collect()
+
+        assert hold.abandoned()
+
+    def test_hold_is_when_its_thread_has_ended(self, bench: Bench) -> None:
+        """An owner object that outlives its thread does not count."""
+        ended: list[bool] = []
+        owner = Owner("thread", lambda: bool(ended))
+        hold = bench.hold(owner=owner)
+        assert not hold.abandoned()
+        ended.append(True)
+
+        assert hold.abandoned()
+
+    def test_hold_is_when_its_handle_is_collected(self, bench: Bench) -> None:
+        """A hold that lives with what the user was given dies with it."""
+        hold, handle = bench.hold(), Handle()
+        hold.handle = weakref.ref(handle)
+        assert not hold.abandoned()
+        del handle
+        gc.collect()
+
+        assert hold.abandoned()
+
+
+class TestLoss:
+    """Whom a loss is told."""
+
+    def test_every_listener_is_told_once(self, bench: Bench) -> None:
+        """A loss is announced to those who asked, and only the first time."""
+        hold = bench.hold()
+        assert hold.listen(print)
+        assert hold.listen(repr)  # type: ignore[arg-type]
+
+        assert hold.lose("expired") == [print, repr]
+        assert hold.lose("force-released") == []
+        assert (hold.state, hold.reason) == (State.LOST, "expired")
+
+    def test_loss_without_listeners_tells_nobody(self, bench: Bench) -> None:
+        """A hold can be lost although nobody listens."""
+        assert bench.hold().lose("expired") == []
+
+    @pytest.mark.parametrize("state", [State.PENDING, State.ENDED])
+    def test_what_is_not_held_cannot_be_lost(self, bench: Bench, state: str) -> None:
+        """A hold that is not granted yet, or was released, stays what it is."""
+        hold = bench.hold(state=state)
+
+        assert hold.lose("expired") == []
+        assert hold.state is state
+
+    def test_late_listener_must_be_told_by_its_caller(self, bench: Bench) -> None:
+        """Who listens to a hold that is lost already is told that it is."""
+        hold = bench.hold()
+        hold.lose("expired")
+
+        assert not hold.listen(print)
+
+    def test_listener_that_a_loss_overtakes_is_told_by_one_side_only(self, bench: Bench) -> None:
+        """A loss between listening and looking takes the listener over: the caller need not tell it."""
+        hold = bench.hold()
+
+        class Overtaken(list[object]):
+            def append(self, callback: object) -> None:
+                super().append(callback)
+                told.extend(hold.lose("expired"))
+                self.clear()
+
+        told: list[object] = []
+        hold._listeners = Overtaken()  # type: ignore[assignment]
+
+        assert hold.listen(print)
+
+
+def test_hold_tells_what_it_is(bench: Bench) -> None:
+    """A hold's repr names the lock, the state, the depth and the holder."""
+    hold = bench.held()
+
+    assert repr(hold) == f"<Hold 'x' held depth=1 holder=c0ffee:{bench.owner.number}>"
+
+
+def test_hold_is_kept_until_it_is_released(bench: Bench, play: type[Play]) -> None:
+    """A hold is kept while it is in the table, and released through its own lock."""
+    hold = bench.held()
+    assert hold.kept()
+    play(hold.release()).answer(1)
+
+    assert not hold.kept()
+    assert hold.state is State.ENDED
+
+
+class TestTable:
+    """What the table finds."""
+
+    def test_hold_is_found_by_key_and_owner(self, bench: Bench) -> None:
+        """Each owner has a hold of its own for each key."""
+        other = Owner("other")
+        mine, theirs, elsewhere = bench.hold(), bench.hold(owner=other), bench.hold("y")
+        holds = bench.session.holds
+
+        assert holds.get("x", bench.owner) is mine
+        assert holds.get("x", other) is theirs
+        assert holds.get("z", bench.owner) is None
+        assert holds.of_key("x") == [mine, theirs]
+        assert list(holds) == [mine, theirs, elsewhere]
+        assert (len(holds), mine in holds) == (3, True)
+
+    def test_ended_hold_is_forgotten(self, bench: Bench) -> None:
+        """What is over is not in the table any more."""
+        hold = bench.hold()
+        bench.session.holds.end(hold)
+
+        assert hold not in bench.session.holds
+        assert hold.state is State.ENDED
+
+    def test_lost_hold_stays_lost_when_it_is_forgotten(self, bench: Bench) -> None:
+        """Forgetting a hold does not hide how it ended."""
+        hold = bench.hold()
+        hold.lose("expired")
+        bench.session.holds.end(hold)
+
+        assert hold.state is State.LOST
+
+    def test_end_of_a_replaced_hold_leaves_the_later_one(self, bench: Bench) -> None:
+        """A hold that is ended late takes nothing from its owner's next hold of the same key."""
+        first: Hold = bench.hold()
+        second = bench.hold()
+        bench.session.holds.end(first)
+
+        assert second in bench.session.holds

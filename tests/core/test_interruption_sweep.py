@@ -1,0 +1,243 @@
+"""Every operation is interrupted at every effect, before and after the server acted, and leaves nothing behind.
+
+The operations come from `SCENARIOS`, for each kind of lock; a new object is one more entry. Which effects an operation has is recorded
+in a run without faults.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from interlock._core.effects import Ask, Batch, Eval
+from interlock.errors import AcquireTimeoutError, HoldLostError, ServerUnavailableError
+from interlock.options import Options
+from interlock.testing._sim_workload import KINDS
+from interlock.testing.schedule import Fault, Interrupted, Schedule, abandon, fail, interrupt
+from interlock.testing.simulator import Process, Simulator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+LEASE = 2.0
+OPTIONS = Options(
+    lease=LEASE, fair_wait=LEASE, poll_cap=0.5, command_timeout=0.5, outage_timeout=1.0
+)
+PROMPT = 0.3
+"""Seconds after which nothing is left of what was interrupted; an abandoned or late one takes its lease."""
+LATE = 0.05
+TOO_LATE = 5.0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """An operation, and how to come to it.
+
+    Attributes:
+        name: for the test's id.
+        operation: makes it, from the process and the lock.
+        depth: how deep the process holds the lock before.
+        step: by how much the depth changes.
+        lease: of what is held before.
+        rival_for: how long another client holds the lock first.
+        idle: how long the process waits before the operation.
+        ends_by: what it may raise without any fault.
+        frees: whether it may end what anybody holds.
+        absorbs: whether a server that does not answer is no reason to fail.
+    """
+
+    name: str
+    operation: Callable[[Process, Any], Any]
+    depth: int = 0
+    step: int = 0
+    lease: float | None = None
+    rival_for: float = 0.0
+    idle: float = 0.05
+    ends_by: tuple[type[Exception], ...] = ()
+    frees: bool = False
+    absorbs: bool = False
+
+
+SCENARIOS = [
+    Scenario("acquire", lambda me, lock: me.acquire(lock), step=1),
+    Scenario("acquire-with-lease", lambda me, lock: me.acquire(lock, lease=LEASE), step=1),
+    Scenario("acquire-after-waiting", lambda me, lock: me.acquire(lock), step=1, rival_for=0.2),
+    Scenario("acquire-in-vain", lambda me, lock: me.acquire(lock, timeout=0.1), rival_for=0.4),
+    Scenario("acquire-one-try", lambda me, lock: me.acquire(lock, timeout=0), rival_for=0.4),
+    Scenario(
+        "acquire-or-raise",
+        lambda me, lock: lock.acquire_or_raise(me.owner, me.client.clock() + 0.1, 0.1, None),
+        rival_for=0.4,
+        ends_by=(AcquireTimeoutError,),
+    ),
+    Scenario("enter-again", lambda me, lock: me.acquire(lock), depth=1, step=1),
+    Scenario(
+        "enter-again-with-lease", lambda me, lock: me.acquire(lock, lease=LEASE), depth=2, step=1
+    ),
+    Scenario("release", lambda me, lock: me.release(lock), depth=1, step=-1),
+    Scenario("release-inner", lambda me, lock: me.release(lock), depth=2, step=-1, absorbs=True),
+    Scenario(
+        "release-lost",
+        lambda me, lock: me.release(lock),
+        depth=1,
+        step=-1,
+        lease=0.2,
+        idle=0.4,
+        ends_by=(HoldLostError,),
+    ),
+    Scenario("extend", lambda me, lock: me.extend(lock, LEASE), depth=1, lease=1.0),
+    Scenario("status", lambda me, lock: lock.status(), depth=1),
+    Scenario("depth", lambda me, lock: lock.depth_of(me.owner), depth=2),
+    Scenario("force-release", lambda me, lock: lock.force_release(), rival_for=0.4, frees=True),
+    Scenario("force-release-own", lambda me, lock: lock.force_release(), depth=1, frees=True),
+]
+
+FAULTS: dict[str, Fault] = {
+    "interrupted-before": interrupt("before"),
+    "interrupted-after": interrupt("after"),
+    "interrupted-late": interrupt("late", seconds=LATE),
+    "refused": fail(sent=False),
+    "reply-lost": fail(sent=True),
+    "abandoned-before": abandon("before"),
+    "abandoned-after": abandon("after"),
+}
+
+
+class Run:
+    """One run of a scenario: the victim of the fault, a rival who may hold the lock first, and an heir who wants it next."""
+
+    def __init__(self, kind: str, scenario: Scenario, faults: dict[int, Fault]) -> None:
+        self.scenario = scenario
+        self.fault = next(iter(faults.values()), None)
+        effects = {("victim", number): fault for number, fault in faults.items()}
+        self.simulator = Simulator(seed=1, schedule=Schedule(effects=effects))
+        self.make = functools.partial(KINDS[kind], name="x")
+        self.clients = [self.simulator.client(OPTIONS) for _ in range(3)]
+        self.span = range(0)
+        self.error: BaseException | None = None
+        self.given_back_at: float | None = None
+        self.inherited_at = 0.0
+        self.victim = self.simulator.spawn(self.clients[0], self._victim, "victim")
+        self.simulator.spawn(self.clients[1], self._rival, "rival")
+        self.simulator.spawn(self.clients[2], self._heir, "heir")
+        self.simulator.run()
+
+    def _victim(self, me: Process) -> Generator[Any, Any, None]:
+        lock = self.make(me)
+        for _ in range(self.scenario.depth):
+            assert (yield me.acquire(lock, lease=self.scenario.lease)) is not None
+        yield me.sleep(self.scenario.idle)
+        begun = len(me.effects)
+        try:
+            yield self.scenario.operation(me, lock)
+        except (Interrupted, ServerUnavailableError, *self.scenario.ends_by) as error:
+            self.error = error
+        self.span = range(begun, len(me.effects))
+        assert me.client.session.waiters.channels() == []
+        yield from self._give_back(me, lock)
+        self.given_back_at = self.simulator.now
+
+    def _give_back(self, me: Process, lock: Any) -> Generator[Any, Any, None]:
+        depth = self.depth_after()
+        hold = me.client.session.holds.get(lock.hold_key, me.owner)
+        assert depth == (0 if hold is None else hold.depth)
+        # A re-entry that arrives after its undoing is counted by the server, until the next release tells it better.
+        told = self.fault is None or self.fault.when != "late"
+        valid = hold is not None and hold.valid(me.client.clock())
+        if valid and told and not self.scenario.frees:
+            yield me.sleep(PROMPT)
+            assert (yield lock.depth_of(me.owner)) == depth, "the server knows another depth"
+        for _ in range(depth):
+            try:
+                yield me.release(lock)
+            except HoldLostError:
+                assert self.scenario.frees
+                return
+        assert not me.holds(lock)
+
+    def depth_after(self) -> int:
+        """Return how deep the victim must hold the lock afterwards."""
+        before, after = self.scenario.depth, self.scenario.depth + self.scenario.step
+        if self.error is None or isinstance(self.error, self.scenario.ends_by):
+            return after
+        # A release that is interrupted is carried through; one that fails may be tried again.
+        return min(before, after) if isinstance(self.error, Interrupted) else before
+
+    def _rival(self, me: Process) -> Generator[Any, Any, None]:
+        if self.scenario.rival_for:
+            lock = self.make(me)
+            assert (yield me.acquire(lock)) is not None
+            yield me.sleep(self.scenario.rival_for)
+            try:
+                yield me.release(lock)
+            except HoldLostError:
+                assert self.scenario.frees
+
+    def _heir(self, me: Process) -> Generator[Any, Any, None]:
+        while self.given_back_at is None and not self.victim.ended:
+            yield me.sleep(0.01)
+        over_at = max(self.simulator.now, self.scenario.rival_for)
+        lock = self.make(me)
+        assert (yield me.acquire(lock, TOO_LATE)) is not None, "the lock never became free"
+        self.inherited_at = self.simulator.now - over_at
+        yield me.release(lock)
+
+
+def cases() -> Iterator[Any]:
+    """Yield every scenario of every kind with every fault at every effect."""
+    for kind in KINDS:
+        for scenario in SCENARIOS:
+            recorded = Run(kind, scenario, {})
+            for number in recorded.span:
+                effect = recorded.victim.effects[number]
+                for name, fault in FAULTS.items():
+                    asks = isinstance(effect, Eval | Batch | Ask)
+                    if asks or fault.error is Interrupted:
+                        place = f"{number - recorded.span.start}-{type(effect).__name__.lower()}"
+                        yield pytest.param(
+                            kind,
+                            scenario,
+                            number,
+                            fault,
+                            id=f"{kind}-{scenario.name}-{place}-{name}",
+                        )
+
+
+@pytest.mark.parametrize(("kind", "scenario", "number", "fault"), list(cases()))
+def test_interruption_leaves_nothing_behind(
+    kind: str, scenario: Scenario, number: int, fault: Fault
+) -> None:
+    """An operation that is interrupted anywhere raises what interrupted it, and leaves the server, the table and the queue as before."""
+    run = Run(kind, scenario, {number: fault})
+
+    if fault.kind == "abandon":
+        assert run.victim.ended
+        assert run.given_back_at is None
+    elif fault.error is Interrupted:
+        assert isinstance(run.error, Interrupted)
+    elif scenario.absorbs or _gives_up(run.victim.effects[number], scenario):
+        assert run.error is None
+    else:
+        assert isinstance(run.error, (ServerUnavailableError, *scenario.ends_by))
+    promised = PROMPT if fault.kind == "raise" and fault.when != "late" else LEASE + PROMPT
+    assert run.inherited_at <= promised
+
+
+def _gives_up(effect: object, scenario: Scenario) -> bool:
+    """Return whether *effect* gives a waiter's place back: it waited in vain whether the server answers that or not."""
+    gives_back = isinstance(effect, Eval) and effect.script.name == "fair_lock_release"
+    return gives_back and scenario.name == "acquire-in-vain"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_scenario_runs_without_faults(kind: str, scenario: Scenario) -> None:
+    """Every scenario does what it says when nothing goes wrong, and has at least one effect to interrupt."""
+    run = Run(kind, scenario, {})
+
+    assert len(run.span) >= 1
+    assert (run.error is not None) == bool(scenario.ends_by)
+    assert run.inherited_at <= PROMPT

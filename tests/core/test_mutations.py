@@ -1,0 +1,312 @@
+"""The tests of the core can fail: each deliberate mistake in it is found by a named simulation.
+
+A mistake is a change of the source text of a module or of a script. The changed function replaces the right one for one test.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from interlock._core import lock_like, releasing, session, waiters, waiting, watchdog
+from interlock._core.effects import Script
+from interlock._core.scripts import lock as scripts
+from interlock.options import Options
+from interlock.testing import schedule
+from interlock.testing.simulator import Process, Schedule, Simulator, StepBudgetError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+OPTIONS = Options(lease=2.0, poll_cap=0.5, command_timeout=0.5, outage_timeout=2.0)
+
+
+def hold_for(seconds: float, **options: Any) -> Callable[[Process], Generator[Any, Any, Any]]:
+    """Return a program that acquires, holds, and releases."""
+
+    def program(me: Process) -> Generator[Any, Any, Any]:
+        lock = me.lock("x")
+        if (yield me.acquire(lock, **options)) is not None:
+            yield me.sleep(seconds)
+            yield me.release(lock)
+
+    return program
+
+
+def simulate(*programs: Callable[[Process], Any], **faults: Any) -> None:
+    """Run each program in a client of its own, under several seeds."""
+    for seed in range(5):
+        simulator = Simulator(seed, schedule=Schedule(**faults), steps=20_000)
+        for number, program in enumerate(programs):
+            simulator.spawn(simulator.client(OPTIONS), program, f"p{number}")
+        simulator.run()
+
+
+def contention() -> None:
+    """Three clients want one lock."""
+    simulate(*[hold_for(0.1)] * 3)
+
+
+def long_hold() -> None:
+    """A hold outlasts its lease many times; another client waits for it."""
+
+    def program(me: Process) -> Generator[Any, Any, Any]:
+        lock = me.lock("x")
+        hold = yield me.acquire(lock)
+        yield me.sleep(10.0)
+        assert hold.valid(me.client.clock()), "not renewed"
+        yield me.release(lock)
+
+    simulate(program, hold_for(0.1))
+
+
+def outage() -> None:
+    """The server cannot be reached for longer than a lease while a lock is held."""
+    simulate(hold_for(10.0), hold_for(0.1), times=[(3.0, schedule.outage(4.0))])
+
+
+def neighbours() -> None:
+    """Three processes of one client, and another client, want one lock; one gives up early."""
+    for seed in range(5):
+        simulator = Simulator(seed, steps=20_000)
+        client = simulator.client(OPTIONS)
+        simulator.spawn(client, hold_for(1.0))
+        simulator.spawn(client, hold_for(0.1, timeout=0.3))
+        simulator.spawn(client, hold_for(0.1))
+        simulator.spawn(simulator.client(OPTIONS), hold_for(0.1))
+        simulator.run()
+
+
+def nested() -> None:
+    """A lock is entered twice and left twice, while another client waits."""
+
+    def program(me: Process) -> Generator[Any, Any, Any]:
+        lock = me.lock("x")
+        for _ in range(2):
+            yield me.acquire(lock)
+            yield me.sleep(0.1)
+        for _ in range(2):
+            yield me.release(lock)
+            yield me.sleep(0.1)
+
+    simulate(program, hold_for(0.1))
+
+
+def interrupted_acquire() -> None:
+    """An acquire is interrupted when the server has granted it, and its owner goes on living."""
+
+    def program(me: Process) -> Generator[Any, Any, Any]:
+        with pytest.raises(schedule.Interrupted):
+            yield me.acquire(me.lock("x"))
+        yield me.sleep(0.2)
+        assert (yield me.lock("x").status()).remaining is None, "left behind"
+
+    simulate(program, effects={("p0", 0): schedule.interrupt("after")})
+
+
+def late_release() -> None:
+    """A release is late and repeated; its owner acquires anew before the first one arrives."""
+
+    def program(me: Process) -> Generator[Any, Any, Any]:
+        lock = me.lock("x")
+        for seconds in (0.0, 1.0):
+            yield me.acquire(lock)
+            yield me.sleep(seconds)
+            yield me.release(lock)
+
+    simulate(program, effects={("p0", 2): schedule.delay_request(1.0)})
+
+
+def late_grant() -> None:
+    """The answer to an acquire takes longer than its lease."""
+
+    def program(me: Process) -> Generator[Any, Any, Any]:
+        hold = yield me.acquire(me.lock("x"), lease=0.3)
+        assert hold.valid(me.client.clock()), "over before it was given"
+        yield me.sleep(0.1)
+        yield me.release(me.lock("x"))
+
+    simulate(program, program, effects={("p0", 0): schedule.delay_reply(0.4)})
+
+
+def lost_messages() -> None:
+    """Every message of a release is lost."""
+    long = hold_for(0.5, lease=30.0)
+    simulate(long, long, times=[(0.0, schedule.lose_messages(60.0))])
+
+
+def removed_key() -> None:
+    """An operator removes the key of a lock that is held; its holder must hear of that."""
+
+    def program(me: Process) -> Generator[Any, Any, Any]:
+        hold = yield me.acquire(me.lock("x"))
+        yield me.sleep(1.5)
+        assert hold.lost(me.client.clock()), "nobody was told"
+
+    simulate(program, times=[(0.1, schedule.force_release("x"))])
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A mistake, and what finds it.
+
+    Attributes:
+        name: for the test's id.
+        where: a function, or the name of a script.
+        right: what the source says.
+        wrong: what the mistake says.
+        found_by: the simulation.
+    """
+
+    name: str
+    where: Any
+    right: str
+    wrong: str
+    found_by: Callable[[], None]
+
+
+MUTATIONS = [
+    Mutation(
+        "acquire-takes-what-is-taken",
+        "lock_acquire",
+        "if not ours and not free then",
+        "if not ours and not free and depth > 1 then",
+        contention,
+    ),
+    Mutation(
+        "acquire-sets-no-lease",
+        "lock_acquire",
+        "redis.call('pexpire', lock, lease)",
+        "redis.call('persist', lock)",
+        contention,
+    ),
+    Mutation("acquire-counts", "lock_acquire", "'hset', lock", "'hincrby', lock", nested),
+    Mutation(
+        "release-tells-nobody", "lock_release", "redis.call(publish, channel, '0')", "", contention
+    ),
+    Mutation(
+        "inner-release-frees", "lock_release", "if depth > 0 then", "if depth > 1 then", nested
+    ),
+    Mutation(
+        "renewal-keeps-others",
+        "lock_renew",
+        "== 1 and 1 or 0",
+        "and 1 or 0",
+        removed_key,
+    ),
+    Mutation(
+        "watchdog-never-renews",
+        watchdog.Watchdog._sort,
+        "elif hold.renew_at <= now:",
+        "elif hold.renew_at <= now - 60:",
+        long_hold,
+    ),
+    Mutation(
+        "watchdog-counts-from-the-answer",
+        watchdog.Watchdog._note,
+        "hold.extend_validity(sent_at, self.lease)",
+        "hold.extend_validity(sent_at + 5, self.lease)",
+        outage,
+    ),
+    Mutation(
+        "loss-is-ignored",
+        watchdog.Watchdog._note,
+        "elif hold.state is State.HELD:",
+        "elif hold.state is State.PENDING:",
+        removed_key,
+    ),
+    Mutation(
+        "acquire-is-not-undone",
+        lock_like.LockLike._undo,
+        "if not open_end:",
+        "if open_end:",
+        interrupted_acquire,
+    ),
+    Mutation(
+        "late-grant-counts",
+        lock_like.LockLike.accept,
+        "if session.clock() >= hold.valid_until:",
+        "if session.clock() >= hold.valid_until + 9:",
+        late_grant,
+    ),
+    Mutation(
+        "late-grant-is-believed",
+        lock_like.LockLike.accept,
+        "valid_until(sent_at, hold.lease)",
+        "valid_until(session.clock(), hold.lease)",
+        late_grant,
+    ),
+    Mutation(
+        "number-is-used-again",
+        releasing.release,
+        "if depth == 0 and call.unknown:",
+        "if depth < 0 and call.unknown:",
+        late_release,
+    ),
+    Mutation(
+        "front-keeps-its-place",
+        waiters.Waiters.leave,
+        "heir.front = True",
+        "heir.front = False",
+        neighbours,
+    ),
+    Mutation(
+        "nobody-looks-again",
+        session.Session.poll_interval,
+        "return cap * (0.75 + self.random() / 4)",
+        "return cap * (60 + self.random() / 4)",
+        lost_messages,
+    ),
+    Mutation(
+        "message-is-not-acted-on",
+        waiting.wait_in_queue,
+        "(ticket.take() or session.clock() >= look_at)",
+        "(session.clock() >= look_at)",
+        contention,
+    ),
+]
+
+
+def mutate(mutation: Mutation, patch: pytest.MonkeyPatch) -> None:
+    """Put the mistake in the place of what is right."""
+    if isinstance(mutation.where, str):
+        name = f"_{mutation.where.upper()}"
+        script: Script[Any] = getattr(scripts, name)
+        assert script.text.count(mutation.right) == 1
+        wrong = script.text.replace(mutation.right, mutation.wrong)
+        patch.setattr(scripts, name, Script(script.name, wrong, script.decode))
+        return
+    module = importlib.import_module(mutation.where.__module__)
+    source = textwrap.dedent(inspect.getsource(mutation.where))
+    assert source.count(mutation.right) == 1
+    names: dict[str, Any] = {}
+    future = "from __future__ import annotations\n"
+    exec(future + source.replace(mutation.right, mutation.wrong), vars(module).copy(), names)
+    *path, name = mutation.where.__qualname__.split(".")
+    holder = getattr(module, path[0]) if path else module
+    patch.setattr(holder, name, names[name])
+    if getattr(lock_like, name, None) is mutation.where:
+        patch.setattr(lock_like, name, names[name])
+
+
+FINDINGS = {mutation.found_by for mutation in MUTATIONS}
+
+
+@pytest.mark.parametrize("find", FINDINGS, ids=lambda find: find.__name__)
+def test_simulation_passes_on_what_is_right(find: Callable[[], None]) -> None:
+    """The simulations that find mistakes find none in the core as it is."""
+    find()
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_mistake_is_found(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simulation fails when the core makes the mistake."""
+    mutate(mutation, monkeypatch)
+
+    with pytest.raises((AssertionError, StepBudgetError)):
+        mutation.found_by()

@@ -1,0 +1,35 @@
+"""The wire contract with Redisson: keys and channels."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlock._core import names
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (names.prefix_name("p", "orders"), "p:{orders}"),
+        (names.prefix_name("p", "{shop}:orders"), "p:{shop}:orders"),
+        (names.suffix_name("orders", "s"), "{orders}:s"),
+        (names.suffix_name("{shop}:orders", "s"), "{shop}:orders:s"),
+        (names.lock_channel("x"), "redisson_lock__channel:{x}"),
+        (names.fair_queue("x"), "redisson_lock_queue:{x}"),
+        (names.fair_timeouts("x"), "redisson_lock_timeout:{x}"),
+        (
+            names.waiter_channel("redisson_lock__channel:{x}", "c:1"),
+            "redisson_lock__channel:{x}:c:1",
+        ),
+        (names.fence_token("x"), "redisson_lock_token:{x}"),
+        (names.semaphore_channel("x"), "redisson_sc:{x}"),
+        (names.permit_leases("x"), "{x}:timeout"),
+        (names.latch_channel("x"), "redisson_countdownlatch__channel__{x}"),
+        (names.latch_channel("{x}"), "redisson_countdownlatch__channel__{{x}}"),
+        (names.latch_ending("x"), "interlock_latch_ending:{x}"),
+        (names.request_latch("x", "r1"), "redisson_unlock_latch:{x}:r1"),
+    ],
+)
+def test_name_is_the_one_on_the_wire(made: str, expected: str) -> None:
+    """Each derived name is, letter by letter, the one that Redisson derives, with the name in braces once."""
+    assert made == expected

@@ -1,0 +1,267 @@
+"""The end of a hold: carried through whatever happens, and never mistaken for what it was not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock._core import releasing
+from interlock._core.effects import Eval, Settle, Wait
+from interlock._core.holds import Hold, Owner, State, valid_until
+from interlock._core.session import GRACE
+from interlock.errors import ConfigError, HoldLostError, NotHeldError, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from bench import Bench, Play
+
+
+def unavailable(*, sent: bool = True, transient: bool = False) -> ServerUnavailableError:
+    """Return what a driver raises for a server that does not answer."""
+    return ServerUnavailableError("no answer", sent=sent, transient=transient)
+
+
+def depth_told(effect: object) -> object:
+    """Return the depth that a release script tells."""
+    call = effect.call if isinstance(effect, Settle) else effect
+    assert isinstance(call, Eval)
+    assert call.script.name == "lock_release"
+    return call.args[1]
+
+
+class TestRelease:
+    """Going down by one."""
+
+    @pytest.fixture
+    def hold(self, bench: Bench) -> Hold:
+        """Give a renewed hold of depth 1."""
+        return bench.held()
+
+    def test_last_release_frees(self, bench: Bench, play: type[Play], hold: Hold) -> None:
+        """A hold of depth 1 ends: not renewed from the sending on, forgotten with the answer."""
+        played = play(releasing.release(bench.session, hold))
+        assert hold.state is State.ENDING
+        assert depth_told(played.effect) == 0
+        played.answer(1)
+
+        assert (hold.state, hold.depth) == (State.ENDED, 0)
+        assert hold not in bench.session.holds
+
+    def test_inner_release_keeps(self, bench: Bench, play: type[Play]) -> None:
+        """A hold of depth 2 stays held, one less deep."""
+        hold = bench.held(depth=2)
+        played = play(releasing.release(bench.session, hold))
+        assert hold.state is State.HELD
+        assert depth_told(played.effect) == 1
+        played.answer(1)
+
+        assert (hold.state, hold.depth) == (State.HELD, 1)
+
+    @pytest.mark.parametrize("state", [State.PENDING, State.ENDED])
+    def test_what_is_not_held_is_refused(
+        self, bench: Bench, play: type[Play], hold: Hold, state: str
+    ) -> None:
+        """Nothing is sent for a hold that is not there yet, or not any more."""
+        hold.state = state
+        with pytest.raises(NotHeldError, match="lock 'x' is not held by thread 'main'") as raised:
+            play(releasing.release(bench.session, hold))
+
+        assert (raised.value.name, raised.value.owner) == ("x", "thread 'main'")
+
+    def test_hold_that_the_server_lost_is_reported(
+        self, bench: Bench, play: type[Play], hold: Hold
+    ) -> None:
+        """An owner whose lock was taken away hears of it when it releases, and holds nothing afterwards."""
+        with pytest.raises(HoldLostError) as raised:
+            play(releasing.release(bench.session, hold)).answer(None)
+
+        assert raised.value.reason == "force-released"
+        assert (hold.state, len(bench.session.holds)) == (State.LOST, 0)
+
+    def test_answer_of_a_repeated_release_proves_nothing(
+        self, bench: Bench, play: type[Play], hold: Hold
+    ) -> None:
+        """A release that finds nothing after one whose reply was lost has succeeded."""
+        played = play(releasing.release(bench.session, hold)).answer(unavailable(transient=True))
+        assert isinstance(played.effect, Wait)
+        played.answer(None).answer(None)
+
+        assert hold.state is State.ENDED
+
+    def test_repeated_release_retires_the_number(
+        self, bench: Bench, play: type[Play], hold: Hold
+    ) -> None:
+        """A first try that is still under way must not free the owner's next hold of the same lock."""
+        number = bench.owner.number
+        play(releasing.release(bench.session, hold)).answer(unavailable(transient=True)).answer(
+            None
+        ).answer(1)
+
+        assert bench.owner.number != number
+
+    def test_answered_release_keeps_the_number(
+        self, bench: Bench, play: type[Play], hold: Hold
+    ) -> None:
+        """Nothing is under way after an answer, and holder ids stay what they were."""
+        number = bench.owner.number
+        play(releasing.release(bench.session, hold)).answer(1)
+
+        assert bench.owner.number == number
+
+    def test_unanswered_release_may_be_tried_again(
+        self, bench: Bench, play: type[Play], hold: Hold
+    ) -> None:
+        """A release without an answer is left to the background, is not renewed, and trying again succeeds."""
+        number = bench.owner.number
+        played = play(releasing.release(bench.session, hold)).answer(unavailable())
+        assert depth_told(played.effect) == 0
+        assert played.effect.until == hold.valid_until
+        with pytest.raises(ServerUnavailableError):
+            played.answer(None)
+        assert (hold.state, hold.depth) == (State.ENDING, 1)
+        assert bench.owner.number != number
+
+        play(releasing.release(bench.session, hold)).answer(None)
+        assert hold.state is State.ENDED
+
+    def test_second_caller_is_not_told_of_a_loss(
+        self, bench: Bench, play: type[Play], hold: Hold
+    ) -> None:
+        """Of two that release at once the one who finds nothing has not lost the hold."""
+        first = play(releasing.release(bench.session, hold))
+        play(releasing.release(bench.session, hold)).answer(None)
+
+        assert first.answer(1).over
+        assert hold.state is State.ENDED
+
+    def test_unanswered_inner_release_is_done(self, bench: Bench, play: type[Play]) -> None:
+        """What stays held anyway needs no answer: the depth is the client's, and the server is told of it later."""
+        hold = bench.held(depth=2)
+        played = play(releasing.release(bench.session, hold)).answer(unavailable())
+        assert depth_told(played.effect) == 1
+        played.answer(None)
+
+        assert (hold.state, hold.depth) == (State.HELD, 1)
+
+    @pytest.mark.parametrize(("depth", "state"), [(1, State.ENDED), (2, State.HELD)])
+    def test_interrupted_release_is_carried_through(
+        self, bench: Bench, play: type[Play], depth: int, state: str
+    ) -> None:
+        """A Ctrl-C during a release is raised when the release is done, at once if the server answers."""
+        hold = bench.held(depth=depth)
+        played = play(releasing.release(bench.session, hold)).answer(KeyboardInterrupt())
+        assert depth_told(played.effect) == depth - 1
+        assert played.effect.deadline == bench.now + GRACE
+        with pytest.raises(KeyboardInterrupt):
+            played.answer(1)
+
+        assert (hold.state, hold.depth) == (state, depth - 1)
+
+    def test_abandoned_release_asks_for_nothing(
+        self, bench: Bench, play: type[Play], hold: Hold
+    ) -> None:
+        """A release that nobody drives any more leaves a hold that is not renewed."""
+        play(releasing.release(bench.session, hold)).abandon()
+
+        assert hold.state is State.ENDING
+
+    def test_owner_that_is_gone_has_no_number_to_retire(
+        self, bench: Bench, play: type[Play]
+    ) -> None:
+        """A hold can be released, and fail to be, when its owner is gone."""
+        hold = bench.held(owner=Owner("gone"))
+        assert hold.owner() is None
+        played = play(releasing.release(bench.session, hold)).answer(unavailable())
+        with pytest.raises(ServerUnavailableError):
+            played.answer(None)
+
+
+class TestLost:
+    """Releasing what has ended before."""
+
+    def test_expired_hold_is_buried(self, bench: Bench, play: type[Play]) -> None:
+        """An owner that is late hears that it lost the lock; what the server may still have is given back."""
+        hold = bench.held(lease=5.0)
+        number = bench.owner.number
+        bench.now += 5.0
+        played = play(releasing.release(bench.session, hold))
+        assert depth_told(played.effect) == 0
+        assert played.effect.until == bench.now + GRACE
+        with pytest.raises(HoldLostError) as raised:
+            played.answer(None)
+
+        assert raised.value.reason == "expired"
+        assert "lost (expired) before thread 'main' released it" in str(raised.value)
+        assert len(bench.session.holds) == 0
+        assert bench.owner.number != number
+
+    def test_hold_that_was_taken_away_needs_no_release(
+        self, bench: Bench, play: type[Play]
+    ) -> None:
+        """What the server is known not to have is not released once more."""
+        hold = bench.held()
+        bench.session.lose(hold, "force-released")
+        with pytest.raises(HoldLostError):
+            play(releasing.release(bench.session, hold))
+
+    def test_hold_that_was_acquired_anew_is_left_alone(
+        self, bench: Bench, play: type[Play]
+    ) -> None:
+        """Releasing a lost hold touches nothing of the one that its owner holds by now."""
+        old = bench.held(lease=5.0)
+        bench.now += 5.0
+        new = bench.held()
+        with pytest.raises(HoldLostError):
+            play(releasing.release(bench.session, old))
+
+        assert new in bench.session.holds
+
+    def test_reason_is_the_lease_where_none_is_known(self, bench: Bench) -> None:
+        """A hold whose end nobody saw is said to have expired."""
+        assert releasing.lost(bench.hold()).reason == "expired"
+
+
+class TestExtend:
+    """Having a lock for longer."""
+
+    def test_extends_from_sending(self, bench: Bench, play: type[Play]) -> None:
+        """The new lease counts from when it was asked for."""
+        hold = bench.held(lease=5.0)
+        sent_at = bench.now
+        played = play(releasing.extend(bench.session, hold, 60.0))
+        assert played.effect.script.name == "lock_renew"
+        bench.now += 1.0
+        played.answer([1])
+
+        assert hold.valid_until == valid_until(sent_at, 60.0)
+
+    @pytest.mark.parametrize(("lease", "deadline"), [(5.0, 5.0), (100.0, 15.0)])
+    def test_is_given_up_with_the_validity_or_the_outage(
+        self, bench: Bench, play: type[Play], lease: float, deadline: float
+    ) -> None:
+        """An extension is not waited for longer than the hold lasts, or than an outage is sat out."""
+        hold = bench.held(lease=lease)
+        played = play(releasing.extend(bench.session, hold, 60.0))
+
+        assert played.effect.deadline - bench.now == pytest.approx(deadline, abs=0.01)
+
+    def test_server_that_lost_it_is_believed(self, bench: Bench, play: type[Play]) -> None:
+        """A hold that is not there cannot be extended, and is lost."""
+        hold = bench.held()
+        with pytest.raises(HoldLostError):
+            play(releasing.extend(bench.session, hold, 60.0)).answer([0])
+
+        assert (hold.state, len(bench.session.holds)) == (State.LOST, 0)
+
+    def test_expired_hold_is_not_extended(self, bench: Bench, play: type[Play]) -> None:
+        """What has ended by the clock is not brought back."""
+        hold = bench.held(lease=5.0)
+        bench.now += 5.0
+        played = play(releasing.extend(bench.session, hold, 60.0))
+        with pytest.raises(HoldLostError):
+            played.answer(None)
+
+    def test_impossible_lease_is_refused(self, bench: Bench, play: type[Play]) -> None:
+        """A lease that cannot be is refused before anything is sent."""
+        with pytest.raises(ConfigError):
+            play(releasing.extend(bench.session, bench.held(), 0.0))

@@ -1,0 +1,233 @@
+"""Headers, texts and constructors of the Lua scripts agree: declared is used is sent; and replies are read for what they are."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+import pkgutil
+import re
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from interlock._core import scripts
+from interlock._core.effects import NEVER, Eval, Script
+from interlock._core.scripts import lock
+from interlock._core.scripts.script import (
+    GRANTED,
+    ReplyShapeError,
+    done,
+    grant_or_left,
+    kept,
+    many,
+    milliseconds,
+    number,
+    seconds,
+    text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+TEXTS = {
+    path.name.removesuffix(".lua"): path.read_text(encoding="utf-8")
+    for path in resources.files("interlock._core").joinpath("lua").iterdir()
+    if path.name.endswith(".lua")
+}
+MODULES = [
+    importlib.import_module(f"{scripts.__name__}.{module.name}")
+    for module in pkgutil.iter_modules(scripts.__path__)
+]
+PARAMETER = re.compile(r"-- (KEYS|ARGV)\[(\d+)(\.\.n)?\] +(\S+) +(\S.*)")
+REFERENCE = re.compile(r"\b(KEYS|ARGV)(?:\[(\d+)\])?")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the comment before a script says.
+
+    Attributes:
+        declared: the indexes of KEYS and of ARGV.
+        open_ended: which of the two may have more.
+        words: the words that the lines after them begin with.
+    """
+
+    declared: dict[str, list[int]]
+    open_ended: set[str]
+    words: list[str]
+
+
+def header_of(stem: str) -> Header:
+    """Return the header of a script."""
+    lines = [line for line in TEXTS[stem].splitlines() if line.startswith("--")]
+    declared: dict[str, list[int]] = {"KEYS": [], "ARGV": []}
+    open_ended: set[str] = set()
+    for line in lines:
+        if parameter := PARAMETER.fullmatch(line):
+            table, index, more, _, _ = parameter.groups()
+            declared[table].append(int(index))
+            if more:
+                open_ended.add(table)
+        else:
+            assert not line.startswith(("-- KEYS", "-- ARGV")), f"cannot be read: {line}"
+    words = re.findall(r"^-- (Returns|Source|Wire) +\S", TEXTS[stem], re.MULTILINE)
+    return Header(declared, open_ended, words)
+
+
+def body_of(stem: str) -> list[str]:
+    """Return the lines of a script after its header."""
+    return [line for line in TEXTS[stem].splitlines() if not line.startswith("--")]
+
+
+def sample(annotation: str, module: ModuleType, name: str) -> Any:
+    """Return something that a parameter of a constructor may be."""
+    simple: dict[str, Any] = {
+        "str": name,
+        "int": 2,
+        "float": 1.5,
+        "bool": True,
+        "Sequence[str]": ["a", "b", "c"],
+    }
+    if annotation in simple:
+        return simple[annotation]
+    if annotation.startswith("tuple["):
+        parts = annotation.removeprefix("tuple[").removesuffix("]").split(", ")
+        return tuple(sample(part, module, name) for part in parts)
+    return build(getattr(module, annotation), module)
+
+
+def build(made: Callable[..., Any], module: ModuleType) -> Any:
+    """Call *made* with something for each parameter without a default."""
+    given = {
+        p.name: sample(str(p.annotation), module, p.name)
+        for p in inspect.signature(made).parameters.values()
+        if p.default is inspect.Parameter.empty
+    }
+    return made(**given)
+
+
+def loaded() -> dict[str, tuple[ModuleType, Script[Any]]]:
+    """Return every loaded script and its module, by the name of the constant."""
+    return {
+        name: (module, value)
+        for module in MODULES
+        for name, value in vars(module).items()
+        if isinstance(value, Script)
+    }
+
+
+def test_every_text_is_loaded_once_and_has_a_constructor() -> None:
+    """A file, a constant and a constructor share one stem, and there is none without the other two."""
+    constants = loaded()
+
+    assert sorted(constants) == sorted(f"_{stem.upper()}" for stem in TEXTS)
+    for name, (module, script) in constants.items():
+        assert script.name == name[1:].lower()
+        assert script.text == TEXTS[script.name]
+        assert inspect.isfunction(getattr(module, script.name))
+
+
+@pytest.mark.parametrize("stem", TEXTS)
+def test_header_is_complete(stem: str) -> None:
+    """A header begins with the script's name and a sentence, numbers its parameters, and tells what comes back and from where."""
+    header = header_of(stem)
+
+    assert re.match(rf"-- {stem}: \S.*\.\n--\n", TEXTS[stem])
+    assert header.words == ["Returns", "Source", "Wire"]
+    for indexes in header.declared.values():
+        assert indexes == list(range(1, len(indexes) + 1))
+
+
+@pytest.mark.parametrize("stem", TEXTS)
+def test_first_lines_bind_what_the_header_declares(stem: str) -> None:
+    """The body begins by naming each declared parameter, and nothing below refers to one by its number."""
+    header, body = header_of(stem), body_of(stem)
+    binding = [line for line in body if REFERENCE.search(line)]
+    assert body[: len(binding)] == binding
+    assert all(line.startswith("local ") for line in binding)
+    used: dict[str, set[int]] = {"KEYS": set(), "ARGV": set()}
+    for table, index in REFERENCE.findall("\n".join(binding)):
+        declared = header.declared[table]
+        # The table itself stands for all that has no number of its own.
+        used[table] |= {int(index)} if index else set(declared[-1:])
+        assert index or table in header.open_ended
+    for table, declared in header.declared.items():
+        assert used[table] == set(declared), table
+
+
+@pytest.mark.parametrize("stem", TEXTS)
+def test_constructor_sends_what_the_header_declares(stem: str) -> None:
+    """A constructor sends as many keys and arguments as the script declares, and passes its deadline on."""
+    module, script = loaded()[f"_{stem.upper()}"]
+    header = header_of(stem)
+    call = build(getattr(module, stem), module)
+
+    assert isinstance(call, Eval)
+    assert call.script is script
+    assert call.deadline == NEVER
+    for table, sent in (("KEYS", call.keys), ("ARGV", call.args)):
+        declared = len(header.declared[table])
+        assert len(sent) >= declared if table in header.open_ended else len(sent) == declared, table
+    assert not any(isinstance(arg, float | bool) for arg in call.args)
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"), [(0.0, 1), (0.0001, 1), (0.0015, 2), (1.0, 1000), (30.0, 30_000)]
+)
+def test_milliseconds_are_whole_and_never_none(given: float, sent: int) -> None:
+    """No duration becomes one that the server refuses."""
+    assert milliseconds(given) == sent
+
+
+@pytest.mark.parametrize(
+    ("decode", "reply", "read"),
+    [
+        (done, 1, True),
+        (done, 0, False),
+        (done, None, False),
+        (seconds, 1500, 1.5),
+        (seconds, -1, math.inf),
+        (seconds, -2, -0.002),
+        (grant_or_left, None, GRANTED),
+        (grant_or_left, 1500, 1.5),
+        (many, [1, b"x"], [1, b"x"]),
+        (kept, [1, 0], [True, False]),
+        (number, 7, 7),
+        (text, b"x", "x"),
+    ],
+)
+def test_reply_is_read(decode: Callable[[object], object], reply: object, read: object) -> None:
+    """The common replies become core units."""
+    assert decode(reply) == read
+
+
+@pytest.mark.parametrize(
+    ("decode", "reply"),
+    [
+        (done, 2),
+        (seconds, b"1"),
+        (grant_or_left, b"1"),
+        (many, 1),
+        (kept, [b"1"]),
+        (number, None),
+        (text, 1),
+    ],
+)
+def test_reply_of_another_shape_is_refused(
+    decode: Callable[[object], object], reply: object
+) -> None:
+    """What the script cannot have answered is never taken for an answer."""
+    with pytest.raises(ReplyShapeError):
+        decode(reply)
+
+
+def test_status_is_read() -> None:
+    """A lock that nobody holds has no time left; one that never ends has infinitely much."""
+    free, taken = lock.status([-2]), lock.status([-1, b"h:1", b"3"])
+
+    assert (free.remaining, free.holders) == (None, {})
+    assert (taken.remaining, taken.holders) == (math.inf, {"h:1": 3})

@@ -1,0 +1,210 @@
+"""What the operations of one client share: identities, and commands that are sent until they are answered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from interlock._core.effects import NEVER, Eval, Script, Settle, Wait
+from interlock._core.holds import State
+from interlock._core.session import DEAF_POLL, FIRST_PAUSE, GRACE, LONGEST_PAUSE
+from interlock._core.waiters import Waiters
+from interlock.errors import ClosedError, ServerUnavailableError, WrongTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench import Bench, Play
+
+SCRIPT: Script[bool] = Script("script", "return ARGV[1]", lambda reply: reply == 1)
+
+
+def call(deadline: float = NEVER) -> Eval[bool]:
+    """Return something to send."""
+    return Eval(SCRIPT, ("x",), (), deadline)
+
+
+def unavailable(*, sent: bool = False, transient: bool = True) -> ServerUnavailableError:
+    """Return what a driver raises for a server that does not answer."""
+    return ServerUnavailableError("no answer", sent=sent, transient=transient)
+
+
+def test_holder_is_client_and_owner(bench: Bench) -> None:
+    """The hash field names the client and the owner's number."""
+    assert bench.session.holder(bench.owner) == f"c0ffee:{bench.owner.number}"
+
+
+def test_key_is_what_the_name_mapper_says(make_bench: Callable[..., Bench]) -> None:
+    """A name is its own key unless the user maps names."""
+    assert make_bench().session.key("x") == "x"
+    assert make_bench(name_mapper=lambda name: f"app:{name}").session.key("x") == "app:x"
+
+
+def test_farewell_releases_what_may_be_held(bench: Bench) -> None:
+    """A client that closes releases what it holds, or may hold unheard, and forgets everything."""
+    for name, state in (
+        ("a", State.HELD),
+        ("b", State.ENDING),
+        ("c", State.PENDING),
+        ("d", State.LOST),
+    ):
+        bench.hold(name, state=state)
+    bench.hold("e", state=State.PENDING).unsettled = True
+
+    assert [call.keys for call in bench.session.farewell()] == [("a",), ("b",), ("e",)]
+    assert len(bench.session.holds) == 0
+
+
+def test_forked_child_holds_nothing(bench: Bench) -> None:
+    """In a forked child the client is another one, with queues of its own and without holds."""
+    hold, waiters = bench.hold(), Waiters(bench.waiters._mutex, bench)
+    bench.session.become("facade", waiters)
+
+    assert bench.session.holder(bench.owner).startswith("facade:")
+    assert bench.session.waiters is waiters
+    assert (len(bench.session.holds), hold.state) == (0, State.ENDED)
+
+
+def test_loss_is_told(bench: Bench) -> None:
+    """Everybody who listens to a hold is told of its loss."""
+    hold = bench.hold()
+    hold.listen(lambda: "told")
+    bench.session.lose(hold, "expired")
+
+    assert bench.told == ["told"]
+
+
+@pytest.mark.parametrize(
+    ("hearing", "random", "expected"),
+    [(True, 0.0, 1.5), (True, 1.0, 2.0), (False, 1.0, DEAF_POLL)],
+)
+def test_polls_are_spread_and_frequent_without_messages(
+    bench: Bench, hearing: bool, random: float, expected: float
+) -> None:
+    """Waiters do not look at the same time, never later than the poll cap, and often while they are deaf."""
+    bench.waiters.hearing, bench.random = hearing, random
+
+    assert bench.session.poll_interval() == pytest.approx(expected)
+
+
+class TestPersist:
+    """Sending what may be repeated."""
+
+    def test_answer_is_decoded(self, bench: Bench, play: type[Play]) -> None:
+        """A first try that is answered is all."""
+        played = play(bench.session.persist(call()))
+
+        assert played.answer(1).result is True
+        assert len(played.effects) == 1
+
+    def test_sends_again_after_growing_pauses(self, bench: Bench, play: type[Play]) -> None:
+        """A server that does not answer is asked again, less and less often."""
+        bench.random = 0.5
+        asked = call()
+        played = play(bench.session.persist(asked))
+        pauses: list[float] = []
+        for _ in range(7):
+            assert played.effect is asked
+            played.answer(unavailable())
+            assert isinstance(played.effect, Wait)
+            pauses.append(played.effect.until - bench.now)
+            bench.now = played.effect.until
+            played.answer(None)
+
+        assert pauses == pytest.approx([min(FIRST_PAUSE * 2**n, LONGEST_PAUSE) for n in range(7)])
+        assert played.answer(1).result is True
+
+    @pytest.mark.parametrize("sent", [False, True])
+    def test_remembers_that_a_try_may_have_run(
+        self, bench: Bench, play: type[Play], sent: bool
+    ) -> None:
+        """Once a reply went missing the outcome is unknown, whatever the later tries say of themselves."""
+        asked = call(bench.now + 1)
+        played = play(bench.session.persist(asked))
+        played.answer(unavailable(sent=sent)).answer(None)
+        bench.now += 2
+        with pytest.raises(ServerUnavailableError) as raised:
+            played.answer(unavailable(sent=False))
+
+        assert asked.unknown is sent
+        assert raised.value.sent is sent
+
+    def test_gives_up_at_the_deadline(self, bench: Bench, play: type[Play]) -> None:
+        """No pause is begun that would not leave time for another try."""
+        played = play(bench.session.persist(call(bench.now + FIRST_PAUSE / 2)))
+
+        with pytest.raises(ServerUnavailableError):
+            played.answer(unavailable())
+
+    def test_sits_out_an_outage_without_a_deadline(self, bench: Bench, play: type[Play]) -> None:
+        """What has no deadline of its own is given up after the outage time-out, counted from the first failure."""
+        played = play(bench.session.persist(call()))
+        bench.now += 100
+        played.answer(unavailable()).answer(None)
+        bench.now += bench.session.options.outage_timeout
+        with pytest.raises(ServerUnavailableError):
+            played.answer(unavailable())
+
+    @pytest.mark.parametrize(
+        "error", [unavailable(transient=False), WrongTypeError("x"), KeyboardInterrupt()]
+    )
+    @pytest.mark.parametrize("tries", [1, 2])
+    def test_raises_what_trying_again_does_not_help(
+        self, bench: Bench, play: type[Play], error: BaseException, tries: int
+    ) -> None:
+        """A refusal or an interruption ends it, at the first try and at later ones."""
+        played = play(bench.session.persist(call()))
+        if tries == 2:
+            played.answer(unavailable()).answer(None)
+        with pytest.raises(type(error)):
+            played.answer(error)
+
+    def test_again_goes_on_after_a_failed_try(self, bench: Bench, play: type[Play]) -> None:
+        """A caller may make the first try itself."""
+        asked = call()
+        played = play(bench.session.again(asked, unavailable(sent=True)))
+        assert isinstance(played.effect, Wait)
+
+        assert played.answer(None).answer(1).result is True
+        assert asked.unknown
+
+    def test_again_raises_what_is_no_failure_of_the_server(
+        self, bench: Bench, play: type[Play]
+    ) -> None:
+        """An interruption of the first try is raised before anything is sent again."""
+        with pytest.raises(KeyboardInterrupt):
+            play(bench.session.again(call(), KeyboardInterrupt()))
+
+
+class TestSettle:
+    """Bringing to the server what nobody waits for any more."""
+
+    def settle(self, bench: Bench, play: type[Play], **options: Any) -> Play:
+        """Play settling something for five seconds."""
+        played = play(bench.session.settle(call(), bench.now + 5, **options))
+        assert played.effect.deadline == bench.now + GRACE
+        return played
+
+    @pytest.mark.parametrize(("reply", "late"), [(1, False), (1, True), (None, False)])
+    def test_prompt_answer_is_enough(
+        self, bench: Bench, play: type[Play], reply: int | None, late: bool
+    ) -> None:
+        """A server that answers in time leaves nothing to the background."""
+        played = self.settle(bench, play, late=late).answer(reply)
+
+        assert played.over
+        assert len(played.effects) == 1
+
+    @pytest.mark.parametrize(
+        ("answer", "late"),
+        [(unavailable(), False), (ClosedError("closed"), True), (None, True)],
+    )
+    def test_rest_is_left_to_the_background(
+        self, bench: Bench, play: type[Play], answer: object, late: bool
+    ) -> None:
+        """What is unanswered, or may have come before what it undoes, is sent again by the background."""
+        played = self.settle(bench, play, late=late).answer(answer)
+
+        assert played.effect == Settle(call(), bench.now + 5, late)
+        assert played.answer(None).over

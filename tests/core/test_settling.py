@@ -1,0 +1,119 @@
+"""What must still reach the server is sent until it is answered, or of no more use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock._core.effects import NEVER, Batch, Eval, Script, Settle
+from interlock._core.settling import FIRST_PAUSE, LONGEST_PAUSE, Settlements
+from interlock.errors import ServerUnavailableError, WrongTypeError
+
+if TYPE_CHECKING:
+    from bench import Bench, Play
+
+SCRIPT: Script[bool] = Script("script", "return ARGV[1]", lambda reply: reply == 1)
+UNAVAILABLE = ServerUnavailableError("no answer")
+
+
+class Background:
+    """Runs what is due and answers it."""
+
+    def __init__(self, bench: Bench, play: type[Play]) -> None:
+        self.bench, self._play = bench, play
+        self.settlements = Settlements()
+
+    def add(self, key: str = "x", *, seconds: float = 60.0, late: bool = False) -> None:
+        """Leave something to the background."""
+        call = Eval(SCRIPT, (key,), ())
+        self.settlements.add(Settle(call, self.bench.now + seconds, late), self.bench.now)
+
+    def run(self, *replies: object) -> list[str]:
+        """Run what is due, answering *replies*; return the keys that were asked about."""
+        played = self._play(self.settlements.run(lambda: self.bench.now))
+        if played.over:
+            return []
+        assert isinstance(played.effect, Batch)
+        keys = [call.keys[0] for call in played.effect.evals]
+        assert played.answer(list(replies)).over
+        return keys
+
+    @property
+    def pause(self) -> float:
+        """Seconds until something is due."""
+        return self.settlements.next_due() - self.bench.now
+
+
+@pytest.fixture
+def background(bench: Bench, play: type[Play]) -> Background:
+    """Give a background without anything to do."""
+    return Background(bench, play)
+
+
+def test_nothing_is_due_when_all_is_settled(background: Background) -> None:
+    """Without anything to bring to the server, nothing is sent."""
+    assert background.run() == []
+    assert background.settlements.next_due() == NEVER
+    assert len(background.settlements) == 0
+
+
+def test_everything_due_shares_a_round_trip(background: Background) -> None:
+    """What was left to the background is sent at once, together, and is settled when answered."""
+    background.add("a")
+    background.add("b")
+    assert background.pause == 0
+    assert [call.keys for call in background.settlements.calls()] == [("a",), ("b",)]
+
+    assert background.run(1, None) == ["a", "b"]
+    assert len(background.settlements) == 0
+
+
+def test_no_answer_is_tried_again_ever_less_often(background: Background) -> None:
+    """A server that does not answer is asked again, at growing intervals up to a longest one."""
+    background.add()
+    pauses: list[float] = []
+    for _ in range(6):
+        background.run(UNAVAILABLE)
+        pauses.append(background.pause)
+        assert background.run() == []
+        background.bench.now += background.pause
+
+    assert pauses == pytest.approx([min(FIRST_PAUSE * 2**n, LONGEST_PAUSE) for n in range(6)])
+
+
+@pytest.mark.parametrize(("late", "again"), [(True, 1), (False, 0)])
+def test_nothing_found_may_be_too_early(background: Background, late: bool, again: int) -> None:
+    """The undo of what may still arrive is repeated although it found nothing to undo; any other is not."""
+    background.add(late=late)
+    background.run(None)
+
+    assert len(background.settlements) == again
+
+
+def test_pauses_of_what_may_still_arrive_grow_without_end(background: Background) -> None:
+    """A script that finds nothing is repeated ever more rarely, so that a long lease costs a few tries."""
+    background.add(late=True)
+    for _ in range(8):
+        background.run(None)
+        background.bench.now += background.pause
+
+    background.run(None)
+    assert background.pause > LONGEST_PAUSE * 10
+
+
+def test_repeats_end_with_the_use_in_them(background: Background) -> None:
+    """What cannot matter any more is given up."""
+    background.add(seconds=1.0, late=True)
+    background.bench.now += 1.0
+    background.run(None)
+
+    assert len(background.settlements) == 0
+
+
+def test_refusal_is_an_answer(background: Background) -> None:
+    """A key that is something else's by now is left alone."""
+    background.add(late=True)
+    background.run(WrongTypeError("x"))
+
+    assert len(background.settlements) == 0

@@ -1,0 +1,187 @@
+"""The queues of waiters: one subscription per channel, one asker per queue, and no wake-up lost with its waiter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock._core.waiters import section
+
+if TYPE_CHECKING:
+    from bench import Bench
+
+    from interlock._core.waiters import Ticket
+
+
+class Wakes:
+    """Remembers who was woken."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._waiters = bench.waiters
+        self.woken: list[str] = []
+
+    def join(self, name: str, channel: str = "c") -> Ticket:
+        """Join as *name*."""
+        return self._waiters.join(channel, lambda: self.woken.append(name))
+
+
+@pytest.fixture
+def wakes(bench: Bench) -> Wakes:
+    """Give what joins the queues of the client."""
+    return Wakes(bench)
+
+
+def test_channel_is_subscribed_to_while_somebody_waits(bench: Bench, wakes: Wakes) -> None:
+    """The first waiter of a channel subscribes, and the last one's leaving ends that."""
+    first, second = wakes.join("first"), wakes.join("second")
+    assert bench.subscribed == bench.waiters.channels() == ["c"]
+    bench.waiters.leave(first)
+    assert bench.subscribed == ["c"]
+    bench.waiters.leave(second)
+
+    assert bench.subscribed == bench.waiters.channels() == []
+
+
+def test_ticket_is_noted_before_it_queues(bench: Bench) -> None:
+    """A driver that is interrupted while joining finds the ticket that it must take back."""
+    noted: list[Ticket] = []
+    ticket = bench.waiters.join("c", print, noted)
+
+    assert noted == [ticket]
+
+
+def test_message_wakes_only_the_front(bench: Bench, wakes: Wakes) -> None:
+    """One message makes one waiter of this client ask the server."""
+    first, second = wakes.join("first"), wakes.join("second")
+    bench.waiters.notify("c")
+
+    assert wakes.woken == ["first"]
+    assert first.take()
+    assert not second.take()
+
+
+def test_wake_up_is_taken_once(bench: Bench, wakes: Wakes) -> None:
+    """A wake-up that was acted on is gone; one that comes meanwhile is kept."""
+    ticket = wakes.join("it")
+    bench.waiters.notify("c")
+    assert ticket.take()
+    assert not ticket.take()
+    bench.waiters.notify("c")
+
+    assert ticket.take()
+
+
+def test_message_for_nobody_is_nothing(bench: Bench, wakes: Wakes) -> None:
+    """A message of a channel that nobody waits for any more wakes nobody."""
+    wakes.join("other", "d")
+    bench.waiters.notify("c")
+
+    assert wakes.woken == []
+
+
+def test_front_that_leaves_passes_its_place_on(bench: Bench, wakes: Wakes) -> None:
+    """A waiter that gives up makes the next one ask, whose wake-up it may have had."""
+    first, second = wakes.join("first"), wakes.join("second")
+    bench.waiters.leave(first)
+
+    assert wakes.woken == ["second"]
+    assert second.front
+    assert second.take()
+
+
+@pytest.mark.parametrize(("heard", "asks"), [(False, False), (True, True)])
+def test_holder_that_leaves_tells_for_how_long(
+    bench: Bench, wakes: Wakes, heard: bool, asks: bool
+) -> None:
+    """Who leaves as the holder bequeaths its lease, and the duty to ask only if a message came since."""
+    first, second = wakes.join("first"), wakes.join("second")
+    first.taken_for = 30.0
+    if heard:
+        bench.waiters.notify("c")
+    bench.waiters.leave(first)
+
+    assert second.inherited == 30.0
+    assert second.take() is asks
+
+
+def test_waiter_in_the_middle_leaves_without_waking_anybody(bench: Bench, wakes: Wakes) -> None:
+    """Whose turn it is does not change when somebody else goes."""
+    first, second, third = (wakes.join(name) for name in ("first", "second", "third"))
+    bench.waiters.leave(second)
+    assert wakes.woken == []
+    bench.waiters.leave(first)
+
+    assert wakes.woken == ["third"]
+    assert third.front
+
+
+def test_leaving_twice_changes_nothing(bench: Bench, wakes: Wakes) -> None:
+    """A ticket that is taken back again takes nothing from the others."""
+    first, _ = wakes.join("first"), wakes.join("second")
+    bench.waiters.leave(first)
+    bench.waiters.leave(first)
+    assert bench.waiters.crowded("c")
+
+    alone = wakes.join("alone", "d")
+    bench.waiters.leave(alone)
+    bench.waiters.leave(alone)
+    assert not bench.waiters.crowded("d")
+
+
+def test_everybody_is_woken_when_the_client_closes(bench: Bench, wakes: Wakes) -> None:
+    """Closing wakes every waiter of every channel."""
+    for name, channel in (("first", "c"), ("second", "c"), ("other", "d")):
+        wakes.join(name, channel)
+    bench.waiters.wake_all()
+
+    assert wakes.woken == ["first", "second", "other"]
+
+
+class TestSections:
+    """Those who wait on one channel for different things."""
+
+    def test_share_one_subscription(self, bench: Bench, wakes: Wakes) -> None:
+        """However many sections a channel has, it is subscribed to once, until the last waiter leaves."""
+        tickets = [wakes.join(str(n), section("c", n)) for n in (1, 2, 3)]
+        assert bench.subscribed == bench.waiters.channels() == ["c"]
+        for ticket in tickets:
+            assert bench.subscribed == ["c"]
+            bench.waiters.leave(ticket)
+
+        assert bench.subscribed == []
+
+    def test_are_all_woken_by_a_message(self, bench: Bench, wakes: Wakes) -> None:
+        """A message may be for each of them."""
+        for n in (1, 2, 2):
+            wakes.join(str(n), section("c", n))
+        bench.waiters.notify("c")
+
+        assert wakes.woken == ["1", "2"]
+
+    def test_later_ones_ask_at_once(self, bench: Bench, wakes: Wakes) -> None:
+        """A section that finds its channel subscribed to hears of no confirmation, and so asks by itself."""
+        first = wakes.join("1", section("c", 1))
+        second = wakes.join("2", section("c", 2))
+
+        assert not first.take()
+        assert second.take()
+
+
+def test_taking_back_that_was_interrupted_is_done_again(
+    bench: Bench, wakes: Wakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Ctrl-C in the middle of leaving leaves a ticket that can still be taken back."""
+    ticket = wakes.join("it")
+
+    def interrupted(channel: str) -> None:
+        raise KeyboardInterrupt(channel)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench, "unsubscribe", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            bench.waiters.leave(ticket)
+    bench.waiters.leave(ticket)
+
+    assert bench.subscribed == []
+    assert not bench.waiters.crowded("c")

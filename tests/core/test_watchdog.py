@@ -1,0 +1,282 @@
+"""The watchdog: holds are renewed in rounds and batches, lost is not unknown, and nobody's trouble stops the others."""
+
+from __future__ import annotations
+
+import functools
+import gc
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock._core.effects import NEVER, Batch
+from interlock._core.holds import Hold, Owner, State, valid_until
+from interlock.errors import ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench import Bench, Play
+
+    from interlock._core.watchdog import Round
+
+UNAVAILABLE = ServerUnavailableError("no answer", sent=True, transient=True)
+
+
+class Rounds:
+    """Runs rounds of the watchdog; every batch is answered by a function from its scripts to their replies."""
+
+    def __init__(self, bench: Bench, play: type[Play]) -> None:
+        self.bench, self._play = bench, play
+        self.watchdog = bench.session.watchdog
+        self.batches: list[tuple[tuple[str, ...], ...]] = []
+
+    def run(
+        self, answer: Callable[[tuple[str, ...]], object] = lambda keys: [1] * len(keys)
+    ) -> Round:
+        """Run one round; remember the keys of each batch, script by script."""
+        played = self._play(self.watchdog.run(lambda: self.bench.now))
+        while not played.over:
+            assert isinstance(played.effect, Batch)
+            self.batches.append(tuple(call.keys for call in played.effect.evals))
+            played.answer([answer(call.keys) for call in played.effect.evals])
+        result: Round = played.result
+        return result
+
+
+@pytest.fixture
+def rounds(bench: Bench, play: type[Play]) -> Rounds:
+    """Give a watchdog whose first round is over."""
+    bench.session.watchdog.next_due(bench.now)
+    return Rounds(bench, play)
+
+
+def watched(bench: Bench, *names: str) -> list[Hold]:
+    """Return renewed holds that the watchdog knows of."""
+    holds = [bench.hold(name) for name in names]
+    for hold in holds:
+        bench.session.watchdog.watch(hold)
+    return holds
+
+
+def later(bench: Bench, periods: float = 1.0) -> None:
+    """Let some periods of the watchdog pass."""
+    bench.now += periods * bench.session.watchdog.period
+
+
+class TestDue:
+    """When the watchdog has something to do."""
+
+    def test_every_third_of_the_lease(self, bench: Bench) -> None:
+        """Without holds the watchdog is due once in a period."""
+        watchdog = bench.session.watchdog
+
+        assert watchdog.next_due(bench.now) == bench.now + 10.0
+        bench.now += 4.0
+        assert watchdog.next_due(bench.now) == bench.now + 6.0
+
+    def test_a_new_hold_joins_the_next_round(self, bench: Bench, rounds: Rounds) -> None:
+        """A hold that is acquired between two rounds needs no wake-up of its own."""
+        later(bench, 0.5)
+        [hold] = watched(bench, "a")
+
+        assert hold.renew_at == bench.now + rounds.watchdog.period / 2
+        assert rounds.watchdog.next_due(bench.now) == hold.renew_at
+
+    def test_a_hold_that_ends_before_the_next_round_pokes(
+        self, bench: Bench, rounds: Rounds
+    ) -> None:
+        """A short lease is noticed to end in time, and not at the next round."""
+        hold = bench.hold()
+        hold.renewal, hold.valid_until = None, bench.now + 1.0
+        assert bench.pokes == 0
+        rounds.watchdog.watch(hold)
+
+        assert bench.pokes == 1
+        assert rounds.watchdog.next_due(bench.now) == hold.valid_until
+
+    @pytest.mark.parametrize("state", [State.PENDING, State.ENDING, State.LOST])
+    def test_only_what_is_held_counts(self, bench: Bench, rounds: Rounds, state: str) -> None:
+        """A hold in any other state makes nothing due."""
+        hold = bench.hold(state=state)
+        hold.renew_at = hold.valid_until = bench.now
+
+        assert rounds.watchdog.next_due(bench.now) == bench.now + rounds.watchdog.period
+
+
+class TestRenewal:
+    """What a round renews."""
+
+    def test_holds_in_batches(self, make_bench: Callable[..., Bench], play: type[Play]) -> None:
+        """Many holds cost one round trip per batch, and are kept for another lease since its sending."""
+        bench = make_bench(renew_batch=3)
+        rounds = Rounds(bench, play)
+        holds = watched(bench, *"abcdefg")
+        later(bench)
+        result = rounds.run()
+
+        assert rounds.batches == [(("a", "b", "c"),), (("d", "e", "f"),), (("g",),)]
+        assert result.renewed == 7
+        assert {hold.valid_until for hold in holds} == {valid_until(bench.now, 30.0)}
+        assert rounds.watchdog.next_due(bench.now) == bench.now + rounds.watchdog.period
+
+    def test_validity_counts_from_sending(self, bench: Bench, play: type[Play]) -> None:
+        """What an answer takes to come is not counted as validity."""
+        [hold] = watched(bench, "a")
+        later(bench)
+        sent_at = bench.now
+        played = play(bench.session.watchdog.run(lambda: bench.now))
+        bench.now += 5.0
+        played.answer([[1]])
+
+        assert hold.valid_until == valid_until(sent_at, 30.0)
+
+    def test_nothing_that_is_not_due(self, bench: Bench, rounds: Rounds) -> None:
+        """Holds are renewed once in a round, and those with a lease of their own never."""
+        watched(bench, "a")
+        bench.hold("b").renewal = None
+        later(bench)
+        rounds.run()
+        rounds.run()
+
+        assert rounds.batches == [(("a",),)]
+
+    def test_slots_and_kinds_apart(self, bench: Bench, rounds: Rounds) -> None:
+        """Keys of different slots, and holds that are renewed differently, share a write but not a script."""
+        rounds.watchdog._slot_of = lambda key: ord(key) % 2
+        holds = watched(bench, *"abcd")
+        holds[3].renewal = functools.partial(bench.lock.renewal)
+        later(bench)
+        result = rounds.run()
+
+        assert rounds.batches == [(("a", "c"), ("b",), ("d",))]
+        assert result.renewed == 4
+
+    def test_nothing_that_has_stopped_being_renewed_meanwhile(
+        self, make_bench: Callable[..., Bench], play: type[Play]
+    ) -> None:
+        """A hold that changes while an earlier batch is under way is not asked for."""
+        bench = make_bench(renew_batch=1)
+        rounds = Rounds(bench, play)
+        _, second = watched(bench, "a", "b")
+
+        def answer(_: object) -> object:
+            second.renewal = None
+            return [1]
+
+        later(bench)
+        rounds.run(answer)
+
+        assert rounds.batches == [(("a",),), ()]
+
+    def test_deadline_is_the_earliest_end(self, bench: Bench, play: type[Play]) -> None:
+        """A renewal is of no use to the hold that ends first once that is over."""
+        early, _ = watched(bench, "a", "b")
+        early.valid_until -= 5.0
+        later(bench)
+        played = play(bench.session.watchdog.run(lambda: bench.now))
+
+        assert played.effect.evals[0].deadline == early.valid_until
+
+
+class TestTrouble:
+    """What is lost, and what is only unknown."""
+
+    def test_not_ours_is_lost(self, bench: Bench, rounds: Rounds) -> None:
+        """A hold that the server does not know is lost at once, and its listeners are told; the others are kept."""
+        gone, kept = watched(bench, "a", "b")
+        gone.listen(lambda: "told")
+        later(bench)
+        rounds.run(lambda _: [0, 1])
+
+        assert (gone.state, gone.reason) == (State.LOST, "force-released")
+        assert bench.told == ["told"]
+        assert kept.valid(bench.now)
+
+    def test_released_meanwhile_is_not_lost(self, bench: Bench, play: type[Play]) -> None:
+        """An answer about a hold that was released while it was asked for says nothing."""
+        [hold] = watched(bench, "a")
+        later(bench)
+        played = play(bench.session.watchdog.run(lambda: bench.now))
+        hold.state = State.ENDING
+        played.answer([[0]])
+
+        assert hold.state is State.ENDING
+
+    def test_no_answer_is_asked_again_soon(self, bench: Bench, rounds: Rounds) -> None:
+        """A batch without an answer loses nothing while its holds are valid, and is repeated before the next round."""
+        a, b = watched(bench, "a", "b")
+        b.renewal = functools.partial(bench.lock.renewal)
+        later(bench)
+        result = rounds.run(lambda keys: UNAVAILABLE if keys == ("a",) else [1])
+
+        assert result.failures == [UNAVAILABLE]
+        assert result.renewed == 1
+        assert (a.state, b.state) == (State.HELD, State.HELD)
+        assert rounds.watchdog.next_due(bench.now) == bench.now + rounds.watchdog.retry
+        bench.now += rounds.watchdog.retry
+        rounds.run()
+        assert rounds.batches[-1] == (("a",),)
+
+    def test_no_answer_until_the_end_is_lost(self, bench: Bench, rounds: Rounds) -> None:
+        """A hold that could not be renewed in time is lost when its validity ends, not later."""
+        [hold] = watched(bench, "a")
+
+        def answer(_: object) -> object:
+            bench.now = hold.valid_until
+            return UNAVAILABLE
+
+        later(bench)
+        rounds.run(answer)
+
+        assert (hold.state, hold.reason) == (State.LOST, "unreachable past validity")
+
+    def test_overdue_is_ended_without_a_round(self, bench: Bench) -> None:
+        """Whoever waits for the server can note meanwhile what is over, and until when nothing else is."""
+        over, ending, valid = (bench.hold(name) for name in "abc")
+        ending.state = State.ENDING
+        bench.hold("d", state=State.PENDING).valid_until = 0.0
+        over.valid_until = ending.valid_until = bench.now
+
+        assert bench.session.watchdog.end_overdue(bench.now) == valid.valid_until
+        assert (over.state, ending.state) == (State.LOST, State.LOST)
+
+    def test_nothing_is_overdue_without_holds(self, bench: Bench) -> None:
+        """With nothing held nothing ends."""
+        assert bench.session.watchdog.end_overdue(bench.now) == NEVER
+
+
+class TestAbandoned:
+    """Holds that nobody is left to release."""
+
+    @pytest.fixture
+    def orphan(self, bench: Bench) -> Hold:
+        """Give a renewed hold whose owner is gone."""
+        hold = bench.hold("a", owner=Owner("ended", lambda: True))
+        gc.collect()
+        return hold
+
+    def test_are_not_renewed(self, bench: Bench, rounds: Rounds, orphan: Hold) -> None:
+        """The hold of a thread that has ended is reported, forgotten, and left to its lease."""
+        later(bench)
+        result = rounds.run()
+
+        assert result.abandoned == [orphan]
+        assert rounds.batches == []
+        assert orphan not in bench.session.holds
+
+    def test_are_forgotten_when_lost(self, bench: Bench, rounds: Rounds, orphan: Hold) -> None:
+        """A lost hold stays in the table for its owner to hear of it, but not longer than the owner."""
+        orphan.lose("expired")
+        stays = bench.hold("b")
+        stays.lose("expired")
+        rounds.run()
+
+        assert list(bench.session.holds) == [stays]
+
+    def test_with_a_lease_of_their_own_end_with_it(
+        self, bench: Bench, rounds: Rounds, orphan: Hold
+    ) -> None:
+        """What was meant to end by itself is no reason to complain."""
+        orphan.renewal = None
+
+        assert rounds.run().abandoned == []

@@ -1,0 +1,72 @@
+"""What the documentation shows is run, and what it points to is there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock.cli.options import OPTIONS
+
+if TYPE_CHECKING:
+    from interlock.testing.servers import RedisServer
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLES = [
+    pytest.param(block, id=f"{page.relative_to(ROOT)}:{number}")
+    for page in PAGES
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+    # A page may show a part of a program; what can stand alone says what it imports.
+    if block.startswith(("import ", "from ", "# runs"))
+]
+
+
+def test_there_are_examples() -> None:
+    """The README has at least the two examples that a newcomer reads first."""
+    assert sum(str(example.id).startswith("README.md") for example in EXAMPLES) >= 2
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_runs(example: str, server: RedisServer, redis_url: str, tmp_path: Path) -> None:
+    """An example of the documentation runs as it stands, on a real server."""
+    program = tmp_path / "example.py"
+    for shown in ("redis://localhost:6379/0", "redis://localhost:6379", "redis://localhost"):
+        example = example.replace(f'"{shown}"', f'"{redis_url}"')
+    program.write_text(example)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert server.alive
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    """A relative link leads to a file that exists."""
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_the_checks_run_the_command_of_the_readme() -> None:
+    """The line that CI takes from the README is there exactly once, and is the one that runs the tests."""
+    pattern = re.compile(r"^python3 -m venv .*pytest$", re.MULTILINE)
+    assert len(pattern.findall((ROOT / "README.md").read_text())) == 1
+    assert "grep -m1 '^python3 -m venv .*pytest$' README.md" in (ROOT / ".ci/run").read_text()
+
+
+def test_every_option_of_the_command_is_in_its_reference() -> None:
+    """The reference names every option of `interlock run`."""
+    reference = (ROOT / "docs/reference/cli.md").read_text()
+    for option in OPTIONS:
+        for flag in option.flags:
+            assert flag in reference, flag

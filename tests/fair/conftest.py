@@ -1,0 +1,46 @@
+"""Fixtures of the fair lock's tests: both faces on a real server, and the lock as it is on the wire."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import pytest
+
+from fair.places import Places
+from lock.lock_like import Face, Kind, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import redis
+
+FAIR = Kind("fair", lambda client, name, **options: client.fair_lock(name, **options))
+
+
+@pytest.fixture(params=["sync", "asyncio"])
+def face(request: pytest.FixtureRequest) -> Face:
+    """Give each face in turn."""
+    return Face(request.param)
+
+
+@pytest.fixture
+def loaded(redis_client: redis.Redis) -> redis.Redis:
+    """Give a client of a server that knows every script, so that each call is one EVALSHA."""
+    for text in resources.files("interlock._core").joinpath("lua").iterdir():
+        redis_client.script_load(text.read_text())
+    return redis_client
+
+
+@pytest.fixture
+async def fair(face: Face, loaded: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
+    """Give the fair lock on each face in turn."""
+    set_up = Stage(face, FAIR, redis_url, loaded)
+    yield set_up
+    await set_up.end()
+
+
+@pytest.fixture
+def places(redis_client: redis.Redis) -> Places:
+    """Give the fair lock ``orders`` as it is on the wire."""
+    return Places(redis_client)

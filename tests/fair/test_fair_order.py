@@ -1,0 +1,259 @@
+"""First come, first served: over threads, tasks and processes, over clients, and beside dead and skewed ones."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import interlock
+import interlock.asyncio
+from fair.places import LOCK, QUEUE, Places
+from interlock.testing.servers import wait_until
+from lock.children import Child
+from lock.lock_like import until
+
+if TYPE_CHECKING:
+    import redis
+
+    from lock.lock_like import Stage
+
+WAIT_IN_THREAD = """
+client = interlock.connect(url)
+with client.fair_lock("orders"):
+    say("mine")
+client.close()
+"""
+WAIT_IN_TASK = """
+async def main():
+    async with interlock.asyncio.connect(url) as client, client.fair_lock("orders"):
+        say("mine")
+asyncio.run(main())
+"""
+WAIT_IN_MANY = """
+client = interlock.connect(url, fair_wait=1)
+for _ in range(10):
+    threading.Thread(target=client.fair_lock("orders").acquire, daemon=True).start()
+sys.stdin.readline()
+"""
+SKEWED = """
+true_time, true_ns = time.time, time.time_ns
+time.time, time.time_ns = lambda: true_time() + SKEW, lambda: true_ns() + int(SKEW * 1e9)
+"""
+
+
+@pytest.fixture
+def places(redis_client: redis.Redis) -> Places:
+    """Give the queue as it is on the wire, where waiters may be silent for a second."""
+    return Places(redis_client, wait=1)
+
+
+async def test_waiters_of_one_client_are_served_in_order(fair: Stage) -> None:
+    """Eight threads or tasks of one client and of two get the lock in the order in which they asked."""
+    clients, order = [fair.client(), fair.client()], []
+    first, wire = fair.owner(), Places(fair.redis)
+    await first.do(clients[0].fair_lock(LOCK).acquire)
+
+    async def visit(number: int) -> None:
+        owner, lock = fair.owner(), clients[number // 3 % 2].fair_lock(LOCK)
+        await owner.do(lock.acquire)
+        order.append(number)
+        await owner.do(lock.release)
+
+    visits = []
+    for number in range(8):
+        visits.append(asyncio.create_task(visit(number)))
+        await until(lambda n=number: len(wire.waiting) == n + 1, 5, f"{number} waits")
+    queue = wire.waiting
+    await first.do(clients[0].fair_lock(LOCK).release)
+    await asyncio.wait_for(asyncio.gather(*visits), 20)
+    assert order == list(range(8))
+    assert len(set(queue)) == 8
+    assert fair.redis.dbsize() == 0
+
+
+async def test_threads_tasks_and_processes_are_served_in_order(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """Eight waiters, threads, tasks and other processes in turn, get the lock in the order in which they asked."""
+    order: list[int] = []
+    wire = Places(redis_client)
+
+    async def in_thread(number: int) -> None:
+        def visit() -> None:
+            with client.fair_lock(LOCK):
+                order.append(number)
+
+        await asyncio.to_thread(visit)
+
+    async def in_task(number: int) -> None:
+        async with async_client.fair_lock(LOCK):
+            order.append(number)
+
+    async def in_process(number: int, code: str) -> None:
+        def visit() -> None:
+            with Child(code, redis_url) as child:
+                assert child.hear(60) == "mine"
+                order.append(number)
+                assert child.end() == (0, "")
+
+        await asyncio.to_thread(visit)
+
+    with interlock.connect(redis_url) as client:
+        async with interlock.asyncio.connect(redis_url) as async_client:
+            client.fair_lock(LOCK, owner="first").acquire()
+            visits = []
+            for number in range(8):
+                match number % 4:
+                    case 0:
+                        visit: Any = in_thread(number)
+                    case 1:
+                        visit = in_process(number, WAIT_IN_THREAD)
+                    case 2:
+                        visit = in_task(number)
+                    case _:
+                        visit = in_process(number, WAIT_IN_TASK)
+                visits.append(asyncio.create_task(visit))
+                await until(lambda n=number: len(wire.waiting) == n + 1, 20, f"{number} waits")
+            client.fair_lock(LOCK, owner="first").release()
+            await asyncio.wait_for(asyncio.gather(*visits), 60)
+    # A child tells of its turn over a pipe, while the next one may have had its own: neighbours may be heard in either order.
+    assert sorted(order) == list(range(8))
+    assert all(abs(at - number) <= 1 for at, number in enumerate(order)), order
+    assert redis_client.dbsize() == 0
+
+
+def test_a_newcomer_does_not_overtake(redis_url: str, places: Places) -> None:
+    """Who just released the lock and wants it again stands behind those who waited."""
+    with interlock.connect(redis_url) as client:
+        lock, order = client.fair_lock(LOCK), []
+        lock.acquire()
+
+        def visit() -> None:
+            with client.fair_lock(LOCK):
+                order.append("waiter")
+
+        waiter = threading.Thread(target=visit)
+        waiter.start()
+        wait_until(lambda: len(places.waiting) == 1, 5, "the other waits")
+        lock.release()
+        assert lock.acquire(timeout=10)
+        order.append("newcomer")
+        lock.release()
+        waiter.join(10)
+        assert order == ["waiter", "newcomer"]
+
+
+def test_a_live_waiter_keeps_its_place(redis_url: str, places: Places) -> None:
+    """A waiter that waits for many times the wait is never skipped, nor are those behind it."""
+    with interlock.connect(redis_url, fair_wait=0.6) as client:
+        client.fair_lock(LOCK, owner="first").acquire()
+        order: list[int] = []
+
+        def visit(number: int) -> None:
+            with client.fair_lock(LOCK):
+                order.append(number)
+
+        threads = []
+        for number in range(3):
+            threads.append(threading.Thread(target=visit, args=(number,)))
+            threads[-1].start()
+            wait_until(lambda n=number: len(places.waiting) == n + 1, 5, "it waits")
+        queue = places.waiting
+        end = time.monotonic() + 5 * 0.6
+        while time.monotonic() < end:
+            assert places.waiting == queue
+            for place, left in enumerate(places.left[waiter] for waiter in queue):
+                assert 0 < left <= (place + 1) * 0.6
+            time.sleep(0.02)
+        client.fair_lock(LOCK, owner="first").release()
+        for thread in threads:
+            thread.join(10)
+        assert order == [0, 1, 2]
+
+
+def test_killed_waiters_delay_for_one_wait(redis_url: str, places: Places) -> None:
+    """Ten waiters that were killed together delay the next one by no more than what they may be silent."""
+    with (
+        interlock.connect(redis_url, fair_wait=1) as client,
+        Child(WAIT_IN_MANY, redis_url) as child,
+    ):
+        client.fair_lock(LOCK, owner="first").acquire()
+        wait_until(lambda: len(places.waiting) == 10, 10, "ten wait")
+        child.kill()
+        killed = time.monotonic()
+        client.fair_lock(LOCK, owner="first").release()
+        assert client.fair_lock(LOCK).acquire(timeout=20)
+        assert 0.3 < time.monotonic() - killed < 1 + 0.7
+        assert places.waiting == []
+        client.fair_lock(LOCK).release()
+    assert places.redis.dbsize() == 0
+
+
+def test_a_killed_waiter_in_between_is_skipped(redis_url: str, places: Places) -> None:
+    """Of three waiters the middle one is killed: the last one has the lock within one wait after the first."""
+    with interlock.connect(redis_url, fair_wait=1) as client:
+        client.fair_lock(LOCK, owner="first").acquire()
+        got: list[float] = []
+
+        def visit() -> None:
+            with client.fair_lock(LOCK):
+                got.append(time.monotonic())
+
+        before, behind = threading.Thread(target=visit), threading.Thread(target=visit)
+        before.start()
+        wait_until(lambda: len(places.waiting) == 1, 5, "one waits")
+        code = WAIT_IN_THREAD.replace("connect(url)", "connect(url, fair_wait=1)")
+        with Child(code, redis_url) as child:
+            wait_until(lambda: len(places.waiting) == 2, 10, "the child waits")
+            behind.start()
+            wait_until(lambda: len(places.waiting) == 3, 5, "the last one waits")
+            child.kill()
+        client.fair_lock(LOCK, owner="first").release()
+        before.join(10)
+        behind.join(10)
+        assert got[1] - got[0] < 1 + 0.7
+    assert places.redis.dbsize() == 0
+
+
+@pytest.mark.parametrize("skew", [-60, 60, 86_400])
+def test_clocks_of_clients_do_not_matter(redis_url: str, places: Places, skew: int) -> None:
+    """A waiter whose clock is wrong keeps its place, and does not cost another one its."""
+    code = f"SKEW = {skew}\n" + SKEWED + WAIT_IN_THREAD
+    with interlock.connect(redis_url) as client, Child(code, redis_url) as skewed:
+        client.fair_lock(LOCK, owner="first").acquire()
+        wait_until(lambda: len(places.waiting) == 1, 10, "the skewed one waits")
+        behind = threading.Thread(target=client.fair_lock(LOCK).acquire)
+        behind.start()
+        wait_until(lambda: len(places.waiting) == 2, 5, "another one waits")
+        assert all(0 < left <= 10 for left in places.left.values())
+        client.fair_lock(LOCK, owner="first").release()
+        assert skewed.hear() == "mine"
+        behind.join(10)
+        assert places.waiting == []
+        assert len(places.holders) == 1
+        assert skewed.end() == (0, "")
+
+
+def test_a_silent_first_waiter_does_not_make_others_spin(redis_url: str, places: Places) -> None:
+    """While the lock is free and the first waiter silent, the others ask a few times, not as fast as they can."""
+    places.redis.rpush(QUEUE, "dead:1")
+    places.set_left(**{"dead:1": 1.5})
+    with interlock.connect(redis_url, fair_wait=1) as client:
+        started = time.monotonic()
+        before = _scripts_run(places.redis)
+        assert client.fair_lock(LOCK).acquire(timeout=10)
+        assert 1 < time.monotonic() - started < 1.5 + 0.7
+        assert _scripts_run(places.redis) - before < 12
+        client.fair_lock(LOCK).release()
+
+
+def _scripts_run(redis_client: redis.Redis) -> int:
+    return sum(
+        figures["calls"]
+        for name, figures in redis_client.info("commandstats").items()
+        if name in ("cmdstat_evalsha", "cmdstat_eval")
+    )

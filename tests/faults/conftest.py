@@ -1,0 +1,46 @@
+"""Fixtures of the fault tests: both faces, behind a proxy or on a server of their own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+# The stage that lock tests are played on is theirs; it serves here as well.
+sys.path.append(str(Path(__file__).parents[1] / "lock"))
+
+from lock_like import KINDS, Face, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import redis
+
+    from interlock.testing.proxy import FaultProxy
+    from interlock.testing.servers import RedisServer
+
+
+@pytest.fixture(params=["sync", "asyncio"])
+def face(request: pytest.FixtureRequest) -> Face:
+    """Give each face in turn."""
+    return Face(request.param)
+
+
+@pytest.fixture
+async def stage(face: Face, proxy: FaultProxy, redis_client: redis.Redis) -> AsyncIterator[Stage]:
+    """Give each face in turn; its URL leads through the proxy, what it sees of the server does not."""
+    set_up = Stage(face, KINDS[0], proxy.url(), redis_client)
+    yield set_up
+    proxy.clear_rules()
+    await set_up.end()
+
+
+@pytest.fixture
+async def own(face: Face, fresh_server: RedisServer) -> AsyncIterator[Stage]:
+    """Give each face in turn, on a server that may be paused, killed and restarted, and runs at the end."""
+    with fresh_server.client() as seen:
+        set_up = Stage(face, KINDS[0], fresh_server.url(), seen)
+        yield set_up
+        await set_up.end()

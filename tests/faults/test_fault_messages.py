@@ -1,0 +1,157 @@
+"""The subscriber connection fails in every way: waiters go on, sooner or later, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from lock_like import until
+
+from interlock._drivers import listener
+from interlock.testing.faults import blackhole, command, drop_request, swallow_reply
+from interlock.testing.servers import wait_until
+
+if TYPE_CHECKING:
+    from lock_like import Owner, Stage
+
+    from interlock.testing.proxy import FaultProxy
+
+CHANNEL = "redisson_lock__channel:{name}"
+FOREVER = 100.0
+"""Seconds; a poll cap that no test lives to see."""
+
+
+async def _waiting(
+    stage: Stage, proxy: FaultProxy, **options: Any
+) -> tuple[asyncio.Task[bool], Any, Owner]:
+    """Have somebody outside hold the lock, and a waiter wait that has asked for the last time; return its task."""
+    stage.redis.hset("name", "somebody:1", 1)
+    lock, owner = stage.client(**{"poll_cap": FOREVER} | options).lock("name"), stage.owner()
+    task = asyncio.create_task(owner.do(lock.acquire, timeout=20))
+    await until(lambda: stage.redis.pubsub_numsub(CHANNEL)[0][1] == 1, 5, "it is subscribed")
+    await until(lambda: proxy.commands["EVALSHA"] >= 2, 5, "it looked once more")
+    await asyncio.sleep(0.1)
+    return task, lock, owner
+
+
+async def _granted(stage: Stage, task: asyncio.Task[bool], lock: Any, owner: Owner) -> None:
+    assert await asyncio.wait_for(task, 5)
+    await owner.do(lock.release)
+    assert not stage.redis.exists("name")
+
+
+async def test_a_lost_message_is_made_up_for_by_polling(stage: Stage, proxy: FaultProxy) -> None:
+    """When every message is lost, a waiter has the lock after the poll cap at the latest."""
+    proxy.drop_messages = True
+    task, lock, owner = await _waiting(stage, proxy, poll_cap=0.6)
+    stage.redis.delete("name")
+    stage.redis.publish(CHANNEL, "0")
+    released = time.monotonic()
+    await _granted(stage, task, lock, owner)
+    assert time.monotonic() - released < 0.6 + 0.5
+    assert proxy.dropped_messages == 1
+
+
+async def test_a_new_subscription_counts_as_a_message(stage: Stage, proxy: FaultProxy) -> None:
+    """A message that is published while the subscriber reconnects is made up for as soon as it is back."""
+    proxy.drop_messages = True
+    task, lock, owner = await _waiting(stage, proxy)
+    stage.redis.delete("name")
+    stage.redis.publish(CHANNEL, "0")
+    await asyncio.sleep(0.3)
+    assert not task.done(), "nobody told it"
+    stage.redis.client_kill_filter(_type="pubsub")
+    await _granted(stage, task, lock, owner)
+
+
+async def test_a_half_open_subscriber_is_found(
+    stage: Stage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A subscriber connection on which nothing passes any more is found by PING, and replaced; the waiters look again."""
+    monkeypatch.setattr(listener, "PING_INTERVAL", 0.3)
+    task, lock, owner = await _waiting(stage, proxy)
+    subscriptions = proxy.commands["SUBSCRIBE"]
+    proxy.on_request(command("PING", nth=1), blackhole)
+    await until(lambda: proxy.fired, 3, "it pings")
+    stage.redis.delete("name")
+    stage.redis.publish(CHANNEL, "0")
+    await _granted(stage, task, lock, owner)
+    assert proxy.commands["SUBSCRIBE"] == subscriptions + 1
+
+
+async def test_a_quiet_subscriber_is_left_alone(
+    stage: Stage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection on which only PONGs come is good, with channels and after the last one was left."""
+    monkeypatch.setattr(listener, "PING_INTERVAL", 0.1)
+    task, lock, owner = await _waiting(stage, proxy)
+    await until(lambda: proxy.commands["PING"] >= 5, 5, "it was pinged")
+    stage.redis.delete("name")
+    stage.redis.publish(CHANNEL, "0")
+    await _granted(stage, task, lock, owner)
+    pings = proxy.commands["PING"]
+    await until(lambda: proxy.commands["PING"] >= pings + 5, 5, "it was pinged")
+    assert proxy.commands["SUBSCRIBE"] == 1
+
+
+@pytest.mark.parametrize("fault", [drop_request, swallow_reply], ids=lambda fault: fault.kind)
+async def test_a_subscription_that_fails(
+    stage: Stage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch, fault: Any
+) -> None:
+    """While no subscription succeeds, waiters poll; none fails, and the next one that can hear does."""
+    monkeypatch.setattr(listener, "PING_INTERVAL", 0.2)
+    proxy.on_request(command("SUBSCRIBE"), fault)
+    stage.redis.hset("name", "somebody:1", 1)
+    lock, owner = stage.client(poll_cap=0.5).lock("name"), stage.owner()
+    task = asyncio.create_task(owner.do(lock.acquire, timeout=20))
+    await until(lambda: proxy.commands["SUBSCRIBE"] >= 2, 5, "it tries to subscribe")
+    assert not task.done()
+    stage.redis.delete("name")
+    await _granted(stage, task, lock, owner)
+    proxy.clear_rules()
+    again, lock, owner = await _waiting(stage, proxy)
+    stage.redis.delete("name")
+    stage.redis.publish(CHANNEL, "0")
+    await _granted(stage, again, lock, owner)
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_a_thousand_failed_subscriptions_leak_nothing(
+    stage: Stage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After many broken subscriber connections there is still one thread and one connection, and it hears."""
+    monkeypatch.setattr(listener, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(listener, "LONGEST_PAUSE", 0.0)
+    task, lock, owner = await _waiting(stage, proxy)
+    before = proxy.open_connections
+    proxy.on_request(command("SUBSCRIBE"), drop_request)
+    stage.redis.client_kill_filter(_type="pubsub")
+    await until(lambda: proxy.commands["SUBSCRIBE"] >= 1000, 20, "a thousand failures")
+    proxy.clear_rules()
+    wait_until(lambda: stage.redis.pubsub_numsub(CHANNEL)[0][1] == 1, 5, "it is subscribed")
+    wait_until(lambda: proxy.open_connections <= before, 5, "the others are closed")
+    stage.redis.delete("name")
+    stage.redis.publish(CHANNEL, "0")
+    await _granted(stage, task, lock, owner)
+
+
+async def test_no_message_and_no_lease(stage: Stage, proxy: FaultProxy) -> None:
+    """A lock without a TTL that vanishes without a message is got at the poll cap: nobody waits for ever."""
+    task, lock, owner = await _waiting(stage, proxy, poll_cap=0.4)
+    assert stage.redis.pttl("name") == -1
+    stage.redis.delete("name")
+    await _granted(stage, task, lock, owner)
+
+
+async def test_after_the_last_waiter_nothing_is_subscribed(stage: Stage, proxy: FaultProxy) -> None:
+    """Whatever happened to the subscriber, no channel is left when nobody waits."""
+    task, lock, owner = await _waiting(stage, proxy)
+    for _ in range(3):
+        stage.redis.client_kill_filter(_type="pubsub")
+        await until(lambda: stage.redis.pubsub_numsub(CHANNEL)[0][1] == 1, 5, "it is back")
+    stage.redis.delete("name")
+    stage.redis.publish(CHANNEL, "0")
+    await _granted(stage, task, lock, owner)
+    await until(lambda: not stage.redis.pubsub_channels(), 2, "nothing is subscribed")

@@ -1,0 +1,226 @@
+"""The server is away, refusing or standing still: calls end in time, holds live as long as they may, and losses are told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from lock_like import until
+
+from interlock import AcquireTimeoutError, HoldLostError, ServerUnavailableError
+from interlock.testing.address import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lock_like import Owner, Stage
+
+    from interlock.testing.proxy import FaultProxy
+    from interlock.testing.servers import RedisServer
+
+NOISE = 0.5
+"""Seconds by which a call may end late on a noisy machine; 0.25 is what is promised."""
+
+
+class Outage:
+    """A server that is away in one of two ways."""
+
+    def __init__(self, kind: str, server: RedisServer) -> None:
+        self.kind = kind
+        self._server = server
+
+    def begin(self) -> None:
+        """Kill it, or let it stand still."""
+        if self.kind == "refused":
+            self._server.kill()
+        else:
+            self._server.pause()
+
+    def end(self) -> None:
+        """Have it back; one that was killed has lost everything."""
+        if self.kind == "refused":
+            self._server.restart()
+        else:
+            self._server.resume()
+
+
+@pytest.fixture(params=["refused", "stopped"])
+def outage(request: pytest.FixtureRequest, fresh_server: RedisServer) -> Outage:
+    """Give each way of being away in turn."""
+    return Outage(request.param, fresh_server)
+
+
+async def _timed(owner: Owner, call: Callable[..., Any], *args: Any, **kwargs: Any) -> float:
+    """Return how long *call* took to come to nothing."""
+    started = time.monotonic()
+    with contextlib.suppress(ServerUnavailableError, AcquireTimeoutError):
+        assert not await owner.do(call, *args, **kwargs)
+    return time.monotonic() - started
+
+
+async def _used(own: Stage, **options: Any) -> tuple[Any, Owner]:
+    """Return a lock of a client that has its connections, and its owner."""
+    lock, owner = own.client(**options).lock("name"), own.owner()
+    await owner.do(lock.acquire)
+    await owner.do(lock.release)
+    return lock, owner
+
+
+@pytest.mark.parametrize("timeout", [0, 0.4])
+async def test_an_acquire_ends_in_time(own: Stage, outage: Outage, timeout: float) -> None:
+    """Whether the server refuses or stands still, an acquire of any kind returns or raises when its time is up."""
+    lock, owner = await _used(own)
+    patient = own.client().lock("name", timeout=timeout)
+    outage.begin()
+    took = [
+        await _timed(owner, lock.acquire, timeout=timeout),
+        await _timed(owner, lock.acquire, timeout=timeout),
+        await _timed(owner, own.face.enter, patient),
+    ]
+    outage.end()
+    print(f"late by: {max(took) - timeout:.3f} s")
+    assert max(took) < timeout + NOISE
+    await until(lambda: not own.redis.exists("name"), 5, "nothing is left of them")
+
+
+async def test_a_wait_ends_in_time(own: Stage, outage: Outage) -> None:
+    """A waiter whose server goes away while it waits ends when its time is up, as do those behind it in the queue."""
+    lock, _ = await _used(own)
+    own.redis.hset("name", "somebody:1", 1)
+    waiting = [
+        asyncio.create_task(_timed(own.owner(), lock.acquire, timeout=1.0)) for _ in range(5)
+    ]
+    await asyncio.sleep(0.3)
+    outage.begin()
+    took = await asyncio.gather(*waiting)
+    outage.end()
+    print(f"late by: {max(took) - 1:.3f} s")
+    assert max(took) < 1.0 + NOISE
+    assert min(took) > 0.9
+
+
+async def test_a_server_that_was_never_there_is_told_at_once(own: Stage) -> None:
+    """A first connection that fails raises at once, whatever the timeout; later the same failure is sat out."""
+    lock, owner = own.client(f"redis://127.0.0.1:{free_port()}").lock("name"), own.owner()
+    for timeout in (0, 5, None):
+        with pytest.raises(ServerUnavailableError, match="cannot connect"):
+            started = time.monotonic()
+            await owner.do(lock.acquire, timeout=timeout)
+        assert time.monotonic() - started < NOISE
+
+
+async def test_an_outage_is_sat_out(own: Stage, outage: Outage) -> None:
+    """An acquire, a wait and a release that meet an outage shorter than their time succeed after it."""
+    lock, owner = await _used(own, command_timeout=0.5)
+    waiter = own.owner()
+    await owner.do(lock.acquire)
+    waiting = asyncio.create_task(waiter.do(lock.acquire, timeout=10))
+    await asyncio.sleep(0.2)
+    outage.begin()
+    releasing = asyncio.create_task(owner.do(lock.release))
+    taking = asyncio.create_task(own.owner().do(own.client().lock("other").acquire, timeout=10))
+    await asyncio.sleep(0.7)
+    assert not waiting.done()
+    assert not releasing.done()
+    outage.end()
+    assert await waiting
+    await releasing
+    if outage.kind == "stopped":
+        assert await taking
+    else:
+        with pytest.raises(ServerUnavailableError):  # its client had never been there before
+            await taking
+    await waiter.do(lock.release)
+
+
+# One thread renews for both faces.
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_a_hold_outlives_a_short_outage(own: Stage, fresh_server: RedisServer) -> None:
+    """While the server stands still for less than the validity, the hold stays valid, and is renewed afterwards."""
+    lock, owner = await _used(own, lease=1.5)
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    for _ in range(2):
+        fresh_server.pause()
+        await asyncio.sleep(0.8)
+        fresh_server.resume()
+        await asyncio.sleep(0.4)
+        assert hold.valid
+    assert not hold.lost.is_set()
+    assert await owner.do(lock.owned)
+    await owner.do(lock.release)
+
+
+# One thread renews for both faces.
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_a_hold_outlives_a_short_partition(stage: Stage, proxy: FaultProxy) -> None:
+    """While the network refuses for less than the validity, the hold stays valid, and is renewed afterwards."""
+    lock, owner = await _used(stage, lease=1.2)
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    proxy.stop_accepting()
+    proxy.disconnect()
+    await asyncio.sleep(0.7)
+    proxy.start_accepting()
+    await asyncio.sleep(0.8)
+    assert hold.valid
+    assert await owner.do(lock.owned)
+    await owner.do(lock.release)
+
+
+async def test_a_long_outage_loses_the_hold(own: Stage, outage: Outage) -> None:
+    """An outage longer than the validity is told, with its reason, when the validity ends; several holds at once."""
+    client, owner = own.client(lease=0.9), own.owner()
+    locks = [client.lock(name) for name in ("name", "short", "other")]
+    told: dict[str, float] = {}
+    ends: dict[str, float] = {}
+    for lock in locks:
+        await owner.do(lock.acquire, lease=1.2 if lock.name == "short" else None)
+    holds = [await owner.do(lambda lock=lock: lock.hold) for lock in locks]
+    await asyncio.sleep(0.4)
+    outage.begin()
+    for hold in holds:
+        ends[hold.name] = time.monotonic() + hold.remaining
+        await owner.do(hold.on_lost, lambda name=hold.name: told.setdefault(name, time.monotonic()))
+    await until(lambda: len(told) == 3, 4, "all losses are told")
+    late = [told[name] - ends[name] for name in ends]
+    print(f"told late by: {max(late):.3f} s")
+    assert min(late) > -0.05
+    assert max(late) < NOISE
+    assert not any(hold.valid for hold in holds)
+    reasons = []
+    for hold in holds:
+        assert hold.lost.is_set()
+        with pytest.raises(HoldLostError) as caught:
+            hold.ensure()
+        reasons.append(caught.value.reason)
+    assert reasons == ["unreachable past validity", "expired", "unreachable past validity"]
+    outage.end()
+    for lock in locks:
+        with pytest.raises(HoldLostError):
+            await owner.do(lock.release)
+        assert await owner.do(lock.acquire, timeout=5)
+        await owner.do(lock.release)
+
+
+# One thread renews for both faces.
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_a_loss_is_told_while_a_renewal_hangs(own: Stage, fresh_server: RedisServer) -> None:
+    """The end of one hold is told in time though the thread that tells it waits for the renewal of another."""
+    client, owner = own.client(lease=6), own.owner()
+    long, short = client.lock("long"), client.lock("short")
+    await owner.do(long.acquire)
+    await owner.do(short.acquire, lease=2.2)
+    hold, told = await owner.do(lambda: short.hold), list[float]()
+    await owner.do(hold.on_lost, lambda: told.append(time.monotonic()))
+    await asyncio.sleep(1.7)
+    fresh_server.pause()
+    # The renewal of the long one is sent 2 s after the start, and given up after another second.
+    ends = time.monotonic() + hold.remaining
+    await until(lambda: told, 3, "the loss is told")
+    assert told[0] - ends < NOISE
+    fresh_server.resume()
+    await owner.do(long.release)

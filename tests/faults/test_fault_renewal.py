@@ -1,0 +1,214 @@
+"""The renewal thread meets errors of its own, of the user's, and of the server's: it lives, and so do the other holds."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from lock_like import until
+
+from interlock import ClosedError, NotHeldError, ServerUnavailableError
+from interlock._core.scripts import lock as scripts
+from interlock._core.watchdog import Watchdog
+from interlock._links.connection import Connection
+from interlock.testing.faults import blackhole, command, drop_reply
+
+if TYPE_CHECKING:
+    from lock_like import Stage
+
+    from interlock.testing.proxy import FaultProxy
+    from interlock.testing.servers import RedisServer
+
+NOISE = 0.7
+
+
+@pytest.fixture
+def reported(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Give what is reported as the exception of a thread is."""
+    seen: list[str] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: seen.append(str(args.exc_value)))
+    return seen
+
+
+async def _held(stage: Stage, count: int, **options: Any) -> tuple[list[Any], Any]:
+    client, owner = stage.client(**{"lease": 0.6} | options), stage.owner()
+    locks = [client.lock(f"name-{number}") for number in range(count)]
+    for lock in locks:
+        await owner.do(lock.acquire)
+    return locks, owner
+
+
+async def _kept(locks: list[Any], owner: Any) -> None:
+    for lock in locks:
+        assert await owner.do(lambda lock=lock: bool(lock.hold))
+        assert await owner.do(lock.owned)
+        await owner.do(lock.release)
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+@pytest.mark.parametrize(
+    ("place", "step"),
+    [
+        (Watchdog, "next_due"),
+        (Watchdog, "run"),
+        (Watchdog, "end_overdue"),
+        (Connection, "batch"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+async def test_an_error_in_one_round(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, reported: list[str], place: type, step: str
+) -> None:
+    """An exception anywhere in a round is reported, and the next round renews as if nothing had been."""
+    locks, owner = await _held(stage, 3)
+    real = getattr(place, step)
+    failures: list[str] = []
+
+    def fail_once(*args: Any, **kwargs: Any) -> Any:
+        if not failures and threading.current_thread().name == "interlock-keeper":
+            failures.append(step)
+            raise ZeroDivisionError(step)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(place, step, fail_once)
+    await until(lambda: failures, 2, "a round failed")
+    await asyncio.sleep(0.8)
+    assert reported == [step]
+    assert sum(thread.name == "interlock-keeper" for thread in threading.enumerate()) >= 1
+    await _kept(locks, owner)
+
+
+async def test_a_callback_that_raises(stage: Stage, reported: list[str]) -> None:
+    """What an on_lost callback raises is reported; the other callbacks are called and the other holds kept."""
+    locks, owner = await _held(stage, 3)
+    lost, told = await owner.do(lambda: locks[0].hold), []
+
+    def fail() -> None:
+        raise ZeroDivisionError("the user's own")
+
+    loop_errors: list[str] = []
+    if stage.face.is_async:
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: loop_errors.append(str(context["exception"]))
+        )
+    for callback in (fail, lambda: told.append("told")):
+        await owner.do(lost.on_lost, callback)
+    stage.redis.delete("name-0")
+    await until(lambda: told, 2, "the second callback is called")
+    assert reported + loop_errors == ["the user's own"]
+    await asyncio.sleep(0.8)
+    await _kept(locks[1:], owner)
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_a_callback_that_closes_the_client(stage: Stage) -> None:
+    """An on_lost callback may close the client from the renewal thread: what is held is released, and nothing hangs."""
+    locks, owner = await _held(stage, 3)
+    lost, ended = await owner.do(lambda: locks[0].hold), threading.Event()
+    client = stage._clients[0]
+    await owner.do(lost.on_lost, lambda: (client.close(), ended.set()))
+    stage.redis.delete("name-0")
+    await until(ended.is_set, 3, "the client is closed")
+    assert stage.redis.dbsize() == 0
+
+
+# One thread renews for both faces.
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_one_failing_batch(stage: Stage, proxy: FaultProxy) -> None:
+    """When the reply to one batch of several is lost, no hold of that or another batch is."""
+    locks, owner = await _held(stage, 6, renew_batch=2)
+    proxy.on_request(command("EVALSHA", scripts._LOCK_RENEW.sha, nth=2), drop_reply)
+    await until(lambda: proxy.fired, 2, "a batch met the fault")
+    await asyncio.sleep(0.8)
+    await _kept(locks, owner)
+
+
+# One thread renews for both faces.
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_one_lost_hold_of_a_batch(stage: Stage) -> None:
+    """A hold that is gone is told, alone: the rest of its batch is renewed, and it is not made anew."""
+    locks, owner = await _held(stage, 3)
+    lost = await owner.do(lambda: locks[1].hold)
+    stage.redis.delete("name-1")
+    await until(lost.lost.is_set, 2, "the loss is told")
+    await asyncio.sleep(0.8)
+    assert not stage.redis.exists("name-1")
+    await _kept([locks[0], locks[2]], owner)
+
+
+async def _closed_in(stage: Stage, client: Any) -> tuple[float, BaseException | None]:
+    started = time.monotonic()
+    try:
+        await stage.close(client)
+    except ServerUnavailableError as error:
+        return time.monotonic() - started, error
+    return time.monotonic() - started, None
+
+
+@pytest.mark.parametrize("kind", ["refused", "stopped"])
+async def test_close_while_the_server_is_away(
+    own: Stage, fresh_server: RedisServer, kind: str
+) -> None:
+    """Closing ends in time and says what it could not release; doing it again is nothing; the holds are over here."""
+    client, owner = own.client(command_timeout=0.6), own.owner()
+    lock = client.lock("name")
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    fresh_server.kill() if kind == "refused" else fresh_server.pause()
+    took, error = await _closed_in(own, client)
+    assert took < 2 * 0.6 + NOISE
+    assert error is not None
+    assert await _closed_in(own, client) == (pytest.approx(0, abs=0.1), None)
+    assert not hold.valid
+    with pytest.raises(ClosedError):
+        await owner.do(lock.acquire)
+    with pytest.raises((NotHeldError, ClosedError)):
+        await owner.do(lock.release)
+    fresh_server.restart() if kind == "refused" else fresh_server.resume()
+
+
+async def test_close_of_a_half_dead_server(stage: Stage, proxy: FaultProxy) -> None:
+    """A server that takes the farewell and never answers holds closing up for one time-out, not for ever."""
+    client, owner = stage.client(command_timeout=0.5), stage.owner()
+    await owner.do(client.lock("name").acquire)
+    proxy.on_request(command("EVALSHA"), blackhole)
+    took, error = await _closed_in(stage, client)
+    assert took < 2 * 0.5 + NOISE
+    assert error is not None
+    assert proxy.fired
+
+
+async def test_close_with_waiters_while_the_server_is_away(
+    own: Stage, fresh_server: RedisServer
+) -> None:
+    """Whoever waits or sends when the client closes hears of it, though no server answers."""
+    client, owners = own.client(command_timeout=0.6), [own.owner() for _ in range(4)]
+    own.redis.hset("name", "somebody:1", 1)
+    waiting = [
+        asyncio.create_task(owner.do(client.lock("name").acquire, timeout=30)) for owner in owners
+    ]
+    await asyncio.sleep(0.3)
+    fresh_server.pause()
+    await asyncio.sleep(0.2)
+    closing = asyncio.get_running_loop().run_in_executor(None, client.close)
+    if own.face.is_async:
+        closing = await closing
+    await asyncio.wait_for(closing, 4)
+    outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 4)
+    assert all(isinstance(outcome, (ClosedError, ServerUnavailableError)) for outcome in outcomes)
+    fresh_server.resume()
+
+
+async def test_what_a_refused_close_says(own: Stage, fresh_server: RedisServer) -> None:
+    """A server that refuses the releases of a client that closes is reported as one that is away is."""
+    client, owner = own.client(), own.owner()
+    await owner.do(client.lock("name").acquire)
+    fresh_server.execute("ACL", "SETUSER", "default", "-evalsha")
+    took, error = await _closed_in(own, client)
+    fresh_server.execute("ACL", "SETUSER", "default", "+@all")
+    assert took < NOISE
+    assert isinstance(error, ServerUnavailableError)
+    assert error.code == "NOPERM"

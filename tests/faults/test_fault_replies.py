@@ -1,0 +1,251 @@
+"""What the network does to one request or reply: whatever it is, the server and the client agree afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from lock_like import until
+
+from interlock import ServerUnavailableError
+from interlock._core.scripts import lock as scripts
+from interlock.testing.faults import (
+    Action,
+    command,
+    delay,
+    delay_reply,
+    dribble,
+    drop_reply,
+    drop_request,
+    duplicate,
+    reset,
+    swallow_reply,
+)
+
+if TYPE_CHECKING:
+    from lock_like import Owner, Stage
+
+    from interlock.testing.proxy import FaultProxy
+
+ACQUIRE = scripts._LOCK_ACQUIRE.sha
+RELEASE = scripts._LOCK_RELEASE.sha
+RENEW = scripts._LOCK_RENEW.sha
+
+FAULTS = [
+    drop_request,
+    reset,
+    drop_reply,
+    swallow_reply,
+    duplicate,
+    dribble,
+    delay(0.35),
+    delay_reply(0.35),
+]
+"""A delay is longer than the time-out of one command here."""
+
+
+@pytest.fixture(params=FAULTS, ids=lambda action: action.kind)
+def fault(request: pytest.FixtureRequest) -> Action:
+    """Give each fault in turn."""
+    return request.param
+
+
+async def _warm(stage: Stage, **options: Any) -> tuple[Any, Owner]:
+    """Return a lock whose scripts the server knows and whose connection is open, and its owner."""
+    lock, owner = stage.client(command_timeout=0.2, **options).lock("name"), stage.owner()
+    for step in (lock.acquire, lock.acquire, lock.release, lock.release):
+        await owner.do(step)
+    return lock, owner
+
+
+async def test_one_fault_in_an_operation(stage: Stage, proxy: FaultProxy, fault: Action) -> None:
+    """Acquire, re-entry and both releases meet a fault each: every one succeeds once, and the server counts what we do."""
+    lock, owner = await _warm(stage)
+    for script, step, depth in (
+        (ACQUIRE, lock.acquire, 1),
+        (ACQUIRE, lock.acquire, 2),
+        (RELEASE, lock.release, 1),
+        (RELEASE, lock.release, 0),
+    ):
+        proxy.clear_rules()
+        proxy.clear_record()
+        proxy.on_request(command("EVALSHA", script, nth=1), fault)
+        await owner.do(step)
+        assert len(proxy.fired) == 1
+        hold = await owner.do(lambda: lock.hold)
+        assert (0 if hold is None else hold.depth) == depth
+        assert stage.redis.hvals("name") == ([str(depth).encode()] if depth else [])
+        if fault.kind == "delay":
+            # What was given up and sent again comes late, and again changes nothing.
+            await asyncio.sleep(0.3)
+            assert stage.redis.hvals("name") == ([str(depth).encode()] if depth else [])
+
+
+# One thread renews for both faces.
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_one_fault_in_a_renewal(stage: Stage, proxy: FaultProxy, fault: Action) -> None:
+    """A renewal that meets a fault is sent again, and the hold lives on."""
+    lock, owner = await _warm(stage, lease=0.9)
+    proxy.clear_record()
+    proxy.on_request(command("EVALSHA", RENEW, nth=1), fault)
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    await asyncio.sleep(0.95)
+    assert len(proxy.fired) == 1
+    assert hold.valid
+    assert not hold.lost.is_set()
+    assert stage.redis.pttl("name") > 0
+    await owner.do(lock.release)
+    assert not stage.redis.exists("name")
+
+
+async def test_every_reply_of_an_acquire_is_lost(stage: Stage, proxy: FaultProxy) -> None:
+    """When no reply ever comes, the acquire raises in time, and what it may have done is undone as soon as possible."""
+    lock, owner = await _warm(stage)
+    for timeout, action in ((0, swallow_reply), (0.4, drop_reply), (0.4, swallow_reply)):
+        proxy.clear_record()
+        proxy.on_request(command("EVALSHA", ACQUIRE), action)
+        started = time.monotonic()
+        with pytest.raises(ServerUnavailableError) as caught:
+            await owner.do(lock.acquire, timeout=timeout)
+        assert time.monotonic() - started < timeout + 0.5
+        assert caught.value.sent
+        assert proxy.fired
+        assert await owner.do(lambda: lock.hold) is None
+        await until(lambda: not stage.redis.exists("name"), 2, "what the server did is undone")
+        proxy.clear_rules()
+        assert await owner.do(lock.acquire, timeout=2)
+        assert stage.redis.hvals("name") == [b"1"]
+        await owner.do(lock.release)
+    assert not stage.redis.exists("name")
+
+
+async def test_every_reply_of_a_reentry_is_lost(stage: Stage, proxy: FaultProxy) -> None:
+    """A re-entry without a reply raises; the hold stays at its depth, here and, soon, on the server."""
+    lock, owner = await _warm(stage)
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    proxy.on_request(command("EVALSHA", ACQUIRE), swallow_reply)
+    with pytest.raises(ServerUnavailableError):
+        await owner.do(lock.acquire, timeout=0)
+    assert (hold.depth, hold.valid) == (1, True)
+    await until(lambda: stage.redis.hvals("name") == [b"1"], 2, "the server counts 1 again")
+    await owner.do(lock.release)
+    assert not stage.redis.exists("name")
+
+
+async def test_every_reply_of_a_release_is_lost(stage: Stage, proxy: FaultProxy) -> None:
+    """A release without a reply raises after the outage time, and may be tried again: then it succeeds."""
+    lock, owner = await _warm(stage, outage_timeout=0.3)
+    for action in (drop_reply, swallow_reply, drop_request):
+        assert await owner.do(lock.acquire)
+        proxy.on_request(command("EVALSHA", RELEASE), action)
+        with pytest.raises(ServerUnavailableError):
+            await owner.do(lock.release)
+        assert not await owner.do(lambda: bool(lock.hold))
+        proxy.clear_rules()
+        await owner.do(lock.release)
+        assert not stage.redis.exists("name")
+
+
+async def test_an_acquire_that_is_executed_late(stage: Stage, proxy: FaultProxy) -> None:
+    """A request that reaches the server long after its caller gave up, and after the undo, is undone all the same."""
+    lock, owner = await _warm(stage)
+    proxy.on_request(command("EVALSHA", ACQUIRE, nth=1), delay(0.8))
+    with pytest.raises(ServerUnavailableError):
+        await owner.do(lock.acquire, timeout=0)
+    assert not stage.redis.exists("name")
+    await until(lambda: stage.redis.exists("name"), 3, "the late request is executed")
+    await until(lambda: not stage.redis.exists("name"), 3, "the late request is undone")
+
+
+async def test_a_reply_that_takes_longer_than_the_lease(stage: Stage, proxy: FaultProxy) -> None:
+    """An acquire whose reply comes after its lease never succeeds with a hold that is over."""
+    client, owner, other = stage.client(), stage.owner(), stage.owner()
+    lock, theirs = client.lock("name", lease=0.3), stage.client().lock("name")
+    for step in (lock.acquire, lock.release, theirs.acquire, theirs.release):
+        await (other if step in (theirs.acquire, theirs.release) else owner).do(step)
+    proxy.on_request(command("EVALSHA", ACQUIRE, nth=1), delay_reply(0.6))
+    taking = asyncio.create_task(owner.do(lock.acquire))
+    await asyncio.sleep(0.45)
+    assert await other.do(theirs.acquire, timeout=1)
+    await asyncio.sleep(0.5)
+    assert not taking.done(), "the other one has it"
+    await other.do(theirs.release)
+    assert await taking
+    hold = await owner.do(lambda: lock.hold)
+    assert hold.valid
+    assert stage.redis.hkeys("name") == [hold.holder.encode()]
+    await owner.do(lock.release)
+
+
+async def test_a_late_reply_leaves_nothing_behind(stage: Stage, proxy: FaultProxy) -> None:
+    """When every reply comes after the lease and the caller's time is up, the result is False or an error, and no key."""
+    lock, owner = stage.client(command_timeout=1).lock("name", lease=0.2), stage.owner()
+    for step in (lock.acquire, lock.release):
+        await owner.do(step)
+    proxy.on_request(command("EVALSHA", ACQUIRE), delay_reply(0.3))
+    started = time.monotonic()
+    with contextlib.suppress(ServerUnavailableError):
+        assert not await owner.do(lock.acquire, timeout=0.7)
+    assert time.monotonic() - started < 1.2
+    assert await owner.do(lambda: lock.hold) is None
+    await until(lambda: not stage.redis.exists("name"), 2, "nothing is left")
+
+
+async def test_an_unknown_script_is_told_once(stage: Stage, proxy: FaultProxy) -> None:
+    """A server that forgot the scripts is given the text, once for each command, which is executed once."""
+    lock, owner = await _warm(stage)
+    for script, step, depth in (
+        (scripts._LOCK_ACQUIRE, lock.acquire, 1),
+        (scripts._LOCK_ACQUIRE, lock.acquire, 2),
+        (scripts._LOCK_RELEASE, lock.release, 1),
+        (scripts._LOCK_QUERY, lock.locked, 1),
+        (scripts._LOCK_RELEASE, lock.release, 0),
+    ):
+        stage.redis.script_flush()
+        proxy.clear_record()
+        await owner.do(step)
+        assert [(request.args[0], request.args[1]) for request in proxy.record] == [
+            (b"EVALSHA", script.sha.encode()),
+            (b"EVAL", script.text.encode()),
+        ]
+        assert stage.redis.hvals("name") == ([str(depth).encode()] if depth else [])
+
+
+# One thread renews for both faces.
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_an_unknown_script_in_a_renewal(stage: Stage) -> None:
+    """A server that forgets the scripts all the time costs no hold."""
+    client, owner = stage.client(lease=0.3, renew_batch=2), stage.owner()
+    locks = [client.lock(f"name-{number}") for number in range(5)]
+    for lock in locks:
+        await owner.do(lock.acquire)
+    for _ in range(40):
+        stage.redis.script_flush()
+        await asyncio.sleep(0.02)
+    for lock in locks:
+        assert await owner.do(lock.owned)
+        await owner.do(lock.release)
+    assert stage.redis.dbsize() == 0
+
+
+async def test_the_text_of_an_unknown_script_is_lost(stage: Stage, proxy: FaultProxy) -> None:
+    """When the reply to the text is lost, the script is executed twice and counts once."""
+    lock, owner = await _warm(stage)
+    for step, depth in (
+        (lock.acquire, 1),
+        (lock.acquire, 2),
+        (lock.release, 1),
+        (lock.release, 0),
+    ):
+        stage.redis.script_flush()
+        proxy.clear_rules()
+        proxy.clear_record()
+        proxy.on_request(command("EVAL", nth=1), drop_reply)
+        await owner.do(step)
+        assert len(proxy.fired) == 1
+        assert stage.redis.hvals("name") == ([str(depth).encode()] if depth else [])

@@ -1,0 +1,140 @@
+"""A server that comes back without its memory, and requests that it executes when nobody expects them any more."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from lock_like import until
+
+from interlock import HoldLostError, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from lock_like import Stage
+
+    from interlock.testing.servers import RedisServer
+
+
+async def test_restarted_empty_while_held(own: Stage, fresh_server: RedisServer) -> None:
+    """A holder whose server lost everything is told at the next renewal, and the lock can be had again."""
+    client, owner, other = own.client(lease=1.5), own.owner(), own.owner()
+    lock, told = client.lock("name"), []
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    await owner.do(hold.on_lost, lambda: told.append("told"))
+    fresh_server.restart()
+    await until(lambda: told, 1.5, "the loss is told before the lease ends")
+    assert hold.lost.is_set()
+    assert not hold.valid
+    with pytest.raises(HoldLostError) as caught:
+        hold.ensure()
+    assert caught.value.reason in ("server lost it", "force-released")
+    assert await other.do(lock.acquire, timeout=2)
+    with pytest.raises(HoldLostError):
+        await owner.do(lock.release)
+    assert await other.do(lock.owned), "the loser's release changes nothing"
+    await other.do(lock.release)
+
+
+async def test_restarted_empty_and_noticed_by_asking(own: Stage, fresh_server: RedisServer) -> None:
+    """Release, re-entry, extend and owned each find out on their own that the server has lost the hold."""
+    client, owner = own.client(), own.owner()
+    locks = [client.lock(name) for name in ("release", "enter", "extend", "owned")]
+    for lock in locks:
+        await owner.do(lock.acquire)
+    fresh_server.restart()
+    # With a connection that is dead already, a release cannot tell a loss from a reply that was lost.
+    assert not await owner.do(locks[0].locked)
+    for lock, call in zip(
+        locks,
+        (
+            locks[0].release,
+            locks[1].acquire,
+            lambda: locks[2].extend(5),
+        ),
+        strict=False,
+    ):
+        with pytest.raises(HoldLostError):
+            await owner.do(call)
+        assert not fresh_server.execute("EXISTS", lock.name), "nothing is taken anew"
+    assert not await owner.do(locks[3].owned)
+    for lock in locks:
+        assert not await owner.do(lambda lock=lock: bool(lock.hold))
+        assert await owner.do(lock.acquire, timeout=2)
+        await owner.do(lock.release)
+
+
+async def test_restarted_empty_while_waited_for(own: Stage, fresh_server: RedisServer) -> None:
+    """Waiters of a lock that vanished with its server get it, one at a time, without a message and before any lease ends."""
+    client = own.client(poll_cap=0.5)
+    own.redis.hset("name", "somebody:1", 1)
+    inside: list[int] = []
+
+    async def wait(number: int) -> bool:
+        owner, lock = own.owner(), client.lock("name")
+        taken = await owner.do(lock.acquire, timeout=15)
+        inside.append(number)
+        assert len(inside) == 1
+        await asyncio.sleep(0.01)
+        inside.remove(number)
+        await owner.do(lock.release)
+        return taken
+
+    waiting = [asyncio.create_task(wait(number)) for number in range(4)]
+    await asyncio.sleep(0.3)
+    assert not any(task.done() for task in waiting)
+    fresh_server.kill()
+    await asyncio.sleep(0.3)
+    fresh_server.restart()
+    assert await asyncio.wait_for(asyncio.gather(*waiting), 8) == [True] * 4
+
+
+async def test_an_acquire_that_a_paused_server_executes_late(
+    own: Stage, fresh_server: RedisServer
+) -> None:
+    """What was sent to a server that stood still is executed when it goes on, and undone at once by the background."""
+    client, owner = own.client(), own.owner()
+    lock = client.lock("name")
+    for number in range(2):
+        await owner.do(lock.acquire)
+        await owner.do(lock.release)
+        fresh_server.pause()
+        with pytest.raises(ServerUnavailableError) as caught:
+            await owner.do(lock.acquire, timeout=0)
+        assert caught.value.sent
+        await asyncio.sleep(0.2 * number)
+        own.redis.connection_pool.disconnect()
+        fresh_server.resume()
+        calls = int(own.redis.info("commandstats")["cmdstat_evalsha"]["calls"])
+        assert calls
+        await until(lambda: not own.redis.exists("name"), 2, "the late acquire is undone")
+        await asyncio.sleep(0.3)
+        assert not own.redis.exists("name"), "and stays so"
+        other = own.owner()
+        assert await other.do(lock.acquire, timeout=1)
+        await other.do(lock.release)
+
+
+async def test_many_acquires_that_a_paused_server_executes_late(
+    own: Stage, fresh_server: RedisServer
+) -> None:
+    """The leftovers of a crowd are settled together: fifty take no longer than one."""
+    client, count = own.client(), 50
+    owners = [own.owner() for _ in range(10)]
+    for owner in owners:
+        await owner.do(client.lock("warm").acquire, timeout=5)
+        await owner.do(client.lock("warm").release)
+    fresh_server.pause()
+    outcomes = await asyncio.gather(
+        *(
+            owners[number % 10].do(client.lock(f"name-{number}").acquire, timeout=0)
+            for number in range(count)
+        ),
+        return_exceptions=True,
+    )
+    assert all(isinstance(outcome, ServerUnavailableError) for outcome in outcomes)
+    fresh_server.resume()
+    await until(lambda: own.redis.dbsize() == 0, 3, "all are undone")
+    await asyncio.sleep(0.3)
+    assert own.redis.dbsize() == 0

@@ -1,0 +1,226 @@
+"""The token: it grows from hold to hold, belongs to its hold, and does not change whatever happens to that."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import interlock
+import interlock.asyncio
+from interlock import HoldLostError
+from interlock._core.fenced_lock import REMEMBERED, Tokens
+from interlock.testing.proxy import command, drop_reply, drop_request, duplicate
+from lock.children import Child
+from lock.lock_like import until
+
+if TYPE_CHECKING:
+    import redis
+
+    from interlock.testing.proxy import Action, FaultProxy
+    from interlock.testing.servers import RedisServer
+    from lock.lock_like import Owner, Stage
+
+COUNTER = "redisson_lock_token:{name}"
+
+
+async def token_of(owner: Owner, lock: Any) -> int:
+    """Have *owner* take and give back *lock*; return the token."""
+    await owner.do(lock.acquire)
+    token: int = (await owner.do(lambda: lock.hold)).token
+    await owner.do(lock.release)
+    return token
+
+
+async def test_it_grows_over_holds_owners_and_clients(stage: Stage) -> None:
+    """Each hold's token is above that of the hold before, whoever had that."""
+    locks = [stage.lock(stage.client()) for _ in range(3)]
+    owners = [stage.owner() for _ in range(2)]
+    tokens = [await token_of(owner, lock) for _ in range(3) for lock in locks for owner in owners]
+    assert tokens == list(range(1, 19))
+
+
+async def test_the_with_statement_gives_it(redis_url: str, redis_client: redis.Redis) -> None:
+    """`with` and `async with` give holds whose tokens come from one counter."""
+    async with interlock.asyncio.connect(redis_url) as there:
+        with interlock.connect(redis_url) as here:
+            with here.fenced_lock("name") as first:
+                pass
+            async with there.fenced_lock("name") as second:
+                assert second.token == 2
+            with here.fenced_lock("name") as third:
+                pass
+    assert (first.token, second.token, third.token) == (1, 2, 3)
+
+
+CROWD = """
+tokens = []
+def in_threads(client):
+    for _ in range(10):
+        with client.fenced_lock("name") as hold:
+            tokens.append(hold.token)
+async def in_tasks():
+    async def work(client):
+        for _ in range(10):
+            async with client.fenced_lock("name") as hold:
+                tokens.append(hold.token)
+    async with interlock.asyncio.connect(url) as client:
+        await asyncio.gather(work(client), work(client))
+with interlock.connect(url) as client:
+    threads = [threading.Thread(target=in_threads, args=(client,)) for _ in range(2)]
+    threads.append(threading.Thread(target=asyncio.run, args=(in_tasks(),)))
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+say(*tokens)
+"""
+
+
+def test_it_grows_over_processes(redis_url: str, redis_client: redis.Redis) -> None:
+    """Of many holds in threads and tasks of several processes no two have the same token, and each process sees its own grow."""
+    with ExitStack() as stack:
+        children = [stack.enter_context(Child(CROWD, redis_url)) for _ in range(3)]
+        seen = [[int(token) for token in child.hear(60).split()] for child in children]
+        assert [child.end()[0] for child in children] == [0, 0, 0]
+    # A process notes its tokens while it holds the lock, so in the order of the grants.
+    assert all(tokens == sorted(tokens) for tokens in seen)
+    assert sorted(token for tokens in seen for token in tokens) == list(range(1, 121))
+    assert redis_client.get(COUNTER) == b"120"
+
+
+async def test_it_stays_through_re_entry_extension_and_renewal(stage: Stage) -> None:
+    """One hold has one token, however often it is entered, extended and renewed; the server's counter agrees."""
+    lock, owner = stage.lock(stage.client(lease=0.6)), stage.owner()
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    await owner.do(lock.acquire)
+    again = await owner.do(lambda: lock.hold)
+    assert (again.depth, again.token, hold.token) == (2, 1, 1)
+    await owner.do(lock.extend, 0.7)
+    await asyncio.sleep(1.5)
+    assert hold.valid, "it was renewed past its lease"
+    assert (hold.token, stage.redis.get(COUNTER)) == (1, b"1")
+    await owner.do(lock.release)
+    await owner.do(lock.release)
+    assert (hold.token, again.token) == (1, 1)
+
+
+async def test_it_is_never_read_again(stage: Stage) -> None:
+    """What becomes of the server's counter does not reach a hold, not even through a re-entry."""
+    lock, owner = stage.lock(stage.client()), stage.owner()
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    stage.redis.set(COUNTER, 100)
+    await owner.do(lock.acquire)
+    assert (await owner.do(lambda: lock.hold)).token == hold.token == 1
+    stage.redis.delete(COUNTER)
+    await owner.do(lock.acquire)
+    assert (await owner.do(lambda: lock.hold)).token == hold.token == 1
+    for _ in range(3):
+        await owner.do(lock.release)
+
+
+@pytest.mark.parametrize("fault", [drop_reply, drop_request, duplicate], ids=lambda a: a.kind)
+async def test_an_acquire_that_is_sent_twice_draws_once(
+    proxy: FaultProxy, stage: Stage, fault: Action
+) -> None:
+    """However often the script of one acquire is sent and executed, its hold has one token and the next hold the next."""
+    client, owner = stage.client(proxy.url()), stage.owner()
+    lock = stage.lock(client)
+    await owner.do(lock.locked)
+    proxy.on_request(command("EVALSHA", nth=1), fault)
+    assert [await token_of(owner, lock) for _ in range(3)] == [1, 2, 3]
+    assert [action for action, _ in proxy.fired] == [fault]
+    assert stage.redis.get(COUNTER) == b"3"
+
+
+async def test_a_lost_hold_keeps_its_number(stage: Stage) -> None:
+    """After its loss a hold still has its own token, smaller than its successor's, and so has the owner's next hold."""
+    lock, owner = stage.lock(stage.client()), stage.owner()
+    theirs, other = stage.lock(stage.client()), stage.owner()
+    await owner.do(lock.acquire, lease=0.3)
+    lost = await owner.do(lambda: lock.hold)
+    await other.do(theirs.acquire)
+    assert lost.lost.is_set()
+    assert lost.token == 1
+    assert (await other.do(lambda: theirs.hold)).token == 2
+    with pytest.raises(HoldLostError):
+        await owner.do(lock.release)
+    assert lost.token == 1
+    await other.do(theirs.release)
+    assert await token_of(owner, lock) == 3
+    assert lost.token == 1
+
+
+async def test_a_force_released_hold_keeps_its_number(stage: Stage) -> None:
+    """A hold that was ended from outside keeps its token while others draw theirs."""
+    lock, owner = stage.lock(stage.client(lease=0.6)), stage.owner()
+    theirs, other = stage.lock(stage.client()), stage.owner()
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    await other.do(theirs.force_release)
+    await other.do(theirs.acquire)
+    await until(hold.lost.is_set, 3, "the loss was told")
+    assert (hold.token, (await other.do(lambda: theirs.hold)).token) == (1, 2)
+    await other.do(theirs.release)
+
+
+async def test_an_acquire_in_vain_draws_nothing(stage: Stage) -> None:
+    """Who is refused or gives up waiting leaves the counter alone."""
+    lock, owner = stage.lock(stage.client()), stage.owner()
+    theirs, other = stage.lock(stage.client()), stage.owner()
+    await owner.do(lock.acquire)
+    assert not await other.do(theirs.acquire, timeout=0)
+    assert not await other.do(theirs.acquire, timeout=0.3)
+    assert stage.redis.get(COUNTER) == b"1"
+    await owner.do(lock.release)
+    assert await token_of(other, theirs) == 2
+
+
+async def test_a_server_that_forgot_does_not_set_it_back(stage: Stage) -> None:
+    """After the server lost its data a client's next token is still above its last, and other clients' go on from there."""
+    lock, owner = stage.lock(stage.client()), stage.owner()
+    theirs = stage.lock(stage.client())
+    assert [await token_of(owner, lock) for _ in range(3)] == [1, 2, 3]
+    stage.redis.flushdb()
+    assert await token_of(owner, lock) == 4
+    assert await token_of(owner, theirs) == 5
+    stage.redis.set(COUNTER, 2)
+    assert await token_of(owner, lock) == 5, "the last that this client has seen is 4"
+    stage.redis.set(COUNTER, 70)
+    assert await token_of(owner, lock) == 71
+
+
+def test_a_restarted_server_does_not_set_it_back(fresh_server: RedisServer) -> None:
+    """A client whose server came back empty goes on counting, over all its threads."""
+    with interlock.connect(fresh_server.url()) as client:
+        for _ in range(5):
+            with client.fenced_lock("name") as hold:
+                assert hold.token is not None
+        fresh_server.restart(empty=True)
+        later: list[int | None] = []
+
+        def work() -> None:
+            with client.fenced_lock("name") as hold:
+                later.append(hold.token)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert later == [6]
+
+
+def test_clients_that_take_many_names_do_not_remember_them_all() -> None:
+    """The last token is kept for the names that were taken last, and never goes down."""
+    tokens = Tokens()
+    tokens.note("kept", 7)
+    tokens.note("kept", 5)
+    for number in range(REMEMBERED):
+        tokens.note(f"name {number}", 1)
+        if number % 1000 == 0:
+            tokens.note("kept", 6)
+    assert tokens.last("kept") == 7
+    assert tokens.last("name 0") == 0
+    assert tokens.last(f"name {REMEMBERED - 1}") == 1

@@ -1,0 +1,207 @@
+"""What a fenced lock has on the server and says there: the plain lock's hash and messages, and a counter."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock import ReentryError, WrongTypeError
+from lock.lock_like import until
+
+if TYPE_CHECKING:
+    import redis
+
+    from interlock.testing.proxy import FaultProxy
+    from interlock.testing.servers import RedisServer
+    from lock.lock_like import Stage
+
+JAVA = "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38"
+
+
+def dump(redis_client: redis.Redis, name: str) -> tuple[dict[bytes, bytes], dict[bytes, bytes]]:
+    """Return the hash of *name*, and every other key with its value."""
+    others = {
+        key: redis_client.get(key) for key in redis_client.scan_iter() if key != name.encode()
+    }
+    return redis_client.hgetall(name), others
+
+
+@pytest.mark.parametrize(
+    ("name", "counter", "channel"),
+    [
+        ("orders", b"redisson_lock_token:{orders}", b"redisson_lock__channel:{orders}"),
+        ("a{b}c", b"redisson_lock_token:a{b}c", b"redisson_lock__channel:a{b}c"),
+        ("{", b"redisson_lock_token:{", b"redisson_lock__channel:{"),
+    ],
+)
+async def test_each_step_leaves_redissons_bytes(
+    stage: Stage, name: str, counter: bytes, channel: bytes
+) -> None:
+    """Before and after every operation there are exactly Redisson's keys, fields, TTLs and messages."""
+    client, owner, server = stage.client(), stage.owner(), stage.redis
+    lock = stage.lock(client, name)
+    with server.pubsub(ignore_subscribe_messages=True) as ears:
+        ears.psubscribe("*")
+        ears.get_message(timeout=1)
+
+        await owner.do(lock.acquire)
+        holder = (await owner.do(lambda: lock.hold)).holder.encode()
+        assert dump(server, name) == ({holder: b"1"}, {counter: b"1"})
+        assert 29_000 < server.pttl(name) <= 30_000
+        assert server.pttl(counter) == -1
+
+        await owner.do(lock.acquire, lease=60)
+        assert dump(server, name) == ({holder: b"2"}, {counter: b"1"})
+        assert 59_000 < server.pttl(name) <= 60_000
+
+        await owner.do(lock.extend, 90)
+        assert dump(server, name) == ({holder: b"2"}, {counter: b"1"})
+        assert 89_000 < server.pttl(name) <= 90_000
+
+        await owner.do(lock.release)
+        assert dump(server, name) == ({holder: b"1"}, {counter: b"1"})
+        assert 89_000 < server.pttl(name) <= 90_000
+        assert ears.get_message(timeout=0.1) is None
+
+        await owner.do(lock.release)
+        assert dump(server, name) == ({}, {counter: b"1"})
+        assert server.pttl(counter) == -1
+        told = ears.get_message(timeout=2)
+        assert (told["channel"], told["data"]) == (channel, b"0")
+
+        await owner.do(lock.acquire)
+        assert await owner.do(lock.force_release)
+        assert dump(server, name) == ({}, {counter: b"2"})
+        told = ears.get_message(timeout=2)
+        assert (told["channel"], told["data"]) == (channel, b"0")
+        assert ears.get_message(timeout=0.1) is None
+
+
+async def test_the_conversation_is_redissons(stage: Stage, server: RedisServer) -> None:
+    """A first hold, its re-entry and a hand-over read in MONITOR as the plain lock's, with one step of the counter for each hold."""
+    one, two = stage.client(), stage.client()
+    a, b = stage.owner(), stage.owner()
+    mine, theirs = stage.lock(one, "orders"), stage.lock(two, "orders")
+    channel = "redisson_lock__channel:{orders}"
+    with server.client() as watcher, watcher.monitor() as monitor:
+        await a.do(mine.acquire)
+        first = (await a.do(lambda: mine.hold)).holder
+        waiting = asyncio.create_task(b.do(theirs.acquire))
+        await until(lambda: stage.redis.pubsub_channels() == [channel.encode()], 5, "b waits")
+        await asyncio.sleep(0.2)
+        await a.do(mine.release)
+        assert await asyncio.wait_for(waiting, 5)
+        second = (await b.do(lambda: theirs.hold)).holder
+        await until(lambda: stage.redis.pubsub_channels() == [], 5, "b's client unsubscribed")
+        await b.do(theirs.release)
+        stage.redis.echo("the end")
+        heard: list[str] = []
+        while not (command := monitor.next_command()["command"]).endswith("the end"):
+            heard.append(command.replace('"', ""))
+    verbs = ("set", "incrby", "hset", "pexpire", "publish", "del", "subscribe", "unsubscribe")
+    written = [line for line in heard if line.split()[0].lower() in verbs]
+    assert [line.lower() if "SUBSCRIBE" in line else line for line in written] == [
+        "incrby redisson_lock_token:{orders} 1",
+        f"hset orders {first} 1",
+        "pexpire orders 30000",
+        f"subscribe {channel}",
+        "del orders",
+        f"PUBLISH {channel} 0",
+        "incrby redisson_lock_token:{orders} 1",
+        f"hset orders {second} 1",
+        "pexpire orders 30000",
+        f"unsubscribe {channel}",
+        "del orders",
+        f"PUBLISH {channel} 0",
+    ]
+
+
+async def test_java_and_we_draw_from_one_counter(stage: Stage) -> None:
+    """A lock that Java holds is refused until its message comes, and our token is the one after Java's."""
+    client, owner = stage.client(poll_cap=30), stage.owner()
+    lock = stage.lock(client, "orders")
+    stage.redis.set("redisson_lock_token:{orders}", 41)
+    stage.redis.hset("orders", JAVA, 1)
+    stage.redis.pexpire("orders", 30_000)
+    assert not await owner.do(lock.acquire, timeout=0)
+    assert stage.redis.get("redisson_lock_token:{orders}") == b"41", "a refusal draws nothing"
+    waiting = asyncio.create_task(owner.do(lock.acquire))
+    channel = b"redisson_lock__channel:{orders}"
+    await until(lambda: stage.redis.pubsub_channels() == [channel], 5, "it subscribed")
+    await asyncio.sleep(0.2)
+    stage.redis.delete("orders")
+    stage.redis.publish(channel, "0")
+    assert await asyncio.wait_for(waiting, 5)
+    assert (await owner.do(lambda: lock.hold)).token == 42
+    assert stage.redis.get("redisson_lock_token:{orders}") == b"42"
+
+
+async def test_uncontended_is_two_round_trips(proxy: FaultProxy, stage: Stage) -> None:
+    """A token costs no round trip: acquire and release are one EVALSHA each, and asking for the token none."""
+    client, owner = stage.client(proxy.url()), stage.owner()
+    lock = stage.lock(client, "orders")
+    await owner.do(lock.locked)
+    proxy.clear_record()
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    assert hold.token == 1
+    await owner.do(lock.release)
+    assert hold.token == 1
+    assert proxy.commands == {"EVALSHA": 2}
+
+
+async def test_a_plain_lock_of_the_same_name_excludes_and_draws_nothing(stage: Stage) -> None:
+    """Plain and fenced lock of one name exclude each other; only fenced holds move the counter."""
+    one, two = stage.client(), stage.client()
+    a, b = stage.owner(), stage.owner()
+    plain, fenced = one.lock("orders"), stage.lock(two, "orders")
+    await a.do(plain.acquire)
+    assert not await b.do(fenced.acquire, timeout=0)
+    await a.do(plain.release)
+    await b.do(fenced.acquire)
+    assert not await a.do(plain.acquire, timeout=0)
+    assert stage.redis.get("redisson_lock_token:{orders}") == b"1"
+    await b.do(fenced.release)
+
+
+async def test_a_fenced_re_entry_into_a_plain_hold_has_no_token(stage: Stage) -> None:
+    """A hold that was begun without a token goes without one: the counter's value is an older hold's."""
+    client, owner = stage.client(), stage.owner()
+    await owner.do(stage.lock(client).acquire)
+    await owner.do(stage.lock(client).release)
+    plain, fenced = client.lock("name"), stage.lock(client)
+    await owner.do(plain.acquire)
+    await owner.do(fenced.acquire)
+    hold = await owner.do(lambda: fenced.hold)
+    assert (hold.depth, hold.token) == (2, None)
+    await owner.do(fenced.release)
+    await owner.do(plain.release)
+    assert stage.left_behind() == set()
+
+
+async def test_a_counter_that_is_something_else_is_not_touched(stage: Stage) -> None:
+    """When the counter's key holds no string, acquiring is an error and the lock stays free."""
+    lock, owner = stage.lock(stage.client()), stage.owner()
+    stage.redis.rpush("redisson_lock_token:{name}", "precious")
+    with pytest.raises(WrongTypeError):
+        await owner.do(lock.acquire)
+    assert stage.redis.keys() == [b"redisson_lock_token:{name}"]
+    assert stage.redis.lrange("redisson_lock_token:{name}", 0, -1) == [b"precious"]
+    stage.redis.delete("redisson_lock_token:{name}")
+    assert await owner.do(lock.acquire, timeout=0)
+
+
+async def test_a_non_reentrant_one_refuses_without_asking(proxy: FaultProxy, stage: Stage) -> None:
+    """Taken again by its owner, a non-reentrant fenced lock raises and changes nothing."""
+    client, owner = stage.client(proxy.url()), stage.owner()
+    lock = stage.lock(client, reentrant=False)
+    await owner.do(lock.acquire)
+    before = dump(stage.redis, "name")
+    proxy.clear_record()
+    with pytest.raises(ReentryError):
+        await owner.do(lock.acquire)
+    assert proxy.record == []
+    assert dump(stage.redis, "name") == before
+    await owner.do(lock.release)

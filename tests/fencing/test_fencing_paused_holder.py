@@ -1,0 +1,151 @@
+"""The classic: a holder is paused beyond its lease, another takes over and writes, and then the first one goes on.
+
+Kleppmann 2016, "How to do distributed locking". The holder is a process that is stopped by SIGSTOP between asking whether it still
+holds the lock and writing, where no lock can help it. Each store is tried with fencing, which refuses the late write, and without, to
+show that it would have been lost otherwise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sqlite3
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+import interlock
+from interlock import fencing
+from lock.children import Child
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import redis
+
+HOLDER = """
+from interlock import fencing
+{connect}
+client = interlock.connect(url)
+lock = client.fenced_lock("report", lease=1)
+lock.acquire()
+hold = lock.hold
+hold.ensure()  # it is ours indeed
+say("about to write")
+sys.stdin.readline()  # here it sleeps beyond its lease
+try:
+    {write}
+    say("written")
+except fencing.StaleTokenError as error:
+    say("refused", error.token)
+say(hold.valid)
+"""
+
+
+@dataclass(frozen=True)
+class Store:
+    """What is protected, for a child process and for this one.
+
+    Attributes:
+        connect: how the child comes to it.
+        fenced: how the child writes with its token.
+        unfenced: how it writes without.
+        write: writes from here, with a token.
+        read: what is there now.
+    """
+
+    connect: str
+    fenced: str
+    unfenced: str
+    write: Callable[[str, int | None], None]
+    read: Callable[[], str]
+
+
+@pytest.fixture
+def redis_store(redis_client: redis.Redis, redis_url: str) -> Store:
+    """Give a string in Redis."""
+    return Store(
+        connect=f"import redis; store = redis.Redis.from_url({redis_url!r})",
+        fenced='fencing.write(store, "text", "late", hold.token)',
+        unfenced='store.set("text", "late")',
+        write=lambda text, token: fencing.write(redis_client, "text", text, token),
+        read=lambda: redis_client.get("text").decode(),
+    )
+
+
+def sql_store(
+    connect: str, mark: str, style: fencing.ParamStyle, open_: Callable[[], Any]
+) -> Store:
+    """Give a row of a database; *connect* is code and *open_* the same as a function."""
+
+    def write(text: str, token: int | None) -> None:
+        with contextlib.closing(open_()) as connection:
+            cursor, values = connection.cursor(), {"text": text}
+            fencing.update(cursor, "report", values, {"id": 7}, token, paramstyle=style)
+            connection.commit()
+
+    def read() -> str:
+        with contextlib.closing(open_()) as connection:
+            text: str = connection.execute("SELECT text FROM report WHERE id = 7").fetchone()[0]
+            return text
+
+    return Store(
+        connect=f"{connect}\ncursor = store.cursor()",
+        fenced='fencing.update(cursor, "report", {"text": "late"}, {"id": 7}, hold.token,'
+        f" paramstyle={style!r}); store.commit()",
+        unfenced=f'cursor.execute("UPDATE report SET text = {mark} WHERE id = {mark}", ("late", 7));'
+        " store.commit()",
+        write=write,
+        read=read,
+    )
+
+
+@pytest.fixture
+def sqlite_store(tmp_path: Path) -> Store:
+    """Give a row of an SQLite file."""
+    path = tmp_path / "reports"
+
+    def open_() -> sqlite3.Connection:
+        return sqlite3.connect(path)
+
+    connection = open_()
+    connection.execute("CREATE TABLE report (id INTEGER, text TEXT, token INTEGER DEFAULT 0)")
+    connection.execute("INSERT INTO report (id, text) VALUES (7, 'blank')")
+    connection.commit()
+    connection.close()
+    return sql_store(f"import sqlite3; store = sqlite3.connect({str(path)!r})", "?", "qmark", open_)
+
+
+@pytest.fixture
+def postgres_store(report_dsn: str) -> Store:
+    """Give a row of a PostgreSQL table."""
+    connect = f"import psycopg; store = psycopg.connect({report_dsn!r})"
+    return sql_store(connect, "%s", "format", lambda: psycopg.connect(report_dsn))
+
+
+@pytest.mark.parametrize("store", ["redis_store", "sqlite_store", "postgres_store"])
+@pytest.mark.parametrize(
+    ("write", "said", "left"),
+    [("fenced", "refused 1", "new"), ("unfenced", "written", "late")],
+    ids=["fenced", "unfenced"],
+)
+def test_the_write_of_a_paused_holder(
+    request: pytest.FixtureRequest, redis_url: str, store: str, write: str, said: str, left: str
+) -> None:
+    """A holder that slept beyond its lease overwrites its successor's work, unless the store checks tokens."""
+    resource: Store = request.getfixturevalue(store)
+    code = HOLDER.format(connect=resource.connect, write=getattr(resource, write))
+    with Child(code, redis_url) as paused, interlock.connect(redis_url) as client:
+        assert paused.hear() == "about to write"
+        paused.signal(signal.SIGSTOP)
+        with client.fenced_lock("report", timeout=20) as hold:
+            assert hold.token == 2
+            resource.write("new", hold.token)
+            paused.tell()
+            paused.signal(signal.SIGCONT)
+            assert paused.hear() == said
+            assert paused.hear() == "False", "it could have known"
+    assert resource.read() == left

@@ -1,0 +1,167 @@
+"""The check in Redis: one script that refuses who is older than the last and lets the others in."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING
+
+import pytest
+import redis.asyncio
+from redis.exceptions import ResponseError
+
+import interlock
+from interlock import ConfigError, InterlockError, fencing
+
+if TYPE_CHECKING:
+    from interlock.testing.proxy import FaultProxy
+
+
+async def check(client: redis.Redis | str, key: str, token: int | None) -> None:
+    """Check through a client, or through an asyncio client of that URL."""
+    if not isinstance(client, str):
+        fencing.check(client, key, token)
+        return
+    async with redis.asyncio.from_url(client) as awaited:
+        await fencing.check_async(awaited, key, token)
+
+
+async def write(client: redis.Redis | str, key: str, value: fencing.Value, token: int) -> None:
+    """Write through a client, or through an asyncio client of that URL."""
+    if not isinstance(client, str):
+        fencing.write(client, key, value, token)
+        return
+    async with redis.asyncio.from_url(client) as awaited:
+        await fencing.write_async(awaited, key, value, token)
+
+
+@pytest.fixture(params=["sync", "asyncio"])
+def client(
+    request: pytest.FixtureRequest, redis_client: redis.Redis, redis_url: str
+) -> redis.Redis | str:
+    """Give a sync client, and the URL for an asyncio one."""
+    return redis_client if request.param == "sync" else redis_url
+
+
+async def test_newer_and_equal_tokens_write_and_older_do_not(
+    client: redis.Redis | str, redis_client: redis.Redis
+) -> None:
+    """A hold may write many times and a newer one after it; then the older one is refused and nothing changes."""
+    for value, token in (("one", 4), ("two", 4), ("three", 9)):
+        await write(client, "report", value, token)
+        assert redis_client.get("report") == value.encode()
+    for late in (8, 4, 1, 0, -1):
+        with pytest.raises(fencing.StaleTokenError) as caught:
+            await write(client, "report", "too late", late)
+        assert (caught.value.token, caught.value.newest) == (late, 9)
+    assert redis_client.get("report") == b"three"
+    assert redis_client.get("{report}:fence") == b"9"
+
+
+async def test_a_check_writes_nothing_but_the_token(
+    client: redis.Redis | str, redis_client: redis.Redis
+) -> None:
+    """`check` and `write` of one key share the largest token."""
+    await check(client, "report", 5)
+    assert redis_client.keys() == [b"{report}:fence"]
+    with pytest.raises(fencing.StaleTokenError):
+        await write(client, "report", "too late", 4)
+    with pytest.raises(fencing.StaleTokenError):
+        await check(client, "report", 4)
+    await write(client, "report", "in time", 6)
+    with pytest.raises(fencing.StaleTokenError):
+        await check(client, "report", 5)
+
+
+async def test_values_are_what_redis_takes(
+    client: redis.Redis | str, redis_client: redis.Redis
+) -> None:
+    """Text, bytes and numbers are written as SET writes them."""
+    for value, stored in (("ä", "ä".encode()), (b"\0\xff", b"\0\xff"), (1.5, b"1.5"), (7, b"7")):
+        await write(client, "report", value, 1)
+        assert redis_client.get("report") == stored
+
+
+def test_large_tokens_are_told_apart(redis_client: redis.Redis) -> None:
+    """Neighbouring tokens are compared as numbers, far beyond 32 bits and whatever their digits."""
+    fencing.write(redis_client, "report", "a", 9)
+    fencing.write(redis_client, "report", "b", 10)
+    big = 2**53
+    fencing.write(redis_client, "report", "c", big)
+    with pytest.raises(fencing.StaleTokenError) as caught:
+        fencing.write(redis_client, "report", "d", big - 1)
+    assert caught.value.newest == big
+
+
+@pytest.mark.parametrize(
+    ("key", "fence"), [("report", "{report}:fence"), ("a{b}c", "a{b}c:fence"), ("{", "{:fence")]
+)
+def test_the_token_is_kept_in_the_keys_slot(
+    redis_client: redis.Redis, key: str, fence: str
+) -> None:
+    """In a cluster what is protected and its token lie together."""
+    assert fencing.fence_key(key) == fence
+    fencing.write(redis_client, key, "x", 3)
+    assert redis_client.get(fence) == b"3"
+
+
+def test_a_write_is_one_round_trip(proxy: FaultProxy) -> None:
+    """Check and write are one script, so that nothing comes in between."""
+    with redis.Redis.from_url(proxy.url()) as client:
+        client.ping()
+        proxy.clear_record()
+        fencing.write(client, "report", "x", 1)
+        assert proxy.commands == {"EVAL": 1}
+
+
+def test_decoded_replies_are_understood(redis_url: str, redis_client: redis.Redis) -> None:
+    """A client that decodes replies, or speaks RESP3, is as good."""
+    with redis.Redis.from_url(redis_url, decode_responses=True, protocol=3) as client:
+        fencing.write(client, "report", "x", 2)
+        with pytest.raises(fencing.StaleTokenError):
+            fencing.write(client, "report", "y", 1)
+
+
+def test_a_fence_that_is_no_number_lets_nobody_in(redis_client: redis.Redis) -> None:
+    """Whatever else stands where the token should be is neither overtaken nor overwritten."""
+    redis_client.set("{report}:fence", "precious")
+    with pytest.raises(ResponseError):
+        fencing.write(redis_client, "report", "x", 10**6)
+    assert redis_client.get("{report}:fence") == b"precious"
+    assert not redis_client.exists("report")
+
+
+async def test_a_hold_without_token_is_refused(
+    client: redis.Redis | str, redis_client: redis.Redis
+) -> None:
+    """A plain lock's hold protects nothing here: the error says which lock would."""
+    with pytest.raises(ConfigError, match="fenced_lock"):
+        await check(client, "report", None)
+    assert redis_client.keys() == []
+
+
+def test_the_error_tells_and_travels(redis_client: redis.Redis) -> None:
+    """A StaleTokenError is an InterlockError with both tokens, in its text as well, and survives pickling."""
+    fencing.check(redis_client, "report", 8)
+    with pytest.raises(InterlockError, match=r"'report' has seen token 8.* token 3 ") as caught:
+        fencing.check(redis_client, "report", 3)
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (copy.token, copy.newest, str(copy)) == (3, 8, str(caught.value))
+
+
+def test_a_lost_hold_is_refused_after_its_successor(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """A hold that has expired may write until its successor has, and not after."""
+    with interlock.connect(redis_url) as one, interlock.connect(redis_url) as two:
+        late = one.fenced_lock("report", lease=0.2)
+        late.acquire()
+        old = late.hold
+        assert old is not None
+        with two.fenced_lock("report") as new:
+            fencing.write(redis_client, "text", "old", old.token)
+            fencing.write(redis_client, "text", "new", new.token)
+            with pytest.raises(fencing.StaleTokenError):
+                fencing.write(redis_client, "text", "late", old.token)
+        with pytest.raises(interlock.HoldLostError):
+            late.release()
+    assert redis_client.get("text") == b"new"

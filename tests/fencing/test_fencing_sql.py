@@ -1,0 +1,210 @@
+"""The check in SQL: an UPDATE that finds its row only while no newer hold has written, on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from interlock import ConfigError, fencing
+from interlock.testing.servers import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Database:
+    """One of the two, with one report of id 7."""
+
+    def __init__(self, connection: Any, paramstyle: fencing.ParamStyle) -> None:
+        self.connection = connection
+        self.cursor = connection.cursor()
+        self.paramstyle = paramstyle
+
+    def write(self, text: str, token: int | None, **options: Any) -> None:
+        """Write the report as the hold with *token*."""
+        values, where = {"text": text}, {"id": options.pop("id", 7)}
+        style = self.paramstyle
+        fencing.update(self.cursor, "report", values, where, token, paramstyle=style, **options)
+
+    @property
+    def row(self) -> tuple[Any, ...]:
+        """The report's text and token."""
+        self.cursor.execute("SELECT text, token FROM report WHERE id = 7")
+        return tuple(self.cursor.fetchone())
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest) -> Iterator[Database]:
+    """Give each database in turn."""
+    if request.param == "postgres":
+        with psycopg.connect(request.getfixturevalue("report_dsn")) as connection:
+            yield Database(connection, "format")
+        return
+    connection = sqlite3.connect(":memory:")
+    connection.execute(
+        "CREATE TABLE report (id INTEGER, text TEXT, token INTEGER NOT NULL DEFAULT 0)"
+    )
+    connection.execute("INSERT INTO report (id, text) VALUES (7, 'blank')")
+    yield Database(connection, "qmark")
+    connection.close()
+
+
+def test_newer_and_equal_tokens_write_and_older_do_not(database: Database) -> None:
+    """A hold may write many times and a newer one after it; then the older one is refused and nothing changes."""
+    for text, token in (("one", 4), ("two", 4), ("three", 9)):
+        database.write(text, token)
+        assert database.row == (text, token)
+    for late in (8, 4, 1, 0):
+        with pytest.raises(fencing.StaleTokenError) as caught:
+            database.write("too late", late)
+        assert (caught.value.token, caught.value.newest) == (late, None)
+    assert database.row == ("three", 9)
+
+
+def test_a_row_that_is_not_there_is_refused(database: Database) -> None:
+    """Who updates nothing is told so."""
+    with pytest.raises(fencing.StaleTokenError, match="no such row"):
+        database.write("nowhere", 5, id=8)
+    assert database.row == ("blank", 0)
+
+
+def test_nothing_is_committed(database: Database) -> None:
+    """The update is part of the caller's transaction, token and all."""
+    database.connection.commit()
+    database.write("draft", 5)
+    database.connection.rollback()
+    assert database.row == ("blank", 0)
+    database.write("older", 3)
+    database.connection.commit()
+    assert database.row == ("older", 3)
+
+
+def test_tokens_beyond_32_bits(database: Database) -> None:
+    """A 64-bit column compares them as numbers."""
+    database.write("big", 2**53)
+    with pytest.raises(fencing.StaleTokenError):
+        database.write("late", 2**53 - 1)
+
+
+def test_a_hold_without_token_is_refused(database: Database) -> None:
+    """A plain lock's hold protects nothing here: the error says which lock would, and nothing is run."""
+    with pytest.raises(ConfigError, match="fenced_lock"):
+        database.write("plain", None)
+    assert database.row == ("blank", 0)
+
+
+def test_a_write_that_waits_behind_a_newer_ones_transaction_is_refused(report_dsn: str) -> None:
+    """On PostgreSQL an old hold whose update waits for a newer one's row lock finds the newer token when that commits."""
+    with psycopg.connect(report_dsn) as new, psycopg.connect(report_dsn) as old:
+        Database(new, "format").write("new", 2)
+        refused = threading.Event()
+
+        def come_late() -> None:
+            with pytest.raises(fencing.StaleTokenError):
+                Database(old, "format").write("late", 1)
+            refused.set()
+
+        late = threading.Thread(target=come_late)
+        late.start()
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        with psycopg.connect(report_dsn, autocommit=True) as watcher:
+            wait_until(
+                lambda: watcher.execute(waiting).fetchone() == (1,), 20, "the late one waits"
+            )
+        new.commit()
+        late.join(20)
+        assert refused.is_set()
+        assert Database(new, "format").row == ("new", 2)
+
+
+async def test_an_awaited_cursor(report_dsn: str) -> None:
+    """`update_async` does the same with psycopg's asyncio cursors."""
+    async with await psycopg.AsyncConnection.connect(report_dsn) as connection:
+        cursor = connection.cursor()
+        values, where = {"text": "new"}, {"id": 7}
+        await fencing.update_async(cursor, "report", values, where, 6, paramstyle="format")
+        with pytest.raises(fencing.StaleTokenError):
+            await fencing.update_async(cursor, "report", values, where, 5, paramstyle="format")
+        with pytest.raises(ConfigError, match="fenced_lock"):
+            await fencing.update_async(cursor, "report", values, where, None, paramstyle="format")
+
+
+@pytest.mark.parametrize(
+    ("paramstyle", "statement"),
+    [
+        ("qmark", "UPDATE s.t SET a = ?, b = ?, seen = ? WHERE x = ? AND y = ? AND seen <= ?"),
+        ("format", "UPDATE s.t SET a = %s, b = %s, seen = %s WHERE x = %s AND y = %s AND seen <= %s"),
+        ("numeric", "UPDATE s.t SET a = :1, b = :2, seen = :3 WHERE x = :4 AND y = :5 AND seen <= :6"),
+        ("dollar", "UPDATE s.t SET a = $1, b = $2, seen = $3 WHERE x = $4 AND y = $5 AND seen <= $6"),
+    ],
+)  # fmt: skip
+def test_the_statement_in_each_style(paramstyle: fencing.ParamStyle, statement: str) -> None:
+    """Parameters come in the order of the text: values, token, conditions, token."""
+    assert statement == fencing.update_statement(
+        "s.t", ("a", "b"), ("x", "y"), token_column="seen", paramstyle=paramstyle
+    )
+
+
+def test_the_token_alone(database: Database) -> None:
+    """Without other columns the update is a check that remembers."""
+    style = database.paramstyle
+    fencing.update(database.cursor, "report", {}, {"id": 7}, 3, paramstyle=style)
+    assert database.row == ("blank", 3)
+
+
+def test_the_upsert_of_the_guide(report_dsn: str) -> None:
+    """The statement that the guide gives for rows that may not exist makes, updates and refuses as it says."""
+    guide = Path(__file__).parents[2] / "docs" / "how-to" / "fencing.md"
+    statement = re.findall(r"^```sql\n(.*?)^```$", guide.read_text(), re.DOTALL | re.MULTILINE)[0]
+    with psycopg.connect(report_dsn) as connection:
+        for text, token, rows in (("new", 2, 1), ("same", 2, 1), ("newer", 3, 1), ("late", 2, 0)):
+            row = {"id": 8, "text": text, "token": token}
+            assert connection.execute(statement, row).rowcount == rows
+        row = connection.execute("SELECT text, token FROM report WHERE id = 8").fetchone()
+        assert row == ("newer", 3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"table": "report; DROP TABLE report"},
+        {"table": ""},
+        {"table": "a.b.c"},
+        {"columns": ("text = 'x', id",)},
+        {"columns": ("1st",)},
+        {"columns": ("token",)},
+        {"where": ()},
+        {"where": ("1=1 OR id",)},
+        {"where": ("id\n",)},
+        {"token_column": "token --"},
+        {"paramstyle": "named"},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_a_statement_is_refused(wrong: dict[str, Any]) -> None:
+    """Names are plain identifiers, a row is named, and the token's column is the token's."""
+    good: dict[str, Any] = {"table": "report", "columns": ("text",), "where": ("id",)}
+    arguments = {**good, **wrong}
+    with pytest.raises(ConfigError):
+        fencing.update_statement(
+            arguments.pop("table"), arguments.pop("columns"), arguments.pop("where"), **arguments
+        )
+
+
+def test_a_driver_that_does_not_count_is_refused() -> None:
+    """Where it cannot be told whether the row was found, the update counts as wrong and not as right."""
+
+    class Mute:
+        rowcount = -1
+
+        def execute(self, operation: str, parameters: object, /) -> None:
+            """Do nothing."""
+
+    with pytest.raises(ConfigError, match="does not tell"):
+        fencing.update(Mute(), "report", {"text": "x"}, {"id": 7}, 1)

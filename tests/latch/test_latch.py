@@ -1,0 +1,247 @@
+"""The count-down latch: who waits, who goes on, and when, on both faces."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import interlock
+from interlock import ClosedError, LatchDeletedError, WrongTypeError
+from lock.children import Child
+from lock.lock_like import until
+
+if TYPE_CHECKING:
+    import redis
+
+    from interlock.testing.proxy import FaultProxy
+    from lock.lock_like import Stage
+
+CHANNEL = b"redisson_countdownlatch__channel__{name}"
+
+
+async def _waiting(stage: Stage, latch: Any, **options: Any) -> asyncio.Task[Any]:
+    """Return a wait that has begun and sleeps."""
+    task = asyncio.create_task(stage.owner().do(latch.wait, **options))
+    await until(lambda: stage.redis.pubsub_channels() == [CHANNEL], 5, "it waits")
+    await asyncio.sleep(0.2)
+    assert not task.done()
+    return task
+
+
+async def test_it_opens_at_zero(stage: Stage) -> None:
+    """A waiter goes on when the count has come to 0, and who comes later does not wait."""
+    owner, latch = stage.owner(), stage.lock(stage.client(poll_cap=60))
+    assert await owner.do(latch.try_set_count, 2)
+    waiting = await _waiting(stage, stage.lock(stage.client(poll_cap=60)))
+    await owner.do(latch.count_down)
+    assert await owner.do(latch.count) == 1
+    await asyncio.sleep(0.2)
+    assert not waiting.done()
+    await owner.do(latch.count_down)
+    assert await asyncio.wait_for(waiting, 5) is True
+    assert await owner.do(latch.count) == 0
+    assert await owner.do(latch.wait) is True
+    assert await owner.do(latch.wait, timeout=0) is True
+
+
+async def test_one_that_was_never_set_is_open(stage: Stage) -> None:
+    """Nobody waits for a latch without a count, and counting it down does nothing."""
+    owner, latch = stage.owner(), stage.lock(stage.client())
+    assert await owner.do(latch.wait) is True
+    await owner.do(latch.count_down)
+    assert await owner.do(latch.count) == 0
+    assert await owner.do(latch.delete) is False
+    assert stage.redis.keys() == []
+
+
+async def test_a_count_is_set_once(stage: Stage) -> None:
+    """Of those who set the count the first one decides; once it is open it can be set again."""
+    owner, latch = stage.owner(), stage.lock(stage.client())
+    assert await owner.do(latch.try_set_count, 1)
+    assert not await owner.do(latch.try_set_count, 5)
+    assert await owner.do(latch.count) == 1
+    await owner.do(latch.count_down)
+    assert await owner.do(latch.try_set_count, 5)
+    assert await owner.do(latch.count) == 5
+
+
+async def test_a_timeout_is_kept(stage: Stage) -> None:
+    """Who waits in vain is told so after its time and not much more."""
+    owner, latch = stage.owner(), stage.lock(stage.client())
+    await owner.do(latch.try_set_count, 1)
+    assert await owner.do(latch.wait, timeout=0) is False
+    started = time.monotonic()
+    assert await owner.do(latch.wait, timeout=0.2) is False
+    assert 0.2 <= time.monotonic() - started < 0.7
+
+
+@pytest.mark.parametrize("waiters", [1, 5])
+async def test_deleting_wakes_by_an_error(stage: Stage, waiters: int) -> None:
+    """Everybody who waits for a latch that is deleted is told by an error, and who comes later does not wait."""
+    owner, client = stage.owner(), stage.client(poll_cap=60)
+    latch = stage.lock(client)
+    await owner.do(latch.try_set_count, 2)
+    waiting = [await _waiting(stage, stage.lock(client)) for _ in range(waiters)]
+    assert await owner.do(stage.lock(stage.client()).delete) is True
+    outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 5)
+    assert {type(each) for each in outcomes} == {LatchDeletedError}
+    assert outcomes[0].name == "name"
+    assert "'name' was deleted while it was waited for" in str(outcomes[0])
+    assert await owner.do(latch.wait) is True
+    assert await owner.do(latch.delete) is False
+
+
+async def test_an_opening_is_not_missed(stage: Stage, proxy: FaultProxy) -> None:
+    """Who waited when the latch opened goes on although it heard nothing and the count was set again at once."""
+    owner, latch = stage.owner(), stage.lock(stage.client())
+    proxy.drop_messages = True
+    await owner.do(latch.try_set_count, 1)
+    waiting = await _waiting(stage, stage.lock(stage.client(proxy.url(), poll_cap=0.5)))
+    await owner.do(latch.count_down)
+    await owner.do(latch.try_set_count, 1)
+    assert await asyncio.wait_for(waiting, 5) is True
+    again = await _waiting(stage, stage.lock(stage.client(proxy.url(), poll_cap=0.5)))
+    await asyncio.sleep(0.7)
+    assert not again.done(), "an earlier opening does not let it go on"
+    await owner.do(latch.delete)
+    await owner.do(latch.try_set_count, 1)
+    with pytest.raises(LatchDeletedError):
+        await asyncio.wait_for(again, 5)
+
+
+async def test_a_waiter_lives_without_messages(stage: Stage, proxy: FaultProxy) -> None:
+    """With every message lost a waiter goes on within the poll cap."""
+    proxy.drop_messages = True
+    owner, latch = stage.owner(), stage.lock(stage.client())
+    await owner.do(latch.try_set_count, 1)
+    waiting = await _waiting(stage, stage.lock(stage.client(proxy.url(), poll_cap=1)))
+    opened = time.monotonic()
+    await owner.do(latch.count_down)
+    assert await asyncio.wait_for(waiting, 5) is True
+    assert time.monotonic() - opened < 1.5
+    assert proxy.dropped_messages > 0
+
+
+async def test_idle_waiters_are_nearly_silent(stage: Stage, proxy: FaultProxy) -> None:
+    """Thirty waiters of one client cost about one command per poll cap together."""
+    await stage.owner().do(stage.lock(stage.client()).try_set_count, 1)
+    client = stage.client(proxy.url(), poll_cap=1)
+    waiting = [
+        asyncio.create_task(stage.owner().do(stage.lock(client).wait, timeout=5)) for _ in range(30)
+    ]
+    await asyncio.sleep(1)
+    proxy.clear_record()
+    await asyncio.sleep(3)
+    assert proxy.commands["EVALSHA"] <= 6
+    assert not any(await asyncio.gather(*waiting))
+
+
+async def test_all_go_on(stage: Stage, redis_url: str) -> None:
+    """A hundred waiters of this process and some of others all go on by one message, each once."""
+    child = """
+        async def wait(client):
+            await client.count_down_latch("name").wait()
+            say("went on")
+        async def main():
+            async with interlock.asyncio.connect(url, poll_cap=60) as client:
+                tasks = [asyncio.create_task(wait(client)) for _ in range(5)]
+                await asyncio.sleep(0.5)
+                say("waits")
+                await asyncio.gather(*tasks)
+        asyncio.run(main())
+    """
+    owner, clients = stage.owner(), [stage.client(poll_cap=60) for _ in range(2)]
+    latch = stage.lock(stage.client())
+    await owner.do(latch.try_set_count, 1)
+    with ExitStack() as stack:
+        children = [stack.enter_context(Child(child, redis_url)) for _ in range(2)]
+        assert [each.hear() for each in children] == ["waits", "waits"]
+        waiting = [
+            asyncio.create_task(stage.owner().do(stage.lock(clients[n % 2]).wait))
+            for n in range(100)
+        ]
+        await until(
+            lambda: stage.redis.pubsub_numsub(CHANNEL.decode())[0][1] == 4, 5, "all clients listen"
+        )
+        await asyncio.sleep(1)
+        await owner.do(latch.count_down)
+        assert await asyncio.wait_for(asyncio.gather(*waiting), 10) == [True] * 100
+        for each in children:
+            assert [each.hear() for _ in range(5)] == ["went on"] * 5
+
+
+async def test_closing_wakes_who_waits(stage: Stage) -> None:
+    """Who waits while its client is closed gets ClosedError."""
+    client = stage.client()
+    latch = stage.lock(client)
+    await stage.owner().do(latch.try_set_count, 1)
+    waiting = await _waiting(stage, latch)
+    await stage.close(client)
+    with pytest.raises(ClosedError):
+        await waiting
+
+
+async def test_a_cancelled_waiter_passes_its_turn_on(redis_url: str) -> None:
+    """When the waiter in front is cancelled the others still hear of the opening."""
+    async with interlock.asyncio.connect(redis_url, poll_cap=60) as client:
+        latch = client.count_down_latch("name")
+        await latch.try_set_count(1)
+        waiting = [asyncio.create_task(latch.wait()) for _ in range(3)]
+        await asyncio.sleep(0.3)
+        waiting[0].cancel()
+        await latch.count_down()
+        outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 5)
+        assert isinstance(outcomes[0], asyncio.CancelledError)
+        assert outcomes[1:] == [True, True]
+
+
+@pytest.mark.parametrize("count", [0, -1, 2**53 + 1, 1.0, "1", True, None])
+async def test_bad_counts_change_nothing(stage: Stage, count: Any) -> None:
+    """A count that cannot be raises a clear error before anything is sent."""
+    latch = stage.lock(stage.client())
+    with pytest.raises((ValueError, TypeError), match="count"):
+        await stage.owner().do(latch.try_set_count, count)
+    assert stage.redis.keys() == []
+
+
+@pytest.mark.parametrize(
+    ("timeout", "error"),
+    [
+        (-2, ValueError),
+        (float("nan"), ValueError),
+        (1e300, OverflowError),
+        ("1", TypeError),
+    ],
+)
+async def test_bad_timeouts(stage: Stage, timeout: Any, error: type[Exception]) -> None:
+    """Time-outs are checked as those of threading's events are."""
+    with pytest.raises(error):
+        await stage.owner().do(stage.lock(stage.client()).wait, timeout=timeout)
+
+
+async def test_a_name_in_use_by_something_else(stage: Stage) -> None:
+    """Every call on a key that is no count raises WrongTypeError and leaves it alone."""
+    owner, latch = stage.owner(), stage.lock(stage.client())
+    for make in (
+        lambda: stage.redis.set("name", "a text"),
+        lambda: stage.redis.hset("name", "a", "b"),
+    ):
+        stage.redis.flushall()
+        make()
+        before = stage.redis.dump("name")
+        for call in (latch.count, latch.wait, latch.count_down, latch.delete):
+            with pytest.raises(WrongTypeError):
+                await owner.do(call)
+        assert not await owner.do(latch.try_set_count, 1)
+        assert stage.redis.dump("name") == before
+        assert stage.redis.keys() == [b"name"]
+
+
+def test_it_says_what_it_is(redis_client: redis.Redis, redis_url: str) -> None:
+    """A latch shows its name."""
+    with interlock.connect(redis_url) as client:
+        assert repr(client.count_down_latch("name")) == "<CountDownLatch 'name'>"

@@ -1,0 +1,175 @@
+"""What goes over the wire of a latch, and what becomes of it when replies are lost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, get_args
+
+import pytest
+
+import interlock.asyncio
+from interlock import ServerUnavailableError
+from interlock.testing.proxy import (
+    command,
+    drop_reply,
+    drop_request,
+    duplicate,
+    reset,
+    swallow_reply,
+)
+from lock.interrupting import Moment, Points
+from lock.lock_like import until
+
+if TYPE_CHECKING:
+    import redis
+
+    from interlock.testing.proxy import Action, FaultProxy
+    from interlock.testing.servers import RedisServer
+    from lock.lock_like import Stage
+
+FAULTS = {
+    "request-lost": drop_request,
+    "connection-reset": reset,
+    "reply-lost": drop_reply,
+    "reply-swallowed": swallow_reply,
+    "twice": duplicate,
+}
+OURS = ("redisson_unlock_latch", "interlock_latch_ending")
+
+
+async def test_the_conversation_is_redissons(stage: Stage, server: RedisServer) -> None:
+    """The count is a string that goes when it comes to 0; 1 is announced at setting and deleting, 0 at opening."""
+    owner, latch = stage.owner(), stage.lock(stage.client())
+    await owner.do(latch.count)
+    with server.client() as watcher, watcher.monitor() as monitor:
+        await owner.do(latch.try_set_count, 2)
+        await owner.do(latch.try_set_count, 3)
+        await owner.do(latch.count_down)
+        await owner.do(latch.count_down)
+        await owner.do(latch.count_down)
+        await owner.do(latch.try_set_count, 1)
+        await owner.do(latch.delete)
+        await owner.do(latch.delete)
+        stage.redis.echo("the end")
+        heard: list[str] = []
+        while not (line := monitor.next_command()["command"]).endswith("the end"):
+            heard.append(line.lower())
+    channel = "redisson_countdownlatch__channel__{name}"
+    assert [
+        line
+        for line in heard
+        if line.startswith(("set", "decr", "del", "publish"))
+        and not any(each in line for each in OURS)
+    ] == [
+        "set name 2 nx",
+        f"publish {channel} 1",
+        "set name 3 nx",
+        "decr name",
+        "decr name",
+        "del name",
+        f"publish {channel} 0",
+        "set name 1 nx",
+        f"publish {channel} 1",
+        "del name",
+        f"publish {channel} 1",
+    ]
+
+
+@pytest.mark.parametrize("name", ["name", "{tag}name"])
+async def test_what_is_left(stage: Stage, name: str) -> None:
+    """Of a latch that has opened only notes are left that expire; its channel has braces around whatever name."""
+    owner, latch = stage.owner(), stage.lock(stage.client(), name)
+    channel = f"redisson_countdownlatch__channel__{{{name}}}".encode()
+    await owner.do(latch.try_set_count, 1)
+    assert stage.redis.get(name) == b"1"
+    assert stage.redis.ttl(name) == -1
+    waiting = asyncio.create_task(stage.owner().do(latch.wait))
+    await until(lambda: stage.redis.pubsub_channels() == [channel], 5, "it waits")
+    await owner.do(latch.count_down)
+    await waiting
+    keys = [key.decode() for key in stage.redis.scan_iter()]
+    assert all(key.startswith(OURS) for key in keys)
+    assert all(0 < stage.redis.ttl(key) <= 64 for key in keys)
+
+
+async def test_uncontended_is_one_round_trip_each(stage: Stage, proxy: FaultProxy) -> None:
+    """Setting, counting down, waiting for an open latch and deleting are one EVALSHA each."""
+    owner, latch = stage.owner(), stage.lock(stage.client(proxy.url()))
+    await owner.do(latch.count)
+    proxy.clear_record()
+    await owner.do(latch.try_set_count, 1)
+    await owner.do(latch.count_down)
+    await owner.do(latch.wait)
+    await owner.do(latch.delete)
+    assert [request.args[0] for request in proxy.record] == [b"EVALSHA"] * 4
+
+
+@pytest.mark.parametrize("how", ["opens", "deletes"])
+async def test_java_ends_it(stage: Stage, how: str) -> None:
+    """A waiter goes on at once when Java counts to 0; Java's deletion, which leaves no note, is an opening to it."""
+    stage.redis.set("name", 1)
+    waiting = asyncio.create_task(stage.owner().do(stage.lock(stage.client(poll_cap=60)).wait))
+    await until(stage.redis.pubsub_channels, 5, "it waits")
+    await asyncio.sleep(0.2)
+    stage.redis.delete("name")
+    channel = "redisson_countdownlatch__channel__{name}"
+    stage.redis.publish(channel, "0" if how == "opens" else "1")
+    assert await asyncio.wait_for(waiting, 5) is True
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+async def test_a_call_counts_once(stage: Stage, proxy: FaultProxy, fault: Action) -> None:
+    """Whatever becomes of a request or its reply, the count is set, counted down and deleted once."""
+    client = stage.client(proxy.url(), command_timeout=0.3)
+    owner, latch = stage.owner(), stage.lock(client)
+    await owner.do(latch.count)
+
+    async def once(call: Any, *arguments: Any) -> Any:
+        proxy.clear_rules()
+        proxy.on_request(command("EVALSHA", nth=1), fault)
+        return await owner.do(call, *arguments)
+
+    assert await once(latch.try_set_count, 5) is True
+    await once(latch.count_down)
+    assert stage.redis.get("name") == b"4"
+    assert await once(latch.delete) is True
+    assert stage.redis.exists("name") == 0
+
+
+async def test_an_outage_that_is_too_long(stage: Stage, proxy: FaultProxy) -> None:
+    """When no reply comes at all, counting down raises, and has been done once when the server is back."""
+    client = stage.client(proxy.url(), command_timeout=0.3, outage_timeout=1)
+    owner, latch = stage.owner(), stage.lock(client)
+    stage.redis.set("name", 5)
+    await owner.do(latch.count)
+    proxy.on_request(command("EVALSHA"), drop_request)
+    with pytest.raises(ServerUnavailableError):
+        await owner.do(latch.count_down)
+    assert stage.redis.get("name") == b"5"
+    proxy.clear_rules()
+    await until(lambda: stage.redis.get("name") == b"4", 5, "it was carried through")
+    await asyncio.sleep(0.5)
+    assert stage.redis.get("name") == b"4"
+
+
+@pytest.mark.parametrize("moment", get_args(Moment))
+async def test_cancelled_at_every_wait(
+    redis_url: str, redis_client: redis.Redis, moment: Moment
+) -> None:
+    """A count-down that is cancelled wherever it waits is carried through, once."""
+    for at in range(50):
+        redis_client.set("name", 5)
+        async with interlock.asyncio.connect(redis_url) as client:
+            latch, points = client.count_down_latch("name"), Points(at, moment)
+            await latch.count()
+
+            async def run(points: Points = points, latch: Any = latch) -> None:
+                await points.run(latch.count_down())
+
+            task = asyncio.create_task(run())
+            await asyncio.wait({task}, timeout=10)
+            assert task.cancelled() == points.reached
+            assert redis_client.get("name") == b"4", f"cancelled at {at}"
+        if not points.reached:
+            break
+    assert 0 < at < 49

@@ -1,0 +1,42 @@
+"""Fixtures of the link tests: both faces, and servers with TLS."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock.testing.servers import RedisServer, binaries
+
+# The stage that lock tests are played on is theirs; it serves here as well.
+sys.path.append(str(Path(__file__).parents[1] / "lock"))
+
+from lock_like import KINDS, Face, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    import redis
+
+
+@pytest.fixture(params=["sync", "asyncio"])
+def face(request: pytest.FixtureRequest) -> Face:
+    """Give each face in turn."""
+    return Face(request.param)
+
+
+@pytest.fixture
+async def stage(face: Face, redis_client: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
+    """Give each face in turn, with the plain lock."""
+    set_up = Stage(face, KINDS[0], redis_url, redis_client)
+    yield set_up
+    await set_up.end()
+
+
+@pytest.fixture(scope="module")
+def tls_server() -> Iterator[RedisServer]:
+    """Give a server that speaks TLS, and wants a certificate from its clients."""
+    with RedisServer(binaries()["redis-7.0"], tls=True) as server:
+        yield server

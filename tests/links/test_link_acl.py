@@ -1,0 +1,121 @@
+"""The rights that docs/reference/acl.md names: enough, and not one too many."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from lock_like import until
+from smoke import smoke
+
+from interlock import ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import redis
+    from lock_like import Stage
+
+    from interlock.testing.servers import RedisServer
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
+RULE = re.search(r"^user app (.*)$", DOCUMENT.read_text(), re.MULTILINE)
+assert RULE is not None
+RIGHTS = RULE[1].split()
+COMMANDS = sorted(word[1:] for word in RIGHTS if word.startswith("+"))
+SPARED = {"subscribe", "unsubscribe", "ping", "hdel"}
+"""Without these nothing is refused: waiters hear nothing, or the server does not count along in an inner release."""
+NAME = "locks:a"
+
+
+@pytest.fixture
+def app(any_server: RedisServer) -> RedisServer:
+    """Give a server of each version with the documented user."""
+    any_server.execute("ACL", "SETUSER", "app", "reset", *RIGHTS)
+    any_server.execute("SCRIPT", "FLUSH")
+    return any_server
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_the_documented_user_can_do_everything(stage: Stage, app: RedisServer) -> None:
+    """With the rights of the document, and no others, all that a plain lock does works on every server version."""
+    with app.client() as server:
+        await smoke(stage, app.url(0, "app", "secret"), server, NAME)
+
+
+async def _do_everything(stage: Stage, url: str, server: redis.Redis) -> bytes:
+    client, owner, other = stage.client(url), stage.owner(), stage.owner()
+    lock, theirs = client.lock(NAME), stage.client(url, poll_cap=0.2).lock(NAME)
+    assert await owner.do(lock.acquire)
+    assert await owner.do(lock.acquire)
+    assert await owner.do(lock.hold_count) == 2
+    await owner.do(lock.release)
+    [counted] = server.hvals(NAME)
+    waiting = asyncio.create_task(other.do(theirs.acquire, timeout=5))
+    await asyncio.sleep(0.1)
+    await owner.do(lock.release)
+    assert await waiting
+    await other.do(theirs.force_release)
+    assert not server.exists(NAME)
+    return counted
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_no_documented_right_is_one_too_many(
+    stage: Stage, server_of_version: Callable[[str], RedisServer], command: str
+) -> None:
+    """Without any one command something is refused, or the server knows less of the hold than with it."""
+    guarded = server_of_version("redis-7.0")
+    guarded.execute("FLUSHALL")
+    guarded.execute("SCRIPT", "FLUSH")
+    guarded.execute("ACL", "SETUSER", "app", "reset", *RIGHTS, f"-{command}")
+    url = guarded.url(0, "app", "secret")
+    with guarded.client() as server:
+        if command in SPARED:
+            counted = await _do_everything(stage, url, server)
+            assert counted == (b"2" if command == "hdel" else b"1")
+        else:
+            with pytest.raises(ServerUnavailableError) as caught:
+                await _do_everything(stage, url, server)
+            assert caught.value.code == "NOPERM"
+        guarded.execute("ACL", "SETUSER", "app", *RIGHTS)
+        await stage.end()
+        await until(lambda: not server.exists(NAME), 3, "what was begun is undone")
+
+
+async def test_keys_of_others_are_out_of_reach(stage: Stage, app: RedisServer) -> None:
+    """A name that the rights do not cover is refused at once, with nothing changed."""
+    client, owner = stage.client(app.url(0, "app", "secret")), stage.owner()
+    lock = client.lock("other")
+    with pytest.raises(ServerUnavailableError) as caught:
+        await owner.do(lock.acquire)
+    assert caught.value.code == "NOPERM"
+    assert app.execute("EXISTS", "other") == 0
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_a_channel_of_others_is_not_heard(stage: Stage, app: RedisServer) -> None:
+    """Without the channel a waiter looks every poll cap, and the others of its client hear as before."""
+    app.execute("ACL", "SETUSER", "app", "resetchannels", "&redisson_lock__channel:{locks:heard}")
+    client = stage.client(app.url(0, "app", "secret"), poll_cap=0.5)
+    deaf, hearing = stage.owner(), stage.owner()
+    names = ("locks:deaf", "locks:heard")
+    with app.client() as server:
+        for name in names:
+            server.hset(name, "somebody", 1)
+        waiting = [
+            asyncio.create_task(owner.do(client.lock(name).acquire, timeout=5))
+            for owner, name in zip((deaf, hearing), names, strict=True)
+        ]
+        await asyncio.sleep(0.2)
+        assert server.pubsub_channels() == [b"redisson_lock__channel:{locks:heard}"]
+        server.delete(*names)
+        assert await asyncio.gather(*waiting) == [True, True]
+    with pytest.raises(ServerUnavailableError) as caught:
+        await deaf.do(client.lock("locks:deaf").release)
+    assert caught.value.code == "NOPERM"
+    await hearing.do(client.lock("locks:heard").release)

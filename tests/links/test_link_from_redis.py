@@ -1,0 +1,102 @@
+"""`Client.from_redis`: the same server and credentials as a redis-py client that is configured already."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+import redis.asyncio
+
+from interlock.testing.servers import RedisServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lock_like import Stage
+
+PASSWORD = "p@ss/w:rd"
+
+
+@pytest.fixture(params=[redis.Redis, redis.asyncio.Redis], ids=["redis", "redis.asyncio"])
+def make(request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """Give each of redis-py's classes in turn; either may be given to either face."""
+    return request.param
+
+
+async def _closed(client: Any) -> None:
+    closed = client.aclose() if hasattr(client, "aclose") else client.close()
+    if inspect.isawaitable(closed):
+        await closed
+
+
+async def _take(stage: Stage, configured: Any, seen: redis.Redis) -> Any:
+    client = stage.face.module.Client.from_redis(configured, lease=7)
+    lock, owner = client.lock("name"), stage.owner()
+    assert await owner.do(lock.acquire, timeout=5)
+    assert 6000 < seen.pttl("name") <= 7000
+    await owner.do(lock.release)
+    await stage.close(client)
+    await _closed(configured)
+    return client
+
+
+async def test_tcp_with_a_database(
+    stage: Stage, server: RedisServer, make: Callable[..., Any]
+) -> None:
+    """Host, port and database are taken over; what redis-py would do on its own account is not."""
+    configured = make(
+        host="127.0.0.1",
+        port=server.port,
+        db=4,
+        decode_responses=True,
+        socket_timeout=0.001,
+        health_check_interval=1,
+        protocol=3,
+        max_connections=3,
+    )
+    with server.client(db=4) as seen:
+        client = await _take(stage, configured, seen)
+    assert f"127.0.0.1:{server.port}" in repr(client)
+
+
+async def test_credentials(stage: Stage, make: Callable[..., Any]) -> None:
+    """User and password are taken over, or asked from the credential provider."""
+    with RedisServer(users=[f"alice on >{PASSWORD} ~* &* +@all", "default off"]) as guarded:
+        provider = redis.UsernamePasswordCredentialProvider("alice", PASSWORD)
+        for login in (
+            {"username": "alice", "password": PASSWORD},
+            {"credential_provider": provider},
+        ):
+            configured = make(host="127.0.0.1", port=guarded.port, **login)
+            with guarded.client(0, "alice", PASSWORD) as seen:
+                client = await _take(stage, configured, seen)
+            assert PASSWORD not in repr(client)
+
+
+async def test_unix_socket(stage: Stage, server: RedisServer, make: Callable[..., Any]) -> None:
+    """The path of a Unix socket is taken over."""
+    await _take(stage, make(unix_socket_path=str(server.unix_path)), stage.redis)
+
+
+async def test_tls(stage: Stage, tls_server: RedisServer, make: Callable[..., Any]) -> None:
+    """The TLS settings are taken over."""
+    certificates = tls_server.certificates
+    assert certificates is not None
+    configured = make(
+        host="127.0.0.1",
+        port=tls_server.port,
+        ssl=True,
+        ssl_ca_certs=str(certificates.ca),
+        ssl_certfile=str(certificates.client_cert),
+        ssl_keyfile=str(certificates.client_key),
+    )
+    with tls_server.client() as seen:
+        await _take(stage, configured, seen)
+
+
+async def test_url(stage: Stage, server: RedisServer, make: Callable[..., Any]) -> None:
+    """A redis-py client that was made from a URL serves as well."""
+    with server.client(db=5) as seen:
+        await _take(stage, make.from_url(server.url(db=5)), seen)

@@ -1,0 +1,192 @@
+"""A server that does not let us in: each reason has its own clear error, at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from lock_like import until
+
+from interlock import ServerUnavailableError
+from interlock.testing.address import free_port
+from interlock.testing.certificates import Certificates
+from interlock.testing.servers import RedisServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lock_like import Stage
+
+AT_ONCE = 1.5
+"""Seconds. The callers below are ready to wait four times as long; a mistake is not waited for."""
+
+
+@contextmanager
+def refused_at_once(code: str | None, match: str) -> Iterator[None]:
+    """Expect ServerUnavailableError with *code* and a message that matches, at once, and nothing sent."""
+    started = time.monotonic()
+    with pytest.raises(ServerUnavailableError, match=match) as caught:
+        yield
+    assert time.monotonic() - started < AT_ONCE
+    assert caught.value.code == code
+    assert not caught.value.transient
+    assert not caught.value.sent
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[RedisServer]:
+    """Give a server with a password and a user."""
+    users = ["alice on >wonder ~* &* +@all", "bob off >wonder ~* &* +@all"]
+    with RedisServer(password="secret", users=users) as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("login", "database", "code"),
+    [
+        ("", "", "NOAUTH"),
+        ("", "/1", "NOAUTH"),
+        (":wrong@", "", "WRONGPASS"),
+        ("nobody:secret@", "", "WRONGPASS"),
+        ("alice:secret@", "", "WRONGPASS"),
+        ("bob:wonder@", "", "WRONGPASS"),
+    ],
+)
+async def test_a_bad_login_is_told_at_once(
+    stage: Stage, guarded: RedisServer, login: str, database: str, code: str
+) -> None:
+    """No password, a wrong one, an unknown or disabled user: each is told at once, and a with statement tells it too."""
+    url, owner = f"redis://{login}127.0.0.1:{guarded.port}{database}", stage.owner()
+    lock = stage.client(url).lock("name", timeout=6)
+    for call in (lambda: lock.acquire(timeout=6), lambda: stage.face.enter(lock), lock.locked):
+        with refused_at_once(code, f"127.0.0.1:{guarded.port}"):
+            await owner.do(call)
+    assert guarded.execute("EXISTS", "name") == 0
+
+
+async def test_a_password_that_nobody_asked_for_is_told_at_once(stage: Stage) -> None:
+    """A user that a server without users does not know is refused."""
+    port = stage.redis.config_get("port")["port"]
+    lock, owner = stage.client(f"redis://nobody:x@127.0.0.1:{port}").lock("name"), stage.owner()
+    with refused_at_once("WRONGPASS", "user name or password"):
+        await owner.do(lock.acquire, timeout=6)
+
+
+async def test_a_database_that_does_not_exist_is_told_at_once(stage: Stage) -> None:
+    """A number above the server's last database is refused in the server's words."""
+    lock, owner = stage.client(stage.url.replace("/0", "/99")).lock("name"), stage.owner()
+    with refused_at_once("ERR", "DB index is out of range"):
+        await owner.do(lock.acquire, timeout=6)
+
+
+async def test_an_unreachable_host_is_told_at_once(stage: Stage, tmp_path: Path) -> None:
+    """A port or socket where nothing listens, or a host without an address, is no outage to be sat out, but a mistake."""
+    owner = stage.owner()
+    for url, match in (
+        (f"redis://127.0.0.1:{free_port()}", "cannot connect to 127.0.0.1"),
+        (f"unix://{tmp_path}/no.sock", "cannot connect to .*no.sock"),
+        ("redis://no-such-host.invalid", "cannot connect to no-such-host.invalid"),
+    ):
+        lock = stage.client(url).lock("name")
+        with refused_at_once(None, match):
+            await owner.do(lock.acquire, timeout=6)
+
+
+async def _bad_certificate(stage: Stage, server: RedisServer, query: str) -> None:
+    url, owner = f"rediss://127.0.0.1:{server.port}?{query}", stage.owner()
+    lock = stage.client(url).lock("name")
+    with refused_at_once("TLS", "no TLS connection to 127.0.0.1"):
+        await owner.do(lock.acquire, timeout=6)
+
+
+async def test_a_foreign_authority_is_told_at_once(
+    stage: Stage, tls_server: RedisServer, tmp_path: Path
+) -> None:
+    """A server whose certificate another authority signed is not talked to."""
+    ours, foreign = tls_server.certificates, Certificates.create(tmp_path)
+    assert ours is not None
+    client = f"ssl_certfile={ours.client_cert}&ssl_keyfile={ours.client_key}"
+    await _bad_certificate(stage, tls_server, f"ssl_ca_certs={foreign.ca}&{client}")
+    await _bad_certificate(stage, tls_server, client)
+
+
+async def test_a_missing_client_certificate_is_told_at_once(
+    stage: Stage, tls_server: RedisServer, tmp_path: Path
+) -> None:
+    """A server that wants a certificate from its clients says so after the handshake, and is understood."""
+    ours, foreign = tls_server.certificates, Certificates.create(tmp_path)
+    assert ours is not None
+    await _bad_certificate(stage, tls_server, f"ssl_ca_certs={ours.ca}")
+    client = f"ssl_certfile={foreign.client_cert}&ssl_keyfile={foreign.client_key}"
+    await _bad_certificate(stage, tls_server, f"ssl_ca_certs={ours.ca}&{client}")
+
+
+async def test_a_wrong_host_name_is_told_at_once(
+    stage: Stage, tls_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A certificate for other hosts is refused, unless the URL says not to look at it."""
+    good = tls_server.url().replace("127.0.0.1", "127.0.0.2")
+    tls_server.execute("CONFIG", "SET", "bind", "127.0.0.1 127.0.0.2")
+    owner = stage.owner()
+    with refused_at_once("TLS", "no TLS connection to 127.0.0.2"):
+        await owner.do(stage.client(good).lock("name").acquire, timeout=6)
+    lax = stage.client(f"{good}&ssl_check_hostname=false").lock("name")
+    assert await owner.do(lax.acquire, timeout=6)
+    await owner.do(lax.release)
+
+
+async def test_plain_and_tls_do_not_mix(stage: Stage, tls_server: RedisServer) -> None:
+    """A plain URL for a TLS server, and a TLS URL for a plain one, end in an error in time and never in a lock."""
+    owner = stage.owner()
+    plain_port = stage.redis.config_get("port")["port"]
+    for url in (f"redis://127.0.0.1:{tls_server.port}", f"rediss://127.0.0.1:{plain_port}"):
+        started = time.monotonic()
+        with pytest.raises(ServerUnavailableError):
+            await owner.do(stage.client(url, command_timeout=0.5).lock("name").acquire, timeout=0.5)
+        assert time.monotonic() - started < AT_ONCE
+
+
+async def test_too_many_clients_is_sat_out(stage: Stage, fresh_server: RedisServer) -> None:
+    """A server that has no room for another client says so, and is asked again until there is room."""
+    owner, lock = stage.owner(), stage.client(fresh_server.url()).lock("name")
+    with fresh_server.client() as first:
+        first.ping()
+        first.config_set("maxclients", 1)
+        with pytest.raises(ServerUnavailableError) as caught:
+            await owner.do(lock.acquire, timeout=0.3)
+        assert caught.value.code in ("MAXCLIENTS", None)
+        waiting = asyncio.create_task(owner.do(lock.acquire, timeout=6))
+        await asyncio.sleep(0.2)
+        first.config_set("maxclients", 100)
+        assert await waiting
+        await owner.do(lock.release)
+        await stage.end()
+
+
+async def test_threads_and_tasks_share_few_connections(stage: Stage) -> None:
+    """``max_connections`` bounds what threads open; tasks share one connection; who finds none free says so in time."""
+    client = stage.client(f"{stage.url}?max_connections=2&client_name=counted")
+    owners = [stage.owner() for _ in range(12)]
+
+    async def work(owner: object, number: int) -> None:
+        lock = client.lock(f"name-{number}")
+        for _ in range(20):
+            assert await owner.do(lock.acquire)
+            await owner.do(lock.release)
+
+    await asyncio.gather(*(work(owner, number) for number, owner in enumerate(owners)))
+    assert 1 <= sum(c["name"] == "counted" for c in stage.redis.client_list()) <= 2
+    stage.redis.client_pause(1500)
+    if not stage.face.is_async:
+        busy = [asyncio.create_task(o.do(client.lock("busy").acquire)) for o in owners[:2]]
+        await asyncio.sleep(0.3)
+        with pytest.raises(ServerUnavailableError, match=r"all 2 connections .* max_connections"):
+            await owners[2].do(client.lock("other").acquire, timeout=0)
+        await until(lambda: any(task.done() for task in busy), 5, "one of two has it")
+        for owner, task in zip(owners[:2], busy, strict=True):
+            await task
+            await owner.do(client.lock("busy").release)

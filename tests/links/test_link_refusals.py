@@ -1,0 +1,231 @@
+"""A server that answers by an error: each one has its meaning, changes nothing, and is got over when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+import redis
+from lock_like import until
+from troubles import TRANSIENT, TROUBLES, busy
+
+from interlock import ServerUnavailableError, WrongTypeError
+from interlock.testing.servers import RedisServer, binaries, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lock_like import Stage
+
+
+@pytest.fixture(params=sorted(TROUBLES))
+def code(request: pytest.FixtureRequest) -> str:
+    """Give the code of each trouble in turn."""
+    return request.param
+
+
+@contextmanager
+def _refused(code: str, *, wait: float = 0.0) -> Iterator[None]:
+    started = time.monotonic()
+    with pytest.raises(ServerUnavailableError) as caught:
+        yield
+    assert (caught.value.code, caught.value.transient) == (code, code in TRANSIENT)
+    assert not caught.value.sent
+    # What will not pass by itself is told at once; the rest is sat out as long as the caller waits.
+    assert time.monotonic() - started < 0.5 + (wait if code in TRANSIENT else 0)
+
+
+async def test_a_refused_acquire(stage: Stage, code: str, fresh_server: RedisServer) -> None:
+    """An acquire or re-entry that the server refuses raises an error with its code, and leaves everything as it was."""
+    lock, owner = stage.client(fresh_server.url()).lock("name", timeout=0.3), stage.owner()
+    other = stage.client(fresh_server.url()).lock("other")
+    assert await owner.do(other.acquire)
+    with TROUBLES[code](fresh_server):
+        with _refused(code):
+            await owner.do(lock.acquire, timeout=0)
+        with _refused(code, wait=0.3):
+            await owner.do(stage.face.enter, lock)
+        with _refused(code):
+            await owner.do(other.acquire, timeout=0)
+        hold = await owner.do(lambda: other.hold)
+        assert (hold.depth, hold.valid) == (1, True)
+    assert not fresh_server.execute("EXISTS", "name")
+    assert await owner.do(other.hold_count) == 1
+    assert await owner.do(lock.acquire, timeout=5)
+    await owner.do(lock.release)
+    await owner.do(other.release)
+
+
+async def test_a_refused_inner_release(stage: Stage, code: str, fresh_server: RedisServer) -> None:
+    """An inner release is refused to nobody: the hold goes on, and the server counts along when it takes commands again."""
+    client, owner = stage.client(fresh_server.url(), outage_timeout=0.2), stage.owner()
+    lock = client.lock("name")
+    assert await owner.do(lock.acquire)
+    assert await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    with TROUBLES[code](fresh_server):
+        await owner.do(lock.release)
+        assert (hold.depth, hold.valid) == (1, True)
+        if code == "OOM":
+            assert await owner.do(lock.hold_count) == 1
+            await owner.do(lock.extend, 40)
+        else:
+            with _refused(code, wait=0.2):
+                await owner.do(lock.extend, 40)
+
+    async def counted() -> bool:
+        return await owner.do(lock.hold_count) == 1
+
+    await until(counted, 5, "the server was told of the new depth")
+    await owner.do(lock.release)
+    assert not fresh_server.execute("EXISTS", "name")
+
+
+async def test_a_refused_last_release_is_carried_through(
+    stage: Stage, code: str, fresh_server: RedisServer
+) -> None:
+    """What could not be released is not renewed any more, and is free soon after the server takes commands again."""
+    client = stage.client(fresh_server.url(), outage_timeout=0.2)
+    lock, owner = client.lock("name"), stage.owner()
+    assert await owner.do(lock.acquire)
+    with TROUBLES[code](fresh_server):
+        if code == "OOM":
+            await owner.do(lock.release)
+        else:
+            with _refused(code, wait=0.2):
+                await owner.do(lock.release)
+    await until(lambda: not fresh_server.execute("EXISTS", "name"), 5, "the release was sent again")
+    assert await owner.do(lock.acquire, timeout=0)
+    await owner.do(lock.release)
+
+
+# One thread renews for both faces.
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_a_refused_renewal(stage: Stage, code: str, fresh_server: RedisServer) -> None:
+    """A hold outlives any trouble that is shorter than its validity: a refused renewal is no loss, and is tried again."""
+    lock, owner = stage.client(fresh_server.url(), lease=1.2).lock("name"), stage.owner()
+    assert await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    with TROUBLES[code](fresh_server):
+        await asyncio.sleep(0.6)
+        assert hold.valid
+    await asyncio.sleep(0.7)
+    assert hold.valid, "renewed after the trouble"
+    assert await owner.do(lock.owned)
+    await owner.do(lock.release)
+
+
+async def test_a_trouble_that_passes_is_sat_out(stage: Stage, fresh_server: RedisServer) -> None:
+    """While a script runs too long, an acquire with time waits, and has the lock when the script is gone."""
+    lock, owner = stage.client(fresh_server.url()).lock("name"), stage.owner()
+    with busy(fresh_server):
+        waiting = asyncio.create_task(owner.do(lock.acquire, timeout=10))
+        await asyncio.sleep(0.3)
+        assert not waiting.done()
+    assert await waiting
+    await owner.do(lock.release)
+
+
+@pytest.mark.parametrize(("face", "database"), [("sync", 0), ("asyncio", 1)], indirect=["face"])
+async def test_a_loading_server_is_sat_out(stage: Stage, database: int) -> None:
+    """A server that loads its data is told of by LOADING to who cannot wait, and waited for by who can; holds survive."""
+    debug: dict[str, str | int] = {
+        "enable-debug-command": "yes",
+        "loading-process-events-interval-bytes": 1024,
+    }
+    with RedisServer(binaries()["redis-7.0"], config=debug) as server:
+        held, owner = stage.client(server.url(database)).lock("held"), stage.owner()
+        lock = stage.client(server.url(database)).lock("name")
+        assert await owner.do(held.acquire)
+        server.execute("DEBUG", "POPULATE", 2000, "key", 64)
+        server.execute("CONFIG", "SET", "key-load-delay", 400)
+        thread = threading.Thread(target=server.execute, args=("DEBUG", "RELOAD"))
+        thread.start()
+
+        def is_loading() -> bool:
+            try:
+                server.execute("GET", "key")
+            except redis.BusyLoadingError:
+                return True
+            return False
+
+        wait_until(is_loading, 5, "the server loads")
+        with _refused("LOADING"):
+            await owner.do(lock.acquire, timeout=0)
+        assert await owner.do(lock.acquire, timeout=10)
+        thread.join()
+        assert await owner.do(held.owned)
+        await owner.do(lock.release)
+        await owner.do(held.release)
+        await stage.end()
+
+
+async def test_a_key_of_another_type(stage: Stage) -> None:
+    """A name that something else uses raises WrongTypeError from everything that asks, and is left as it was."""
+    client, owner = stage.client(), stage.owner()
+    stage.redis.set("taken", "text")
+    lock = client.lock("taken", timeout=3)
+    for call in (
+        lock.acquire,
+        lambda: lock.acquire(timeout=0),
+        lambda: stage.face.enter(lock),
+        lock.locked,
+        lock.remaining,
+        lock.force_release,
+    ):
+        with pytest.raises(WrongTypeError, match="'taken'") as caught:
+            await owner.do(call)
+        assert caught.value.keys == ("taken",)
+    assert stage.redis.get("taken") == b"text"
+    assert await owner.do(lambda: lock.hold) is None
+
+
+# One thread renews for both faces.
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_a_key_that_becomes_another_type(stage: Stage) -> None:
+    """A held lock that somebody overwrites is lost, is told so, and costs no other hold of its batch anything."""
+    client, owner = stage.client(lease=0.9), stage.owner()
+    locks = [client.lock(name) for name in ("before", "taken", "after")]
+    for lock in locks:
+        assert await owner.do(lock.acquire)
+    holds = [await owner.do(lambda lock=lock: lock.hold) for lock in locks]
+    stage.redis.set("taken", "text")
+    await until(holds[1].lost.is_set, 3, "the loss is told")
+    await asyncio.sleep(1.2)
+    assert [hold.valid for hold in holds] == [True, False, True]
+    assert stage.redis.get("taken") == b"text"
+    for lock in (locks[0], locks[2]):
+        assert await owner.do(lock.owned)
+        await owner.do(lock.release)
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+@pytest.mark.parametrize("version", ["redis-6.2", "redis-8.2", "valkey-8.1"])
+async def test_every_version_is_understood(
+    stage: Stage, version: str, server_of_version: Callable[[str], RedisServer]
+) -> None:
+    """What each server version says in its own words comes to the same codes."""
+    server, owner = server_of_version(version), stage.owner()
+    server.execute("FLUSHALL")
+    lock = stage.client(server.url()).lock("name")
+    for code, trouble in TROUBLES.items():
+        with trouble(server), _refused(code):
+            await owner.do(lock.acquire, timeout=0)
+    for missing in ("hset", "publish"):
+        server.execute("ACL", "SETUSER", "default", f"-{missing}")
+        with pytest.raises(ServerUnavailableError) as caught:
+            await owner.do(lock.acquire, timeout=0)
+            await owner.do(lock.release)
+        assert caught.value.code == "NOPERM", missing
+        server.execute("ACL", "SETUSER", "default", "+@all")
+    await until(lambda: not server.execute("EXISTS", "name"), 5, "what was begun is undone")
+    server.execute("SET", "name", "text")
+    with pytest.raises(WrongTypeError):
+        await owner.do(lock.acquire)
+    server.execute("DEL", "name")
+    assert await owner.do(lock.acquire)
+    await owner.do(lock.release)

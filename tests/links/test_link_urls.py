@@ -1,0 +1,107 @@
+"""What a URL may say, and what becomes of one that says something else."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock import ConfigError
+from interlock.testing.address import free_port
+from interlock.testing.faults import command, swallow_reply
+
+if TYPE_CHECKING:
+    from lock_like import Face, Stage
+
+    from interlock.testing.proxy import FaultProxy
+
+SECRET = "hush"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "localhost",
+        "localhost:6379",
+        "//localhost",
+        "http://localhost",
+        f"htp://user:{SECRET}@localhost",
+        "redis//localhost",
+    ],
+)
+def test_an_unknown_scheme_is_refused(face: Face, url: str) -> None:
+    """A URL that does not begin with a known scheme raises ConfigError at once, which names those that there are."""
+    with pytest.raises(ConfigError, match="redis://, rediss://, unix://") as caught:
+        face.module.connect(url)
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"redis://:{SECRET}@localhost:abc",
+        f"redis://:{SECRET}@localhost:99999",
+        f"redis://:{SECRET}@localhost:-1",
+        f"redis://:{SECRET}/x@localhost",
+        f"redis://user:{SECRET}#x@localhost",
+        f"redis://:{SECRET}@localhost/orders",
+        f"redis://:{SECRET}@localhost/-1",
+        f"redis://:{SECRET}@localhost?db=abc",
+        f"redis://localhost?password={SECRET}&no_such_option=1",
+        f"redis://localhost?no_such_option={SECRET}",
+        f"redis://localhost?password={SECRET}&ssl_ca_certs=/ca.pem",
+        f"redis://localhost?password={SECRET}&socket_timeout=abc",
+        f"redis://localhost?password={SECRET}&socket_timeout=0",
+        f"redis://localhost?password={SECRET}&socket_connect_timeout=-1",
+        f"redis://localhost?password={SECRET}&max_connections=0",
+        f"redis://localhost?password={SECRET}&max_connections=many",
+        f"rediss://:{SECRET}@localhost?ssl_cert_reqs=whatever",
+        f"unix://:{SECRET}@/path?no_such_option=1",
+    ],
+)
+def test_a_url_that_cannot_work_is_refused(face: Face, url: str) -> None:
+    """A bad port, path or parameter raises ConfigError at once; no part of it, nor of its causes, shows the password."""
+    with pytest.raises(ConfigError) as caught:
+        face.module.connect(url)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_an_unknown_option_is_refused(face: Face) -> None:
+    """A keyword that is no option raises ConfigError, which names those that there are."""
+    with pytest.raises(ConfigError, match=r"'leese'.*lease"):
+        face.module.connect("redis://localhost", leese=1)
+
+
+async def test_no_password_in_a_representation(face: Face) -> None:
+    """What a client, a lock and an endpoint show of themselves has the address and never the password."""
+    for url in (f"redis://user:{SECRET}@localhost:1234/5", f"redis://localhost?password={SECRET}"):
+        client = face.module.connect(url)
+        shown = repr(client) + repr(client.lock("name")) + str(client)
+        assert "localhost:" in shown
+        assert SECRET not in shown
+
+
+async def test_no_password_in_an_error(stage: Stage) -> None:
+    """What an unreachable server and a refused password are reported by shows the address and never the password."""
+    dead, owner = free_port(), stage.owner()
+    port = stage.redis.config_get("port")["port"]
+    for address in (f"127.0.0.1:{dead}", f"127.0.0.1:{port}"):
+        lock = stage.client(f"redis://user:{SECRET}@{address}").lock("name")
+        with pytest.raises(ConnectionError, match=address) as caught:
+            await owner.do(lock.acquire)
+        assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+async def test_parameters_of_the_query_are_obeyed(stage: Stage, proxy: FaultProxy) -> None:
+    """``socket_timeout`` is the time for one reply, and ``client_name`` is what the server knows the connections by."""
+    proxy.on_request(command("EVALSHA", nth=1), swallow_reply)
+    url = f"{proxy.url()}?socket_timeout=0.3&client_name=locksmith"
+    lock, owner = stage.client(url).lock("name"), stage.owner()
+    started = time.monotonic()
+    assert await owner.do(lock.acquire)
+    assert 0.3 <= time.monotonic() - started < 2
+    assert b"locksmith" in {c["name"].encode() for c in stage.redis.client_list()}
+    await owner.do(lock.release)

@@ -1,0 +1,58 @@
+"""Every supported server, by every way that leads to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from smoke import smoke
+
+from interlock.testing.servers import RedisServer
+
+if TYPE_CHECKING:
+    from lock_like import Stage
+
+
+async def test_a_lock_works_on_every_supported_server(
+    stage: Stage, any_server: RedisServer
+) -> None:
+    """Acquiring, re-entering, waiting, renewing, releasing and forcing work on each server version."""
+    with any_server.client() as server:
+        await smoke(stage, any_server.url(), server)
+
+
+async def test_a_lock_works_over_a_unix_socket(stage: Stage, server: RedisServer) -> None:
+    """A ``unix://`` URL serves a lock as TCP does, on the database that it names."""
+    with server.client(db=2) as seen:
+        await smoke(stage, server.unix_url(db=2), seen)
+    assert "server.sock" in repr(stage.client(server.unix_url()))
+
+
+async def test_a_lock_works_over_tls(stage: Stage, tls_server: RedisServer) -> None:
+    """With the server's authority and a client certificate of its own, a lock works over TLS."""
+    tls_server.execute("FLUSHALL")
+    with tls_server.client() as seen:
+        await smoke(stage, tls_server.url(), seen)
+
+
+@pytest.mark.parametrize(
+    ("face", "user"), [("sync", None), ("asyncio", "alice")], indirect=["face"]
+)
+async def test_a_lock_works_with_a_password(stage: Stage, user: str | None) -> None:
+    """The default user's password, or an ACL user's, is taken from the URL, whatever characters it has."""
+    users = ["alice on >p@ss/w:rd%20 ~* &* +@all"]
+    with RedisServer(password="p@ss/w:rd%20", users=users) as guarded:
+        with guarded.client() as seen:
+            await smoke(stage, guarded.url(0, user, "p@ss/w:rd%20"), seen)
+        await stage.end()
+
+
+async def test_the_database_number_chooses_the_database(stage: Stage, server: RedisServer) -> None:
+    """The number in the path, or in the query, is where the keys are."""
+    for url in (server.url(db=3), f"redis://127.0.0.1:{server.port}?db=3"):
+        lock, owner = stage.client(url).lock("name"), stage.owner()
+        assert await owner.do(lock.acquire, timeout=5)
+        with server.client(db=3) as third:
+            assert third.exists("name")
+        assert not stage.redis.exists("name")
+        await owner.do(lock.release)

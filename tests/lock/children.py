@@ -1,0 +1,101 @@
+"""Other processes that play a part in a test: each runs a few lines of Python that are strict about warnings."""
+
+from __future__ import annotations
+
+import selectors
+import subprocess
+import sys
+import textwrap
+import time
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    import signal
+    from types import TracebackType
+
+_PRELUDE = """
+import asyncio, os, signal, sys, threading, time
+import interlock, interlock.asyncio
+url = sys.argv[1]
+def say(*words):
+    print(*words, flush=True)
+"""
+
+
+class Child:
+    """A Python process that runs *code*, with `say`, `url` and the usual modules at hand.
+
+    Args:
+        code: what it runs; it talks by `say` and hears lines on its standard input.
+        url: the server's.
+
+    Attributes:
+        pid: its process id.
+    """
+
+    def __init__(self, code: str, url: str) -> None:
+        program = _PRELUDE + textwrap.dedent(code)
+        self._process = subprocess.Popen(
+            [sys.executable, "-X", "dev", "-W", "error", "-c", program, url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+        )
+        self.pid = self._process.pid
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def hear(self, timeout: float = 20) -> str:
+        """Return the next line that it says.
+
+        Raises:
+            EOFError: it ended without a word; the message is its standard error.
+            TimeoutError: it was silent.
+        """
+        stdout, line = self._process.stdout, b""
+        assert stdout is not None
+        deadline = time.monotonic() + timeout
+        with selectors.DefaultSelector() as selector:
+            selector.register(stdout, selectors.EVENT_READ)
+            while not line.endswith(b"\n"):
+                if not selector.select(deadline - time.monotonic()):
+                    raise TimeoutError(f"nothing was said for {timeout} s")
+                byte = stdout.read(1)
+                if not byte:
+                    raise EOFError(self._errors())
+                line += byte
+        return line.decode().rstrip()
+
+    def tell(self, line: str = "") -> None:
+        """Write a line to its standard input."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n".encode())
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it by SIGKILL."""
+        self._process.kill()
+        self._process.wait(10)
+
+    def end(self, timeout: float = 20) -> tuple[int, str]:
+        """Wait for its end; return its exit status and what it wrote to standard error."""
+        _, errors = self._process.communicate(timeout=timeout)
+        return self._process.returncode, errors.decode()
+
+    def _errors(self) -> str:
+        assert self._process.stderr is not None
+        return self._process.stderr.read().decode()

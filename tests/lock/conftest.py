@@ -1,0 +1,43 @@
+"""Fixtures of the lock tests: each kind of lock on each face, on a real server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from lock_like import KINDS, Face, Kind, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import redis
+
+
+@pytest.fixture(params=["sync", "asyncio"])
+def face(request: pytest.FixtureRequest) -> Face:
+    """Give each face in turn."""
+    return Face(request.param)
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """Give each lock-like in turn."""
+    return request.param
+
+
+@pytest.fixture
+async def stage(
+    face: Face, kind: Kind, redis_client: redis.Redis, redis_url: str
+) -> AsyncIterator[Stage]:
+    """Give each lock-like on each face in turn."""
+    set_up = Stage(face, kind, redis_url, redis_client)
+    yield set_up
+    await set_up.end()
+
+
+@pytest.fixture
+async def plain(face: Face, redis_client: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
+    """Give the plain lock on each face in turn."""
+    set_up = Stage(face, KINDS[0], redis_url, redis_client)
+    yield set_up
+    await set_up.end()

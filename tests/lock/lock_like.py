@@ -1,0 +1,219 @@
+"""What every case about lock-likes is played with: the kinds, the two faces, and owners that act one after another.
+
+A case is written once, as an async function over a `Stage`. An owner of the sync face is a thread of its own, one of the asyncio
+face a task of its own; `Owner.do` has it make one call and returns what came of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import interlock
+import interlock.asyncio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import redis
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One lock-like.
+
+    Attributes:
+        name: for the test's id.
+        make: from a client, a name and the options of a factory to the lock.
+        reentrant: whether its owner may take it again.
+        keeps: the keys that stay when the lock *name* is free, as a function of the name.
+        token: the one that the first hold of a name has.
+    """
+
+    name: str
+    make: Callable[..., Any]
+    reentrant: bool = True
+    keeps: Callable[[str], set[str]] = lambda _: set()
+    token: int | None = None
+
+
+def _counter(name: str) -> set[str]:
+    return {f"redisson_lock_token:{{{name}}}"}
+
+
+KINDS = [
+    Kind("lock", lambda client, name, **options: client.lock(name, **options)),
+    Kind(
+        "lock-once",
+        lambda client, name, **options: client.lock(name, reentrant=False, **options),
+        reentrant=False,
+    ),
+    Kind(
+        "fenced",
+        lambda client, name, **options: client.fenced_lock(name, **options),
+        keeps=_counter,
+        token=1,
+    ),
+    Kind(
+        "fenced-once",
+        lambda client, name, **options: client.fenced_lock(name, reentrant=False, **options),
+        reentrant=False,
+        keeps=_counter,
+        token=1,
+    ),
+    Kind("spin", lambda client, name, **options: client.spin_lock(name, **options)),
+    Kind(
+        "spin-once",
+        lambda client, name, **options: client.spin_lock(name, reentrant=False, **options),
+        reentrant=False,
+    ),
+    Kind("write", lambda client, name, **options: client.read_write_lock(name, **options).write),
+]
+"""All that the generic cases run over; a new kind of lock is one more line."""
+
+
+class Owner(Protocol):
+    """Somebody who holds locks: a thread or a task of its own."""
+
+    async def do(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Make one call as this owner; return its result or raise its exception."""
+        ...
+
+    async def end(self) -> None:
+        """End the thread or task."""
+        ...
+
+
+class _ThreadOwner:
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1)
+
+    async def do(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        made = functools.partial(call, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, made)
+
+    async def end(self) -> None:
+        self._thread.shutdown()
+
+
+class _TaskOwner:
+    def __init__(self) -> None:
+        self._calls: asyncio.Queue[tuple[Callable[[], Any], asyncio.Future[Any]] | None]
+        self._calls = asyncio.Queue()
+        self._task = asyncio.create_task(self._serve())
+
+    async def do(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        done = asyncio.get_running_loop().create_future()
+        self._calls.put_nowait((functools.partial(call, *args, **kwargs), done))
+        return await done
+
+    async def end(self) -> None:
+        self._calls.put_nowait(None)
+        await self._task
+
+    async def _serve(self) -> None:
+        while (item := await self._calls.get()) is not None:
+            await self._answer(*item)
+            # What the call returned may be waited for to be collected.
+            del item
+
+    async def _answer(self, call: Callable[[], Any], done: asyncio.Future[Any]) -> None:
+        try:
+            result = call()
+            if inspect.isawaitable(result):
+                result = await result
+        except Exception as error:
+            if not done.done():
+                done.set_exception(error)
+        else:
+            if not done.done():
+                done.set_result(result)
+
+
+class Face:
+    """One of the two faces of the library."""
+
+    def __init__(self, name: str) -> None:
+        self.is_async = name == "asyncio"
+        self.module: Any = interlock.asyncio if self.is_async else interlock
+
+    def owner(self) -> Owner:
+        """Return a new owner."""
+        return _TaskOwner() if self.is_async else _ThreadOwner()
+
+    def enter(self, lock: Any) -> Any:
+        """Do what a ``with`` statement does first."""
+        return lock.__aenter__() if self.is_async else lock.__enter__()
+
+    def leave(self, lock: Any, error: BaseException | None = None) -> Any:
+        """Do what a ``with`` statement does at last."""
+        leave = lock.__aexit__ if self.is_async else lock.__exit__
+        return leave(None if error is None else type(error), error, None)
+
+
+class Stage:
+    """A face, a kind of lock and a server; what is made here is taken down at the end."""
+
+    def __init__(self, face: Face, kind: Kind, url: str, redis_client: redis.Redis) -> None:
+        self.face = face
+        self.kind = kind
+        self.url = url
+        self.redis = redis_client
+        self._clients: list[Any] = []
+        self._owners: list[Owner] = []
+
+    def client(self, url: str | None = None, **options: Any) -> Any:
+        """Return a new client."""
+        client = self.face.module.connect(url or self.url, **options)
+        self._clients.append(client)
+        return client
+
+    def owner(self) -> Owner:
+        """Return a new owner."""
+        owner = self.face.owner()
+        self._owners.append(owner)
+        return owner
+
+    def lock(self, client: Any, name: str = "name", **options: Any) -> Any:
+        """Return *client*'s lock of the kind that is being tested."""
+        return self.kind.make(client, name, **options)
+
+    def left_behind(self, name: str = "name") -> set[str]:
+        """Return the keys on the server that should not be there while *name* is free."""
+        keys = {key.decode() for key in self.redis.scan_iter()}
+        return keys - self.kind.keeps(name)
+
+    async def close(self, client: Any) -> None:
+        """Close *client*."""
+        closed = client.close()
+        if inspect.isawaitable(closed):
+            await closed
+
+    async def end(self) -> None:
+        """Close every client and end every owner."""
+        for client in self._clients:
+            await self.close(client)
+        for owner in self._owners:
+            await owner.end()
+
+
+async def until(condition: Callable[[], Any], timeout: float, what: str) -> None:
+    """Ask *condition*, which may be awaitable, until it holds, without blocking the event loop.
+
+    Raises:
+        TimeoutError: it did not come to hold.
+    """
+    deadline = asyncio.get_running_loop().time() + timeout
+    while True:
+        holds = condition()
+        if inspect.isawaitable(holds):
+            holds = await holds
+        if holds:
+            return
+        if asyncio.get_running_loop().time() > deadline:
+            raise TimeoutError(f"waited {timeout} s in vain until {what}")
+        await asyncio.sleep(0.01)

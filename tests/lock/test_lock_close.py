@@ -1,0 +1,176 @@
+"""After close nothing is left: on the server, in the process, or of what was just under way; and while it runs nothing grows."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import interlock
+import interlock.asyncio
+from interlock.testing.proxy import FaultProxy, command, delay, delay_reply, drop_reply
+
+if TYPE_CHECKING:
+    import redis
+    from lock_like import Stage
+
+    from interlock.testing.proxy import Action
+
+
+def _use_everything(url: str) -> None:
+    with interlock.connect(url) as client, interlock.connect(url) as other:
+        lock, theirs = client.lock("name"), other.lock("name")
+        lock.acquire()
+        waiter = threading.Thread(target=theirs.acquire)
+        waiter.start()
+        assert not theirs.acquire(timeout=0.2)
+        lock.release()
+        waiter.join(10)
+        client.lock("held at the end").acquire()
+        hold = client.try_lock("this too", lease=5)
+        assert hold
+
+
+async def _use_everything_in_tasks(url: str) -> None:
+    async with interlock.asyncio.connect(url) as client, interlock.asyncio.connect(url) as other:
+        lock, theirs = client.lock("name"), other.lock("name")
+        await lock.acquire()
+        waiter = asyncio.create_task(theirs.acquire())
+        assert not await theirs.acquire(timeout=0.2)
+        await lock.release()
+        await asyncio.wait_for(waiter, 10)
+        await client.lock("held at the end").acquire()
+        hold = await client.try_lock("this too", lease=5)
+        assert hold
+
+
+@pytest.mark.parametrize("face", ["sync", "asyncio"])
+def test_nothing_is_left_after_close(
+    redis_url: str, redis_client: redis.Redis, quiescent: None, face: str
+) -> None:
+    """After close there is no key, subscription, connection, thread, task or open file more than before."""
+    if face == "sync":
+        _use_everything(redis_url)
+    else:
+
+        async def main() -> None:
+            before = asyncio.all_tasks()
+            await _use_everything_in_tasks(redis_url)
+            assert asyncio.all_tasks() == before
+
+        asyncio.run(main())
+    assert redis_client.dbsize() == 0
+    assert redis_client.pubsub_channels() == []
+
+
+@pytest.mark.parametrize(
+    "fault", [delay(0.5), delay_reply(0.5)], ids=["acted-late", "answered-late"]
+)
+async def test_close_waits_for_what_is_under_way(
+    redis_client: redis.Redis, redis_url: str, proxy: FaultProxy, plain: Stage, fault: Action
+) -> None:
+    """An acquire that is just being answered when the client closes is over after close, and leaves no lock."""
+    client, owner = plain.client(proxy.url()), plain.owner()
+    lock = client.lock("name")
+    await owner.do(lock.locked)
+    proxy.on_request(command("EVALSHA"), fault)
+    acquiring = asyncio.create_task(owner.do(lock.acquire))
+    await asyncio.sleep(0.2)
+    proxy.clear_rules()
+    if plain.face.is_async:
+        await client.close()
+    else:
+        await asyncio.to_thread(client.close)
+    try:
+        assert await asyncio.wait_for(acquiring, 5)
+        assert not await owner.do(lambda: lock.hold)
+    except interlock.ClosedError:
+        assert not await owner.do(lambda: lock.hold)
+    await asyncio.sleep(0.5)
+    assert plain.left_behind() == set()
+
+
+async def test_close_gives_back_what_may_have_been_acquired(
+    proxy: FaultProxy, plain: Stage
+) -> None:
+    """When the reply of an acquire was lost and the client closes before it could ask again, no lock is left."""
+    client, owner = plain.client(proxy.url()), plain.owner()
+    lock = client.lock("name")
+    await owner.do(lock.locked)
+    proxy.on_request(command("EVALSHA"), drop_reply)
+    proxy.on_request(command("EVAL"), drop_reply)
+    acquiring = asyncio.create_task(owner.do(lock.acquire))
+    await asyncio.sleep(0.7)
+    assert plain.left_behind() == {"name"}
+    proxy.clear_rules()
+    await plain.close(client)
+    with pytest.raises(interlock.ClosedError):
+        await asyncio.wait_for(acquiring, 5)
+    assert plain.left_behind() == set()
+
+
+async def test_close_does_not_wait_for_waiters(plain: Stage) -> None:
+    """Closing takes no longer because somebody waits for a lock."""
+    client = plain.client(poll_cap=30)
+    owners = [plain.owner() for _ in range(10)]
+    await plain.owner().do(plain.client().lock("name").acquire)
+    waiting = [asyncio.create_task(owner.do(client.lock("name").acquire)) for owner in owners]
+    await asyncio.sleep(0.3)
+    started = time.monotonic()
+    await plain.close(client)
+    assert time.monotonic() - started < 1
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(result) for result in results} == {interlock.ClosedError}
+
+
+CYCLES = 50_000
+
+
+def test_memory_stays_flat(redis_url: str) -> None:
+    """Fifty thousand cycles of acquire and release, on old names and new ones, leave no memory behind."""
+    with interlock.connect(redis_url) as client:
+
+        def cycle(numbers: range) -> None:
+            for number in numbers:
+                with client.lock(f"name {number}"):
+                    pass
+
+        cycle(range(WARM))
+        before = _memory()
+        cycle(range(WARM, WARM + CYCLES))
+        assert _memory() - before < FLAT
+
+
+async def test_memory_stays_flat_in_tasks(redis_url: str) -> None:
+    """Fifty thousand cycles in as many tasks leave no memory behind."""
+    async with interlock.asyncio.connect(redis_url) as client:
+
+        async def visit(number: int) -> None:
+            async with client.lock(f"name {number}"):
+                pass
+
+        async def cycle(numbers: range) -> None:
+            for start in numbers[::100]:
+                await asyncio.gather(*map(visit, range(start, start + 100)))
+
+        await cycle(range(WARM))
+        before = _memory()
+        await cycle(range(WARM, WARM + CYCLES))
+        assert _memory() - before < FLAT
+
+
+WARM = 10_000
+"""Cycles after which every bounded cache is full."""
+FLAT = CYCLES // 20
+"""Blocks of memory: a single object kept of each cycle would be twenty times as many."""
+
+
+def _memory() -> int:
+    """Return how many blocks of memory the interpreter has in use."""
+    gc.collect()
+    return sys.getallocatedblocks()

@@ -1,0 +1,176 @@
+"""Many at once: what holds for two owners holds for a thousand."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import interlock
+import interlock.asyncio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import redis
+    from lock_like import Stage
+
+
+def _in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
+    """Run *work* in *count* threads that start at the same moment; return their results."""
+    results: list[Any] = [None] * count
+    gate = threading.Barrier(count)
+
+    def run(number: int) -> None:
+        gate.wait()
+        try:
+            results[number] = work(number)
+        except Exception as error:
+            results[number] = error
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def _check_that_one_has_it(results: list[Any]) -> None:
+    """One is True; the others were refused, or not answered in their little time by a busy machine."""
+    assert [result for result in results if result is True] == [True]
+    others = [result for result in results if result is not True]
+    assert all(r is False or isinstance(r, interlock.ServerUnavailableError) for r in others)
+    assert others.count(False) > len(others) / 2
+
+
+def test_ten_thousand_names_one_after_the_other(redis_url: str, redis_client: redis.Redis) -> None:
+    """10,000 times a fresh name is acquired and released, and nothing is left."""
+    with interlock.connect(redis_url) as client:
+        for number in range(10_000):
+            lock = client.lock(f"name {number}")
+            assert lock.acquire()
+            lock.release()
+        assert redis_client.dbsize() == 0
+
+
+async def test_ten_thousand_names_from_a_hundred_tasks(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """10,000 times a fresh name is acquired and released by a hundred tasks at once, and nothing is left."""
+    async with interlock.asyncio.connect(redis_url) as client:
+
+        async def hundred(part: int) -> None:
+            for number in range(100):
+                async with client.lock(f"name {part} {number}") as hold:
+                    assert hold.valid
+
+        await asyncio.gather(*map(hundred, range(100)))
+        assert redis_client.dbsize() == 0
+
+
+async def test_three_owners_in_turn(stage: Stage) -> None:
+    """A, B and C pass the lock on in a ring; whoever has it is the only one to have it."""
+    client = stage.client()
+    owners, inside, turns = [stage.owner() for _ in range(3)], set[int](), list[int]()
+
+    async def go_round(number: int) -> None:
+        lock = stage.lock(client)
+        for _ in range(10):
+            assert await owners[number].do(lock.acquire)
+            assert not inside
+            inside.add(number)
+            turns.append(number)
+            await asyncio.sleep(0.002)
+            inside.discard(number)
+            await owners[number].do(lock.release)
+
+    await asyncio.gather(*map(go_round, range(3)))
+    assert sorted(turns) == [0] * 10 + [1] * 10 + [2] * 10
+    assert stage.left_behind() == set()
+
+
+@pytest.mark.parametrize("clients", [1, 4], ids=["one-client", "four-clients"])
+def test_a_counter_loses_nothing(redis_url: str, redis_client: redis.Redis, clients: int) -> None:
+    """What is read and written under the lock by many threads of several clients adds up."""
+    together = [interlock.connect(redis_url) for _ in range(clients)]
+
+    def add(number: int) -> None:
+        for _ in range(10):
+            with together[number % clients].lock("guard"):
+                seen = int(redis_client.get("sum") or 0)
+                redis_client.set("sum", seen + 1)
+
+    try:
+        assert _in_threads(16, add) == [None] * 16
+        assert redis_client.get("sum") == b"160"
+        assert redis_client.keys() == [b"sum"]
+    finally:
+        for client in together:
+            client.close()
+
+
+def test_of_a_thousand_threads_one_has_it(redis_url: str) -> None:
+    """1,000 threads try at once for 10 ms, with a lease of 10 s and no release: exactly one has it."""
+    with interlock.connect(redis_url) as client:
+        lock = client.lock("name")
+        assert not lock.locked()  # a connection is there
+        results = _in_threads(1000, lambda _: lock.acquire(timeout=0.010, lease=10))
+        _check_that_one_has_it(results)
+        assert client.lock("name").locked()
+
+
+async def test_of_a_thousand_tasks_one_has_it(redis_url: str) -> None:
+    """1,000 tasks try at once for 10 ms, with a lease of 10 s and no release: exactly one has it."""
+    async with interlock.asyncio.connect(redis_url) as client:
+        lock = client.lock("name")
+        assert not await lock.locked()  # the connection is there
+        tries = [asyncio.create_task(lock.acquire(timeout=0.010, lease=10)) for _ in range(1000)]
+        _check_that_one_has_it(await asyncio.gather(*tries, return_exceptions=True))
+        assert await client.lock("name").locked()
+
+
+def test_a_hundred_threads_all_get_it(redis_url: str, redis_client: redis.Redis) -> None:
+    """100 threads each wait up to 10 s with a lease of 5 s and release at once: all get it."""
+    with interlock.connect(redis_url) as client:
+        lock = client.lock("name")
+
+        def visit(_: int) -> bool:
+            taken = lock.acquire(timeout=10, lease=5)
+            lock.release()
+            return taken
+
+        assert _in_threads(100, visit) == [True] * 100
+        assert redis_client.dbsize() == 0
+
+
+async def test_a_hundred_tasks_all_get_it(redis_url: str, redis_client: redis.Redis) -> None:
+    """100 tasks each wait up to 10 s with a lease of 5 s and release at once: all get it."""
+    async with interlock.asyncio.connect(redis_url) as client:
+        lock = client.lock("name")
+
+        async def visit() -> bool:
+            taken = await lock.acquire(timeout=10, lease=5)
+            await lock.release()
+            return taken
+
+        assert await asyncio.gather(*(visit() for _ in range(100))) == [True] * 100
+        assert redis_client.dbsize() == 0
+
+
+def test_waiters_of_many_clients_all_get_it(redis_url: str, redis_client: redis.Redis) -> None:
+    """Twenty clients, as twenty processes would, wait for one lock; each gets it although no message is repeated."""
+    clients = [interlock.connect(redis_url, poll_cap=30) for _ in range(20)]
+
+    def visit(number: int) -> bool:
+        with clients[number].lock("name", timeout=20) as hold:
+            return hold.valid
+
+    try:
+        assert _in_threads(20, visit) == [True] * 20
+        assert redis_client.dbsize() == 0
+    finally:
+        for client in clients:
+            client.close()

@@ -1,0 +1,276 @@
+"""What a holder has in its hands: the hold, its loss, and the ``with`` statement, for every lock-like on both faces."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import pickle
+import threading
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from lock_like import until
+
+from interlock import AcquireTimeoutError, HoldLostError, NotHeldError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lock_like import Owner, Stage
+
+
+async def _lost_hold(stage: Stage, lock: Any, owner: Owner) -> Any:
+    """Return a hold of *owner* that another client has ended and that is told so."""
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    await stage.owner().do(stage.lock(stage.client()).force_release)
+    await until(hold.lost.is_set, 3, "the hold was told of its loss")
+    return hold
+
+
+async def test_a_hold_tells_what_is_held(stage: Stage) -> None:
+    """A hold is true while it lasts, and answers everything without asking the server."""
+    lock, owner, other = stage.lock(stage.client()), stage.owner(), stage.owner()
+    assert await owner.do(lambda: lock.hold) is None
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    assert await other.do(lambda: lock.hold) is None
+    assert hold
+    assert hold.valid
+    assert (hold.name, hold.depth, hold.token) == ("name", 1, stage.kind.token)
+    assert 29 < hold.remaining <= 30
+    assert not hold.lost.is_set()
+    hold.ensure()
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(hold)
+    await owner.do(lock.release)
+    assert not hold
+    assert (hold.depth, hold.remaining) == (0, 0.0)
+    assert not hold.lost.is_set(), "released is not lost"
+    with pytest.raises(NotHeldError):
+        hold.ensure()
+    assert await owner.do(lambda: lock.hold) is None
+
+
+async def test_a_hold_is_released_from_anywhere(stage: Stage) -> None:
+    """Another thread or task may release the hold it was handed, once."""
+    lock, owner, other = stage.lock(stage.client()), stage.owner(), stage.owner()
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    await other.do(hold.release)
+    assert stage.left_behind() == set()
+    with pytest.raises(NotHeldError):
+        await other.do(hold.release)
+    with pytest.raises(NotHeldError):
+        await owner.do(lock.release)
+
+
+async def test_repr_tells_name_and_state(stage: Stage) -> None:
+    """The repr of client, lock and hold names them and says how they are, from what is known locally."""
+    client, owner = stage.client(), stage.owner()
+    lock = stage.lock(client, "a name")
+    assert "'a name'" in await owner.do(repr, lock)
+    assert "not held" in await owner.do(repr, lock)
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    assert "valid" in await owner.do(repr, lock)
+    assert all(part in repr(hold) for part in ("'a name'", "valid", hold.holder))
+    await owner.do(lock.release)
+    assert "over" in repr(hold)
+    assert client.client_id in repr(client)
+    await stage.close(client)
+    assert "closed" in repr(client)
+
+
+async def test_a_lost_hold_says_so(stage: Stage) -> None:
+    """A loss is told at the next renewal: false, event set, ensure and release raise; then the name is free for a new hold."""
+    lock, owner = stage.lock(stage.client(lease=0.4)), stage.owner()
+    hold = await _lost_hold(stage, lock, owner)
+    assert (bool(hold), hold.depth, hold.remaining) == (False, 0, 0.0)
+    assert "lost" in repr(hold)
+    with pytest.raises(HoldLostError) as caught:
+        hold.ensure()
+    assert (caught.value.name, caught.value.reason) == ("name", "force-released")
+    with pytest.raises(HoldLostError):
+        await owner.do(lock.release)
+    assert await owner.do(lock.acquire, timeout=0)
+    assert not hold, "the lost hold stays lost"
+    await owner.do(lock.release)
+    assert stage.left_behind() == set()
+
+
+async def test_whoever_waits_for_a_loss_is_woken(stage: Stage) -> None:
+    """Hold.lost.wait() returns when the hold is lost, and at once when it is already."""
+    lock, owner, watcher = stage.lock(stage.client(lease=0.4)), stage.owner(), stage.owner()
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    waiting = asyncio.create_task(watcher.do(hold.lost.wait))
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    await owner.do(stage.lock(stage.client()).force_release)
+    assert await asyncio.wait_for(waiting, 5) is True
+    assert await asyncio.wait_for(owner.do(hold.lost.wait), 5) is True
+
+
+async def test_a_lease_that_ends_is_a_loss(stage: Stage) -> None:
+    """A hold that outlives its own lease is lost by the clock alone, and its listeners are called."""
+    lock, owner, told = stage.lock(stage.client()), stage.owner(), list[str]()
+    await owner.do(lock.acquire, lease=0.3)
+    hold = await owner.do(lambda: lock.hold)
+    await owner.do(hold.on_lost, lambda: told.append("lost"))
+    await asyncio.sleep(0.31)
+    assert hold.lost.is_set()
+    with pytest.raises(HoldLostError, match="expired"):
+        hold.ensure()
+    await until(lambda: told, 3, "the listener was called")
+
+
+async def test_listeners_are_called_once_each(
+    stage: Stage, reports: Callable[[], list[BaseException]]
+) -> None:
+    """Each callback runs once, the late ones at once; what one raises is reported and stops neither the others nor renewal."""
+    client, owner, told = stage.client(lease=0.4), stage.owner(), list[str]()
+    lock, kept = stage.lock(client), stage.lock(client, "kept")
+    await owner.do(lock.acquire)
+    await owner.do(kept.acquire)
+    hold = await owner.do(lambda: lock.hold)
+
+    def fail() -> None:
+        raise LookupError("a callback failed")
+
+    await owner.do(hold.on_lost, lambda: told.append("first"))
+    await owner.do(hold.on_lost, fail)
+    await owner.do(hold.on_lost, lambda: told.append("second"))
+    await owner.do(stage.lock(stage.client()).force_release)
+    await until(lambda: len(told) == 2, 3, "both good callbacks were called")
+    await owner.do(hold.on_lost, lambda: told.append("late"))
+    await until(lambda: len(told) == 3, 3, "the late one was called")
+    with pytest.raises(HoldLostError):
+        await owner.do(lock.release)
+    await asyncio.sleep(0.5)
+    assert told == ["first", "second", "late"]
+    assert [type(error) for error in reports()] == [LookupError]
+    assert await owner.do(kept.owned)
+
+
+async def test_with_holds_and_releases(stage: Stage) -> None:
+    """A with block gives the hold, waits as the factory's timeout says, uses its lease, and frees at its end."""
+    client = stage.client()
+    lock, owner, other = stage.lock(client, lease=5, timeout=0.05), stage.owner(), stage.owner()
+    hold = await owner.do(stage.face.enter, lock)
+    assert hold.depth == 1
+    assert 4 < hold.remaining <= 5
+    started = time.monotonic()
+    with pytest.raises(AcquireTimeoutError) as caught:
+        await other.do(stage.face.enter, lock)
+    assert time.monotonic() - started >= 0.05
+    assert isinstance(caught.value, TimeoutError)
+    assert (caught.value.name, caught.value.timeout) == ("name", 0.05)
+    assert caught.value.holder == hold.holder
+    assert hold.holder in str(caught.value)
+    await owner.do(stage.face.leave, lock)
+    assert not hold
+    assert stage.left_behind() == set()
+
+
+async def test_with_never_masks_the_body(stage: Stage) -> None:
+    """The exception of the body goes on as it is; when the hold was lost besides, a note says so."""
+    client = stage.client(lease=0.4)
+    lock, owner = stage.lock(client), stage.owner()
+    await owner.do(stage.face.enter, lock)
+    plain = LookupError("the body's own")
+    assert not await owner.do(stage.face.leave, lock, plain), "it must not be swallowed"
+    assert not hasattr(plain, "__notes__")
+    assert stage.left_behind() == set()
+    noted = LookupError("the body's own")
+    await _lost_hold(stage, lock, owner)
+    assert not await owner.do(stage.face.leave, lock, noted)
+    assert any("lost" in note for note in noted.__notes__)
+
+
+async def test_with_raises_when_the_hold_was_lost(stage: Stage) -> None:
+    """Leaving a with block whose hold was lost meanwhile raises HoldLostError."""
+    lock, owner = stage.lock(stage.client(lease=0.4)), stage.owner()
+    await _lost_hold(stage, lock, owner)
+    with pytest.raises(HoldLostError):
+        await owner.do(stage.face.leave, lock)
+    assert await owner.do(lambda: lock.hold) is None
+
+
+async def test_one_named_owner_in_many_places(stage: Stage) -> None:
+    """Under the same owner= word several threads or tasks are one owner; under another word they are not."""
+    client = stage.client()
+    lock, same = stage.lock(client, owner="job 7"), stage.lock(client, owner="job 7")
+    another, unnamed = stage.lock(client, owner="job 8"), stage.lock(client)
+    a, b = stage.owner(), stage.owner()
+    await a.do(lock.acquire)
+    assert await b.do(same.owned)
+    for stranger in (another, unnamed):
+        assert not await a.do(stranger.acquire, timeout=0)
+        assert not await a.do(stranger.owned)
+    if stage.kind.reentrant:
+        assert await b.do(same.acquire, timeout=0)
+        assert await a.do(lock.hold_count) == 2
+        await a.do(lock.release)
+    await b.do(same.release)
+    assert stage.left_behind() == set()
+
+
+async def test_try_lock_gives_a_hold_or_none(plain: Stage) -> None:
+    """The one-call form returns a hold that its holder releases, or None when the lock is taken."""
+    client, a, b = plain.client(), plain.owner(), plain.owner()
+    hold = await a.do(client.try_lock, "name", lease=5)
+    assert hold.remaining <= 5
+    assert await b.do(client.try_lock, "name") is None
+    waiting = asyncio.create_task(b.do(client.try_lock, "name", timeout=5))
+    await asyncio.sleep(0.2)
+    await a.do(hold.release)
+    assert (await asyncio.wait_for(waiting, 5)).valid
+
+
+async def test_a_collected_handle_ends_its_hold(plain: Stage) -> None:
+    """A hold of try_lock that nobody refers to any more is named in a ResourceWarning and ends with its lease."""
+    client, a, b = plain.client(lease=0.9), plain.owner(), plain.owner()
+    kept = await a.do(client.try_lock, "kept")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        await a.do(client.try_lock, "dropped")
+        gc.collect()
+        assert await b.do(plain.client().lock("dropped").acquire, timeout=5)
+    assert [w.category for w in caught] == [ResourceWarning]
+    assert "'dropped'" in str(caught[0].message)
+    assert kept.valid
+    assert await a.do(client.lock("kept").owned)
+
+
+async def test_a_hold_entered_again_outlives_its_first_handle(plain: Stage) -> None:
+    """What was entered again through the lock is renewed although the handle of its first entry is gone."""
+    client, owner = plain.client(lease=0.4), plain.owner()
+    lock = client.lock("name")
+    first = await owner.do(client.try_lock, "name")
+    await owner.do(lock.acquire)
+    await owner.do(first.release)
+    del first
+    gc.collect()
+    await asyncio.sleep(1)
+    assert await owner.do(lock.hold_count) == 1
+    await owner.do(lock.release)
+
+
+@pytest.fixture
+def reports(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[BaseException]]:
+    """Give the errors that were reported because they had no caller to go to."""
+    seen: list[BaseException] = []
+
+    def in_loop(_loop: object, context: dict[str, Any]) -> None:
+        seen.append(context["exception"])
+
+    def in_thread(args: threading.ExceptHookArgs) -> None:
+        if args.exc_value is not None:
+            seen.append(args.exc_value)
+
+    asyncio.get_event_loop_policy().get_event_loop().set_exception_handler(in_loop)
+    monkeypatch.setattr(threading, "excepthook", in_thread)
+    return lambda: seen

@@ -1,0 +1,249 @@
+"""Input that cannot work: each line raises its own clear error at once and changes nothing on the server."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import interlock
+from interlock import (
+    ClosedError,
+    ConfigError,
+    Options,
+    ServerUnavailableError,
+    WrongTypeError,
+)
+from interlock.testing.address import free_port
+from interlock.testing.servers import RedisServer
+
+if TYPE_CHECKING:
+    from lock_like import Face, Stage
+
+NAN = math.nan
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("", ValueError),
+        (None, TypeError),
+        (7, TypeError),
+        (b"n", TypeError),
+        ("\ud800", ValueError),
+    ],
+    ids=["empty", "None", "int", "bytes", "surrogate"],
+)
+async def test_names(stage: Stage, name: Any, error: type[Exception]) -> None:
+    """A name must be a string that is not empty and can be encoded."""
+    with pytest.raises(error, match="name"):
+        stage.lock(stage.client(), name)
+    assert stage.left_behind() == set()
+
+
+ACQUIRES: dict[str, tuple[dict[str, Any], type[Exception]]] = {
+    "negative timeout": ({"timeout": -2}, ValueError),
+    "slightly negative timeout": ({"timeout": -0.5}, ValueError),
+    "NaN timeout": ({"timeout": NAN}, ValueError),
+    "infinite timeout": ({"timeout": math.inf}, OverflowError),
+    "huge timeout": ({"timeout": threading.TIMEOUT_MAX + 1e6}, OverflowError),
+    "timeout of text": ({"timeout": "1"}, TypeError),
+    "timeout without blocking": ({"blocking": False, "timeout": 1}, ValueError),
+    "timeout 0 without blocking": ({"blocking": False, "timeout": 0}, ValueError),
+    "negative lease": ({"lease": -1}, ValueError),
+    "no lease": ({"lease": 0}, ValueError),
+    "NaN lease": ({"lease": NAN}, ValueError),
+    "infinite lease": ({"lease": math.inf}, ValueError),
+    "lease below the minimum": ({"lease": interlock.options.MIN_LEASE / 2}, ValueError),
+    "lease above the maximum": ({"lease": interlock.options.MAX_LEASE * 2}, ValueError),
+    "lease of text": ({"lease": "1"}, ValueError),
+}
+
+
+@pytest.mark.parametrize(("arguments", "error"), ACQUIRES.values(), ids=ACQUIRES)
+async def test_arguments_of_acquire(
+    stage: Stage, arguments: dict[str, Any], error: type[Exception]
+) -> None:
+    """Timeout and lease must be seconds that make sense, by the rules of threading.RLock.acquire."""
+    lock, owner = stage.lock(stage.client()), stage.owner()
+    with pytest.raises(error):
+        await owner.do(lock.acquire, **arguments)
+    assert stage.left_behind() == set()
+    assert await owner.do(lambda: lock.hold) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        value
+        for name, value in ACQUIRES.items()
+        if "timeout" in value[0] and "lease" not in name and "text" not in name
+    ],
+)
+def test_timeouts_are_those_of_threading(arguments: dict[str, Any], error: type[Exception]) -> None:
+    """threading.RLock raises the same for the same timeouts, so that the two are used alike."""
+    with pytest.raises(error):
+        threading.RLock().acquire(**arguments)
+
+
+async def test_timeouts_that_threading_takes(stage: Stage) -> None:
+    """None and -1 wait for ever, 0 tries once, and blocking=False goes with -1."""
+    lock, owner = stage.lock(stage.client()), stage.owner()
+    for arguments in (
+        {},
+        {"timeout": None},
+        {"timeout": -1},
+        {"timeout": 0},
+        {"timeout": threading.TIMEOUT_MAX},
+        {"blocking": False},
+        {"blocking": False, "timeout": -1},
+    ):
+        assert await owner.do(lock.acquire, **arguments)
+        await owner.do(lock.release)
+    assert await owner.do(lock.acquire, True, 5)
+    await owner.do(lock.release)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"timeout": -3}, ValueError),
+        ({"timeout": NAN}, ValueError),
+        ({"timeout": math.inf}, OverflowError),
+        ({"lease": 0.01}, ValueError),
+        ({"lease": NAN}, ValueError),
+        ({"nonsense": 1}, TypeError),
+    ],
+)
+async def test_arguments_of_the_factory(
+    stage: Stage, options: dict[str, Any], error: type[Exception]
+) -> None:
+    """What a with statement would use is checked when the lock is made."""
+    with pytest.raises(error):
+        stage.lock(stage.client(), **options)
+
+
+@pytest.mark.parametrize("lease", [-1, 0, NAN, 0.01, "1"])
+async def test_arguments_of_extend(stage: Stage, lease: Any) -> None:
+    """A lease to extend by must make sense; the hold is as before."""
+    lock, owner = stage.lock(stage.client()), stage.owner()
+    await owner.do(lock.acquire, lease=5)
+    with pytest.raises(ValueError, match="lease"):
+        await owner.do(lock.extend, lease)
+    assert 4 < await owner.do(lock.remaining) <= 5
+
+
+@pytest.mark.parametrize("write", ["set", "rpush", "sadd"])
+async def test_a_key_of_another_type(plain: Stage, write: str) -> None:
+    """A name that is in use by something else raises WrongTypeError for every call, and stays as it is."""
+    getattr(plain.redis, write)("name", "precious")
+    before = plain.redis.dump("name")
+    lock, owner = plain.lock(plain.client()), plain.owner()
+    for call in (lock.acquire, lock.locked, lock.remaining, lock.force_release):
+        with pytest.raises(WrongTypeError, match="'name'") as caught:
+            await owner.do(call)
+        assert caught.value.keys == ("name",)
+    with pytest.raises(WrongTypeError):
+        await owner.do(plain.face.enter, lock)
+    assert plain.redis.dump("name") == before
+    assert plain.redis.ttl("name") == -1
+    assert await owner.do(lambda: lock.hold) is None
+
+
+async def test_a_closed_client(stage: Stage) -> None:
+    """Everything that would ask the server raises ClosedError after close, also when the client was never used."""
+    for used in (True, False):
+        client, owner = stage.client(), stage.owner()
+        lock = stage.lock(client)
+        if used:
+            await owner.do(lock.acquire)
+        await stage.close(client)
+        for call in (lock.acquire, lock.locked, lock.remaining, lock.force_release):
+            with pytest.raises(ClosedError, match="closed"):
+                await owner.do(call)
+        with pytest.raises(RuntimeError):
+            await owner.do(lock.release)
+        assert await owner.do(lock.hold_count) == 0
+    assert stage.left_behind() == set()
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://localhost", "localhost:6379", "", "redis//x", "redis://localhost:port", "://"],
+)
+def test_urls_that_cannot_be(face: Face, url: str) -> None:
+    """A URL of no known scheme or form is a ValueError that shows it."""
+    with pytest.raises(ConfigError) as caught:
+        face.module.connect(url)
+    assert isinstance(caught.value, ValueError)
+    assert repr(url) in str(caught.value) or "port" in str(caught.value)
+
+
+def test_a_url_never_shows_its_password(face: Face) -> None:
+    """No message about a URL carries the password."""
+    for url in ("http://user:hunter2@host", "redis://user:hunter2@host:port", "redis:/u:hunter2@h"):
+        with pytest.raises(ConfigError) as caught:
+            face.module.connect(url)
+        assert "hunter2" not in f"{caught.value!r} {caught.value}"
+
+
+def test_unknown_options(face: Face, redis_url: str) -> None:
+    """An option that does not exist, in the call or in the URL, is named."""
+    with pytest.raises(ConfigError, match="leese"):
+        face.module.connect(redis_url, leese=5)
+    with pytest.raises(ConfigError, match="speed"):
+        face.module.connect(redis_url + "?speed=11")
+    with pytest.raises(TypeError):
+        face.module.connect(7)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"lease": 0.01},
+        {"lease": NAN},
+        {"poll_cap": 0},
+        {"poll_cap": NAN},
+        {"fair_wait": -1},
+        {"command_timeout": math.inf},
+        {"outage_timeout": "x"},
+        {"renew_batch": 0},
+        {"pubsub": "loud"},
+        {"replicas": 2},
+        {"client_id": "not an id"},
+    ],
+    ids=str,
+)
+def test_option_values(bad: dict[str, Any]) -> None:
+    """An option's value that cannot work is refused when the options are made."""
+    with pytest.raises(ConfigError, match=next(iter(bad))):
+        Options(**bad)
+
+
+async def test_an_unreachable_host(plain: Stage) -> None:
+    """A server that was never there is an error at once, not after a time-out, for every call."""
+    client, owner = plain.client(f"redis://127.0.0.1:{free_port()}"), plain.owner()
+    lock = client.lock("name")
+    started = time.monotonic()
+    for call in (lock.acquire, lock.locked, lock.force_release):
+        with pytest.raises(ServerUnavailableError, match=r"cannot connect to 127\.0\.0\.1"):
+            await owner.do(call)
+    with pytest.raises(ConnectionError):
+        await owner.do(plain.face.enter, lock)
+    assert time.monotonic() - started < 2
+    assert await owner.do(lambda: lock.hold) is None
+
+
+async def test_a_bad_password(plain: Stage) -> None:
+    """A password that the server refuses is an error at once that says so and does not show it."""
+    with RedisServer(password="sesame") as guarded:
+        for url in (guarded.url(password="hunter2"), f"redis://127.0.0.1:{guarded.port}"):
+            client, owner = plain.client(url), plain.owner()
+            with pytest.raises(ServerUnavailableError, match="password") as caught:
+                await owner.do(client.lock("name").acquire)
+            assert "hunter2" not in str(caught.value)
+            assert caught.value.code in ("WRONGPASS", "NOAUTH")
+        assert guarded.execute("DBSIZE") == 0

@@ -1,0 +1,245 @@
+"""Who has it: acquire and release of every lock-like, on both faces."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from lock_like import until
+
+from interlock import ClosedError, HoldLostError, NotHeldError, ReentryError
+
+if TYPE_CHECKING:
+    from lock_like import Stage
+
+SLACK = 0.5
+"""Seconds that a busy machine may take for next to nothing."""
+
+
+async def test_the_owner_knows_that_it_holds(stage: Stage) -> None:
+    """While it is held it is locked, owned at depth 1 and ends within the lease; afterwards nothing is left."""
+    lock, owner = stage.lock(stage.client()), stage.owner()
+    assert await owner.do(lock.acquire) is True
+    assert await owner.do(lock.locked)
+    assert await owner.do(lock.owned)
+    assert await owner.do(lock.hold_count) == 1
+    assert 29 < await owner.do(lock.remaining) <= 30
+    await owner.do(lock.release)
+    assert not await owner.do(lock.locked)
+    assert not await owner.do(lock.owned)
+    assert await owner.do(lock.hold_count) == 0
+    assert await owner.do(lock.remaining) is None
+    assert stage.left_behind() == set()
+
+
+@pytest.mark.parametrize("same_client", [True, False], ids=["same-client", "another-client"])
+async def test_no_other_owner_gets_it(stage: Stage, same_client: bool) -> None:
+    """What A holds B cannot take, of this client or of another; once A has released it, B gets it."""
+    client = stage.client()
+    a, mine = stage.owner(), stage.lock(client)
+    b, theirs = stage.owner(), stage.lock(client if same_client else stage.client())
+    assert await a.do(mine.acquire)
+    assert await b.do(theirs.acquire, timeout=0) is False
+    assert await b.do(theirs.acquire, blocking=False) is False
+    assert await b.do(theirs.locked)
+    assert not await b.do(theirs.owned)
+    assert await b.do(theirs.hold_count) == 0
+    await a.do(mine.release)
+    assert await b.do(theirs.acquire, timeout=0)
+    assert not await a.do(mine.owned)
+    await b.do(theirs.release)
+    assert stage.left_behind() == set()
+
+
+async def test_the_owner_enters_again(stage: Stage) -> None:
+    """Each acquire of the owner goes one deeper, each release one up, and the last one frees; unless it is not reentrant."""
+    lock, owner, other = stage.lock(stage.client()), stage.owner(), stage.owner()
+    await owner.do(lock.acquire)
+    if not stage.kind.reentrant:
+        with pytest.raises(ReentryError):
+            await owner.do(lock.acquire)
+        with pytest.raises(ReentryError):
+            await owner.do(lock.acquire, timeout=0)
+        assert await owner.do(lock.hold_count) == 1
+        return
+    for depth in (2, 3):
+        assert await owner.do(lock.acquire, timeout=0)
+        assert await owner.do(lock.hold_count) == depth
+    for depth in (2, 1):
+        await owner.do(lock.release)
+        assert await owner.do(lock.hold_count) == depth
+        assert not await other.do(lock.acquire, timeout=0)
+    await owner.do(lock.release)
+    assert stage.left_behind() == set()
+
+
+async def test_only_the_owner_releases(stage: Stage) -> None:
+    """A release by anyone but the owner, or one too many, is a RuntimeError and changes nothing."""
+    lock, owner, other = stage.lock(stage.client()), stage.owner(), stage.owner()
+    for stranger in (owner, other):
+        with pytest.raises(NotHeldError, match="nothing was changed"):
+            await stranger.do(lock.release)
+    await owner.do(lock.acquire)
+    with pytest.raises(RuntimeError):
+        await other.do(lock.release)
+    with pytest.raises(NotHeldError):
+        await other.do(lock.extend, 60)
+    assert await owner.do(lock.hold_count) == 1
+    assert await owner.do(lock.remaining) <= 30
+    await owner.do(lock.release)
+    with pytest.raises(NotHeldError):
+        await owner.do(lock.release)
+
+
+async def test_a_timeout_is_kept(stage: Stage) -> None:
+    """With timeout=0.010 a held lock is not acquired, after at least 10 ms and not much more."""
+    client = stage.client()
+    lock, a, b = stage.lock(client), stage.owner(), stage.owner()
+    await a.do(lock.acquire)
+    for held_by_another in (stage.lock(client), stage.lock(stage.client())):
+        await b.do(held_by_another.locked)  # the connection is there
+        started = time.monotonic()
+        assert await b.do(held_by_another.acquire, timeout=0.010) is False
+        assert 0.010 <= time.monotonic() - started < 0.010 + SLACK
+
+
+@pytest.mark.parametrize("same_client", [True, False], ids=["same-client", "another-client"])
+async def test_a_waiter_gets_it_on_release(stage: Stage, same_client: bool) -> None:
+    """Who waits has it promptly after the release, well before the poll cap."""
+    client = stage.client(poll_cap=30)
+    a, mine = stage.owner(), stage.lock(client)
+    b, theirs = (
+        stage.owner(),
+        stage.lock(client if same_client else stage.client(poll_cap=30)),
+    )
+    await a.do(mine.acquire)
+    waiting = asyncio.create_task(b.do(theirs.acquire))
+    await asyncio.sleep(0.2)
+    assert not waiting.done()
+    released = time.monotonic()
+    await a.do(mine.release)
+    assert await asyncio.wait_for(waiting, 5)
+    assert time.monotonic() - released < SLACK
+    await b.do(theirs.release)
+    assert stage.left_behind() == set()
+
+
+async def test_a_lease_ends_by_itself(stage: Stage) -> None:
+    """With lease=1 another client gets it when the lease ends and not before; a second entry keeps it at depth 2 until then."""
+    lock, theirs = stage.lock(stage.client()), stage.lock(stage.client(poll_cap=30))
+    a, b = stage.owner(), stage.owner()
+    await b.do(theirs.locked)
+    sent = time.monotonic()
+    await a.do(lock.acquire, lease=1)
+    if stage.kind.reentrant:
+        sent = time.monotonic()
+        await a.do(lock.acquire, lease=1)
+        assert await a.do(lock.hold_count) == 2
+    hold = await a.do(lambda: lock.hold)
+    assert hold.valid
+    assert 0 < hold.remaining <= 1
+    assert await b.do(theirs.acquire, timeout=10)
+    assert 1 <= time.monotonic() - sent < 1 + 2 * SLACK
+    assert not hold.valid
+    with pytest.raises(HoldLostError):
+        await a.do(lock.release)
+    assert await b.do(theirs.owned), "a late release frees nothing of the next holder's"
+
+
+async def test_a_hold_without_lease_is_renewed(stage: Stage) -> None:
+    """The watchdog keeps a lock past three leases, for all of that time."""
+    client = stage.client(lease=0.4)
+    lock, theirs = stage.lock(client), stage.lock(stage.client())
+    a, b = stage.owner(), stage.owner()
+    await a.do(lock.acquire)
+    hold = await a.do(lambda: lock.hold)
+    assert not await b.do(theirs.acquire, timeout=1.3)
+    assert hold.valid
+    assert not hold.lost.is_set()
+    assert 0 < hold.remaining <= 0.4
+    assert await a.do(lock.hold_count) == 1
+    await a.do(lock.release)
+    assert stage.left_behind() == set()
+
+
+async def test_a_new_hold_survives_what_settles_a_lost_one(stage: Stage) -> None:
+    """A lock that is taken again right after its hold was lost stays: nothing late ends the new hold."""
+    lock, owner = stage.lock(stage.client()), stage.owner()
+    await owner.do(lock.acquire, lease=0.3)
+    await asyncio.sleep(0.35)
+    with pytest.raises(HoldLostError):
+        await owner.do(lock.release)
+    await owner.do(lock.acquire)
+    await asyncio.sleep(0.4)
+    assert await owner.do(lock.owned)
+    await owner.do(lock.release)
+
+
+async def test_the_handle_of_a_lost_hold_does_not_end_the_next_one(stage: Stage) -> None:
+    """Releasing a lost hold by its handle raises, and leaves alone what its owner has acquired since."""
+    lock, owner = stage.lock(stage.client()), stage.owner()
+    await owner.do(lock.acquire, lease=0.3)
+    lost = await owner.do(lambda: lock.hold)
+    await asyncio.sleep(0.35)
+    await owner.do(lock.acquire)
+    with pytest.raises(HoldLostError):
+        await owner.do(lost.release)
+    await asyncio.sleep(0.3)
+    assert await owner.do(lock.owned)
+    await owner.do(lock.release)
+
+
+async def test_extend_lengthens_and_never_shortens(stage: Stage) -> None:
+    """After extend there is at least that much left, here and on the server; a smaller one takes nothing away."""
+    lock, owner = stage.lock(stage.client()), stage.owner()
+    await owner.do(lock.acquire, lease=1)
+    hold = await owner.do(lambda: lock.hold)
+    await owner.do(lock.extend, 20)
+    assert 19 < await owner.do(lock.remaining) <= 20
+    assert 19 < hold.remaining <= 20
+    await owner.do(lock.extend, 2)
+    assert 19 < await owner.do(lock.remaining) <= 20
+    await owner.do(lock.release)
+    assert stage.left_behind() == set()
+
+
+async def test_force_release_frees_it_for_the_next(stage: Stage) -> None:
+    """Anyone may free it; a waiter has it then, the former holder is told, and cannot release it any more."""
+    lock, theirs = stage.lock(stage.client(lease=0.6)), stage.lock(stage.client(poll_cap=30))
+    a, b, c = stage.owner(), stage.owner(), stage.owner()
+    await a.do(lock.acquire)
+    hold = await a.do(lambda: lock.hold)
+    waiting = asyncio.create_task(b.do(theirs.acquire))
+    await asyncio.sleep(0.3)
+    assert await c.do(theirs.force_release) is True
+    assert await asyncio.wait_for(waiting, 5)
+    await until(hold.lost.is_set, 3, "the next renewal told the former holder")
+    assert not hold
+    with pytest.raises(HoldLostError, match="force-released"):
+        await a.do(lock.release)
+    assert await b.do(theirs.owned)
+    await b.do(theirs.release)
+    assert await c.do(theirs.force_release) is False
+
+
+async def test_close_releases_and_ends_all(stage: Stage) -> None:
+    """Closing a client frees what it holds, wakes who waits with ClosedError, and refuses everything afterwards."""
+    client, other = stage.client(), stage.client()
+    lock, theirs = stage.lock(client), stage.lock(other)
+    a, b, c = stage.owner(), stage.owner(), stage.owner()
+    await a.do(lock.acquire)
+    local = asyncio.create_task(b.do(lock.acquire))
+    remote = asyncio.create_task(c.do(theirs.acquire))
+    await asyncio.sleep(0.15)
+    await stage.close(client)
+    await stage.close(client)
+    with pytest.raises(ClosedError):
+        await asyncio.wait_for(local, 5)
+    assert await asyncio.wait_for(remote, 5)
+    for call in (lock.acquire, lock.locked, lock.force_release):
+        with pytest.raises(ClosedError):
+            await a.do(call)
+    await c.do(theirs.release)
+    assert stage.left_behind() == set()

@@ -1,0 +1,300 @@
+"""Processes that are killed, stopped, forked and ended while they hold and while they wait."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from children import Child
+
+import interlock
+from interlock.testing.servers import wait_until
+
+if TYPE_CHECKING:
+    import redis
+
+    from interlock.testing.servers import RedisServer
+
+HOLD = """
+client = interlock.connect(url, lease=1)
+lock = client.lock("name")
+lock.acquire()
+hold = lock.hold
+say("held")
+sys.stdin.readline()
+"""
+HOLD_IN_TASK = """
+async def main():
+    client = interlock.asyncio.connect(url, lease=1)
+    async with client, client.lock("name"):
+        say("held")
+        await asyncio.sleep(60)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("code", [HOLD, HOLD_IN_TASK], ids=["sync", "asyncio"])
+def test_after_kill_another_process_has_it(redis_url: str, code: str) -> None:
+    """A lock is kept past three leases; after kill -9 of its holder another has it within one lease and the poll cap."""
+    with Child(code, redis_url) as holder, interlock.connect(redis_url) as client:
+        lock = client.lock("name")
+        assert holder.hear() == "held"
+        assert not lock.acquire(timeout=3.2)
+        holder.kill()
+        killed = time.monotonic()
+        assert lock.acquire(timeout=10)
+        assert time.monotonic() - killed < 1 + 2 + 0.5
+
+
+def test_a_process_that_slept_through_its_lease_knows(redis_url: str) -> None:
+    """Stopped past its lease and continued, a holder finds its hold invalid and lost before it asks, and its release frees nothing."""
+    code = (
+        HOLD
+        + """
+say(hold.valid, hold.lost.is_set(), bool(hold), hold.remaining)
+try:
+    lock.release()
+except interlock.HoldLostError:
+    say("refused")
+client.close()
+"""
+    )
+    with Child(code, redis_url) as sleeper, interlock.connect(redis_url) as client:
+        lock = client.lock("name")
+        assert sleeper.hear() == "held"
+        sleeper.signal(signal.SIGSTOP)
+        assert lock.acquire(timeout=10)
+        sleeper.tell()
+        sleeper.signal(signal.SIGCONT)
+        assert sleeper.hear() == "False True False 0.0"
+        assert sleeper.hear() == "refused"
+        assert sleeper.end() == (0, "")
+        assert lock.owned()
+        lock.release()
+
+
+def test_a_loss_is_told_while_the_process_does_other_things(redis_url: str) -> None:
+    """After being stopped past its lease a holder's listeners are called although it never asks."""
+    code = HOLD + 'hold.on_lost(lambda: say("told"))\ntime.sleep(60)'
+    with Child(code, redis_url) as sleeper:
+        assert sleeper.hear() == "held"
+        sleeper.tell()
+        sleeper.signal(signal.SIGSTOP)
+        time.sleep(1.2)
+        sleeper.signal(signal.SIGCONT)
+        assert sleeper.hear() == "told"
+
+
+def test_fork_while_holding(redis_url: str) -> None:
+    """A forked child holds nothing of its parent's and cannot release it, may use the client as another one, and leaves the parent be."""
+    code = """
+    client = interlock.connect(url, lease=1)
+    lock = client.lock("name")
+    lock.acquire()
+    hold, before = lock.hold, client.client_id
+    if (child := os.fork()) == 0:
+        try:
+            assert client.client_id != before
+            assert lock.hold is None and not hold and not lock.owned()
+            for release in (lock.release, hold.release):
+                try:
+                    release()
+                except interlock.NotHeldError:
+                    pass
+                else:
+                    raise AssertionError("released what the parent holds")
+            assert not lock.acquire(timeout=0.2)
+            with client.lock("child's own") as own:
+                time.sleep(1.5)
+                assert own.valid
+            client.close()
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert hold.valid and lock.hold_count() == 1 and client.client_id == before
+    lock.release()
+    with lock:
+        pass
+    client.close()
+    say("done")
+    """
+    with Child(code, redis_url) as parent, interlock.connect(redis_url) as client:
+        assert parent.hear() == "done"
+        assert parent.end() == (0, "")
+        assert not client.lock("name").locked()
+
+
+def test_fork_while_waiting(redis_url: str, redis_client: redis.Redis) -> None:
+    """A fork beside a waiting thread: the child waits for itself, the parent's waiter gets the lock, both in their turn."""
+    code = """
+    client = interlock.connect(url, poll_cap=30)
+    lock, got = client.lock("name"), threading.Event()
+    def wait():
+        with lock:
+            got.set()
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    time.sleep(0.3)
+    if (child := os.fork()) == 0:
+        try:
+            assert lock.acquire(timeout=20)
+            lock.release()
+            client.close()
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+        os._exit(0)
+    say("waiting")
+    waiter.join(20)
+    assert got.is_set()
+    assert os.waitpid(child, 0)[1] == 0
+    client.close()
+    say("done")
+    """
+    with interlock.connect(redis_url) as client, Child(code, redis_url) as parent:
+        lock = client.lock("name")
+        lock.acquire()
+        assert parent.hear() == "waiting"
+        time.sleep(0.5)
+        lock.release()
+        assert parent.hear() == "done"
+        assert parent.end() == (0, "")
+        assert redis_client.dbsize() == 0
+
+
+def test_fork_in_a_running_event_loop(redis_url: str) -> None:
+    """A child that is forked from a task and ends leaves its parent's loop, connection and hold as they were."""
+    code = """
+    async def main():
+        async with interlock.asyncio.connect(url, lease=1) as client:
+            async with client.lock("name") as hold:
+                before = client.client_id
+                if (child := os.fork()) == 0:
+                    os._exit(0 if not hold and client.client_id != before else 1)
+                assert os.waitpid(child, 0)[1] == 0
+                await asyncio.sleep(1.5)
+                assert hold.valid and await client.lock("name").hold_count() == 1
+    asyncio.run(main())
+    """
+    with Child(code, redis_url) as parent:
+        assert parent.end() == (0, "")
+
+
+EXITS = {
+    "holding": "lock.acquire()",
+    "holding-in-a-thread": """
+thread = threading.Thread(target=lock.acquire)
+thread.start()
+thread.join()
+""",
+    "in-with": "lock.__enter__(); sys.exit(0)",
+    "holding-twice": "lock.acquire(); lock.acquire()",
+}
+
+
+@pytest.mark.parametrize("code", EXITS.values(), ids=EXITS)
+def test_exit_while_holding_releases(redis_client: redis.Redis, redis_url: str, code: str) -> None:
+    """An interpreter that exits while it holds frees the lock, at once and without a word."""
+    code = f"client = interlock.connect(url)\nlock = client.lock('name')\n{code}"
+    with Child(code, redis_url) as child:
+        assert child.end() == (0, "")
+        assert redis_client.dbsize() == 0
+
+
+def test_exit_by_an_exception_releases(redis_client: redis.Redis, redis_url: str) -> None:
+    """An exception that ends the program while it holds is shown as it is, and the lock is free."""
+    code = "lock = interlock.connect(url).lock('name'); lock.acquire(); raise SystemExit('why')"
+    with Child(code, redis_url) as child:
+        assert child.end() == (1, "why\n")
+        assert redis_client.dbsize() == 0
+
+
+def test_exit_while_waiting(redis_client: redis.Redis, redis_url: str) -> None:
+    """An interpreter exits although daemon threads wait for a lock; nothing is left of them and nothing is said."""
+    code = """
+    client = interlock.connect(url)
+    for _ in range(5):
+        threading.Thread(target=client.lock("name").acquire, daemon=True).start()
+    time.sleep(0.3)
+    say("waiting")
+    """
+    with interlock.connect(redis_url) as client, Child(code, redis_url) as child:
+        client.lock("name").acquire()
+        assert child.hear() == "waiting"
+        assert child.end() == (0, "")
+        client.lock("name").release()
+        wait_until(lambda: redis_client.pubsub_channels() == [], 5, "the subscription is gone")
+        assert redis_client.dbsize() == 0
+
+
+def test_ctrl_c_ends_a_waiting_program(redis_url: str) -> None:
+    """Ctrl-C in a program that waits for a lock raises KeyboardInterrupt there, and the program ends."""
+    code = "client = interlock.connect(url)\nsay('waiting')\nclient.lock('name').acquire()"
+    with interlock.connect(redis_url) as client, Child(code, redis_url) as child:
+        client.lock("name").acquire()
+        assert child.hear() == "waiting"
+        time.sleep(0.5)
+        child.signal(signal.SIGINT)
+        status, errors = child.end()
+        assert status == -signal.SIGINT
+        assert errors.rstrip().endswith("KeyboardInterrupt")
+
+
+def test_exit_does_not_wait_for_a_dead_server(fresh_server: RedisServer) -> None:
+    """An interpreter that exits while it holds and the server hangs ends all the same, within a few seconds."""
+    code = HOLD
+    with Child(code, fresh_server.url()) as child:
+        assert child.hear() == "held"
+        fresh_server.pause()
+        started = time.monotonic()
+        child.tell()
+        status, _ = child.end()
+        fresh_server.resume()
+        assert status == 0
+        assert time.monotonic() - started < 5
+
+
+def test_asyncio_run_that_ends_while_holding(redis_client: redis.Redis, redis_url: str) -> None:
+    """After asyncio.run has ended with a held lock and no close, the lock is free when the process ends, or its lease does."""
+    code = """
+    async def main():
+        client = interlock.asyncio.connect(url, lease=1)
+        await client.lock("name").acquire()
+    asyncio.run(main())
+    say("over")
+    sys.stdin.readline()
+    """
+    with interlock.connect(redis_url) as client, Child(code, redis_url) as child:
+        assert child.hear() == "over"
+        assert client.lock("name").acquire(timeout=5)
+        child.tell()
+        status, errors = child.end()
+        assert status == 0
+        assert "ResourceWarning" in errors
+        client.lock("name").release()
+    with Child(code, redis_url) as child:
+        assert child.hear() == "over"
+        child.tell()
+        assert child.end()[0] == 0
+        assert redis_client.dbsize() == 0
+
+
+def test_main_ends_before_the_thread_that_holds(redis_url: str) -> None:
+    """While a thread that is no daemon still holds, the interpreter waits for it and the lock is renewed."""
+    code = """
+    client = interlock.connect(url, lease=0.6)
+    def work():
+        with client.lock("name") as hold:
+            say("held")
+            time.sleep(2)
+            say(hold.valid)
+    threading.Thread(target=work).start()
+    """
+    with Child(code, redis_url) as child:
+        assert child.hear() == "held"
+        assert child.hear() == "True"
+        assert child.end() == (0, "")

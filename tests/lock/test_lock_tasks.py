@@ -1,0 +1,262 @@
+"""What is particular to asyncio: tasks as owners, time-outs, blocked and ending event loops, cancellation on loss."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from lock_like import until
+
+import interlock.asyncio
+from interlock import ClosedError, HoldLostError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import redis
+
+    from interlock.asyncio import Client
+
+
+@pytest.fixture
+async def client(redis_url: str) -> AsyncIterator[Client]:
+    """Give a client of the running loop with short leases."""
+    async with interlock.asyncio.connect(redis_url, lease=0.6) as client:
+        yield client
+
+
+@pytest.fixture
+async def other(redis_url: str) -> AsyncIterator[Client]:
+    """Give another client, as another process would have one."""
+    async with interlock.asyncio.connect(redis_url) as client:
+        yield client
+
+
+async def test_tasks_of_one_loop_exclude_each_other(client: Client) -> None:
+    """Between acquire and release of one task no other task of the loop is inside."""
+    inside, entered = set[int](), list[int]()
+
+    async def visit(number: int) -> None:
+        async with client.lock("name"):
+            assert not inside
+            inside.add(number)
+            await asyncio.sleep(0.001)
+            inside.discard(number)
+            entered.append(number)
+
+    await asyncio.gather(*map(visit, range(30)))
+    assert sorted(entered) == list(range(30))
+
+
+async def test_a_child_task_is_another_owner(client: Client) -> None:
+    """A task that the owner starts can neither enter nor release, also when the owner waits for it."""
+    lock = client.lock("name")
+    await lock.acquire()
+
+    async def child() -> None:
+        assert not await lock.owned()
+        assert not await lock.acquire(timeout=0.05)
+        with pytest.raises(interlock.NotHeldError):
+            await lock.release()
+
+    await asyncio.create_task(child())
+    assert await lock.acquire(timeout=0)
+    assert await lock.hold_count() == 2
+    await lock.release()
+    await lock.release()
+
+
+async def test_a_blocked_loop_loses_nothing(client: Client, other: Client) -> None:
+    """While the event loop is blocked for more than two leases the hold is renewed all the same."""
+    async with client.lock("name") as hold:
+        time.sleep(1.5)  # noqa: ASYNC251 - that is the point
+        assert hold.valid
+        assert not await other.lock("name").acquire(timeout=0)
+        assert await client.lock("name").hold_count() == 1
+
+
+async def test_a_task_that_ends_holding(redis_url: str, other: Client) -> None:
+    """What a finished task holds is named in a ResourceWarning, not renewed any more, and free after its lease."""
+    async with interlock.asyncio.connect(redis_url, lease=0.6) as client:
+        await asyncio.create_task(client.lock("name").acquire(), name="careless")
+        with pytest.warns(ResourceWarning, match="'name' by task 'careless'"):
+            assert await other.lock("name").acquire(timeout=3)
+        await other.lock("name").release()
+
+
+@pytest.mark.parametrize("how", ["asyncio.timeout", "asyncio.wait_for"])
+async def test_a_time_out_of_asyncio(
+    client: Client, other: Client, redis_client: redis.Redis, how: str
+) -> None:
+    """asyncio.timeout and asyncio.wait_for end a waiting acquire as TimeoutError and leave nothing of it."""
+    await other.lock("name").acquire()
+    lock = client.lock("name")
+    started = time.monotonic()
+    with pytest.raises(TimeoutError):
+        if how == "asyncio.timeout":
+            async with asyncio.timeout(0.2):
+                await lock.acquire()
+        else:
+            await asyncio.wait_for(lock.acquire(), 0.2)
+    assert 0.2 <= time.monotonic() - started < 1
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+    assert lock.hold is None
+    await until(lambda: not redis_client.pubsub_channels(), 2, "nobody listens any more")
+    await other.lock("name").release()
+    assert await lock.acquire(timeout=0)
+    await lock.release()
+
+
+async def test_a_time_out_inside_the_block_releases(client: Client, other: Client) -> None:
+    """asyncio.timeout around a with statement stays a TimeoutError and frees the lock."""
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1), client.lock("name"):
+            await asyncio.sleep(60)
+    assert await other.lock("name").acquire(timeout=0)
+    await other.lock("name").release()
+
+
+async def test_a_cancelled_task_group_releases(client: Client, other: Client) -> None:
+    """When a task group fails, its tasks that hold and that wait leave the lock free."""
+
+    async def hold() -> None:
+        async with client.lock("name"):
+            await asyncio.sleep(60)
+
+    async def fail() -> None:
+        await asyncio.sleep(0.1)
+        raise LookupError
+
+    with pytest.raises(ExceptionGroup) as caught:
+        async with asyncio.TaskGroup() as group:
+            for work in (hold(), hold(), hold(), fail()):
+                group.create_task(work)
+    assert [type(error) for error in caught.value.exceptions] == [LookupError]
+    assert await other.lock("name").acquire(timeout=0)
+    await other.lock("name").release()
+
+
+async def test_cancelled_again_and_again(client: Client, redis_client: redis.Redis) -> None:
+    """However often it is cancelled, an acquire ends as cancelled and leaves nothing."""
+    for pause in (0, 0, 0.001, 0.002):
+        task = asyncio.create_task(client.lock("name").acquire())
+        await asyncio.sleep(pause)
+        for _ in range(10):
+            task.cancel()
+            await asyncio.sleep(0)
+        try:
+            assert await task
+        except asyncio.CancelledError:
+            await until(lambda: redis_client.dbsize() == 0, 2, "nothing is left")
+        else:
+            await client.lock("name").force_release()
+
+
+async def test_cancel_on_lost_becomes_the_loss(client: Client, other: Client) -> None:
+    """The body is cancelled when the hold is lost, and leaving the block raises HoldLostError; the task goes on."""
+    cancelled = False
+    with pytest.raises(HoldLostError) as caught:
+        async with client.lock("name", cancel_on_lost=True):
+            await other.lock("name").force_release()
+            try:
+                await asyncio.sleep(10)
+            except asyncio.CancelledError:
+                cancelled = True
+                raise
+    assert cancelled
+    assert isinstance(caught.value.__cause__, asyncio.CancelledError)
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+    await asyncio.sleep(0)
+
+
+async def test_cancel_on_lost_through_an_inner_block(client: Client, other: Client) -> None:
+    """The block of the lost lock turns the cancellation into HoldLostError, not a block inside it."""
+    with pytest.raises(HoldLostError, match="outer") as caught:
+        async with client.lock("outer", cancel_on_lost=True), client.lock("inner"):
+            await other.lock("outer").force_release()
+            await asyncio.sleep(10)
+    assert caught.value.name == "outer"
+    assert not await other.lock("inner").locked()
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_cancel_on_lost_beside_a_real_cancellation(client: Client, other: Client) -> None:
+    """A cancellation by somebody else stays a cancellation."""
+
+    async def hold() -> None:
+        async with client.lock("name", cancel_on_lost=True):
+            await asyncio.sleep(10)
+
+    task = asyncio.create_task(hold())
+    await until(other.lock("name").locked, 2, "it is held")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not await other.lock("name").locked()
+
+
+async def test_cancel_on_lost_of_a_hold(client: Client, other: Client) -> None:
+    """A task may ask later, through its hold, to be cancelled; a released hold cancels nobody."""
+    async with client.lock("released") as hold:
+        hold.cancel_on_lost()
+    await other.lock("released").force_release()
+    with pytest.raises(HoldLostError):
+        async with client.lock("name") as hold:
+            hold.cancel_on_lost()
+            await other.lock("name").force_release()
+            await asyncio.sleep(10)
+    await asyncio.sleep(0.3)
+
+
+async def test_on_lost_runs_in_the_loop(client: Client, other: Client) -> None:
+    """Callbacks run in the event loop of the task that gave them."""
+    told: list[object] = []
+    await client.lock("name").acquire()
+    hold = client.lock("name").hold
+    assert hold is not None
+    hold.on_lost(lambda: told.append(asyncio.get_running_loop()))
+    await other.lock("name").force_release()
+    await until(lambda: told, 3, "it was told")
+    assert told == [asyncio.get_running_loop()]
+
+
+async def test_outside_of_a_task(client: Client) -> None:
+    """Without a task there is no owner, which is said."""
+    done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+    def call() -> None:
+        try:
+            done.set_result(client.lock("name").hold)
+        except RuntimeError as error:
+            done.set_result(error)
+
+    asyncio.get_running_loop().call_soon(call)
+    assert "task" in str(await done)
+
+
+def test_one_client_serves_one_loop(redis_url: str) -> None:
+    """A client that is used from a second running loop says so; once its first loop is closed it serves the next."""
+
+    async def use(client: Client) -> None:
+        async with client.lock("name"):
+            pass
+
+    client = interlock.asyncio.connect(redis_url)
+    first = asyncio.new_event_loop()
+    first.run_until_complete(use(client))
+    second = asyncio.new_event_loop()
+    with pytest.raises(ClosedError, match="another event loop"):
+        second.run_until_complete(use(client))
+    first.run_until_complete(client.close())
+    with pytest.raises(ClosedError):
+        second.run_until_complete(use(client))
+    first.close()
+    second.close()

@@ -1,0 +1,197 @@
+"""What is particular to threads: Ctrl-C, threads that die holding, thread ids that come again."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from interrupting import Blow
+
+import interlock
+from interlock._links import resp
+from interlock.testing.servers import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import redis
+
+    from interlock import Client
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[Client]:
+    """Give a client with short leases."""
+    with interlock.connect(redis_url, lease=0.6) as client:
+        yield client
+
+
+@pytest.fixture
+def other(redis_url: str) -> Iterator[Client]:
+    """Give another client, as another process would have one."""
+    with interlock.connect(redis_url) as client:
+        yield client
+
+
+def _in_thread(work: Callable[[], object], name: str = "worker") -> None:
+    thread = threading.Thread(target=work, name=name)
+    thread.start()
+    thread.join()
+
+
+@contextlib.contextmanager
+def _interrupt_after(seconds: float) -> Iterator[None]:
+    """Raise KeyboardInterrupt in the main thread after *seconds*, wherever it is."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_ctrl_c_ends_a_wait(client: Client, other: Client, redis_client: redis.Redis) -> None:
+    """KeyboardInterrupt in a waiting acquire comes through at once and leaves no lock, no waiter and a usable client."""
+    other.lock("name").acquire()
+    lock = client.lock("name")
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), _interrupt_after(0.3):
+        lock.acquire()
+    assert time.monotonic() - started < 1.5
+    assert lock.hold is None
+    wait_until(lambda: redis_client.pubsub_channels() == [], 2, "nobody listens any more")
+    other.lock("name").release()
+    assert lock.acquire(timeout=0)
+    lock.release()
+    assert redis_client.dbsize() == 0
+
+
+def test_ctrl_c_in_front_of_the_queue_passes_it_on(client: Client, other: Client) -> None:
+    """When the waiter in front is interrupted, the one behind it gets the lock on its release."""
+    other.lock("name").acquire()
+    lock, got = client.lock("name"), threading.Event()
+    behind = threading.Thread(target=lambda: lock.acquire() and got.set())
+    with pytest.raises(KeyboardInterrupt), _interrupt_after(0.3):
+        threading.Timer(0.1, behind.start).start()
+        lock.acquire()
+    other.lock("name").release()
+    assert got.wait(5)
+    behind.join()
+    lock.force_release()
+
+
+def test_ctrl_c_finds_no_number_half_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The packer is given text only: where it turns a number into text itself, a Ctrl-C crashes the process."""
+    given: list[tuple[object, ...]] = []
+    monkeypatch.setattr(resp, "_pack", lambda parts: given.append(parts) or b"")
+    resp.pack(("EVALSHA", "0" * 40, 1, "name", 30_000, "holder:1", 1))
+    assert given == [("EVALSHA", "0" * 40, "1", "name", "30000", "holder:1", "1")]
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+def test_ctrl_c_anywhere_in_a_with_statement(client: Client, redis_client: redis.Redis) -> None:
+    """Wherever Ctrl-C strikes in a with statement, its lock is free or this thread's to release, and never barred."""
+    lock, blow = client.lock("name"), Blow(1)
+    while blow.struck:
+        with contextlib.suppress(KeyboardInterrupt), blow, lock:
+            pass
+        if lock.hold is not None:
+            # Python has no place between the last step of an acquire and the block that it is for.
+            lock.release()
+        with client.lock("name", timeout=5) as again:
+            assert again.depth == 1, f"{blow} barred it"
+        wait_until(lambda: redis_client.dbsize() == 0, 2, f"{blow} leaves nothing")
+        blow = blow.next()
+    assert blow.at > 50
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+def test_ctrl_c_anywhere_in_a_wait(client: Client, other: Client) -> None:
+    """Wherever Ctrl-C strikes in a waiting acquire, nothing of it stands in the way of the next one."""
+    lock, theirs, blow = client.lock("name"), other.lock("name"), Blow(1)
+    theirs.acquire()
+    while blow.struck:
+        with contextlib.suppress(KeyboardInterrupt), blow:
+            lock.acquire(timeout=0.01)
+        assert lock.hold is None
+        theirs.release()
+        assert lock.acquire(timeout=5), f"{blow} left a dead waiter in front"
+        lock.release()
+        assert theirs.acquire(timeout=5)
+        blow = blow.next()
+    assert blow.at > 100
+
+
+def test_a_thread_that_dies_holding(client: Client, other: Client) -> None:
+    """What a dead thread holds is named in a ResourceWarning, not renewed any more, and free after its lease."""
+    _in_thread(client.lock("name").acquire, name="careless")
+    with pytest.warns(ResourceWarning, match="'name' by thread 'careless'"):
+        assert other.lock("name").acquire(timeout=3)
+    other.lock("name").release()
+
+
+def test_a_thread_that_dies_leaves_the_others_alone(client: Client) -> None:
+    """The holds of living threads are renewed as before while a dead one's ends."""
+    with client.lock("kept") as kept:
+        _in_thread(client.lock("dropped").acquire)
+        with pytest.warns(ResourceWarning, match="'dropped'"):
+            time.sleep(1)
+        assert kept.valid
+        assert client.lock("kept").owned()
+        assert not client.lock("dropped").locked()
+
+
+def test_a_lease_of_its_own_outlives_its_thread(client: Client, other: Client) -> None:
+    """A hold with a lease ends with that, without a warning, though its thread ended long before."""
+    _in_thread(lambda: client.lock("name").acquire(lease=1.2))
+    assert not other.lock("name").acquire(timeout=0.7)
+    assert other.lock("name").acquire(timeout=3)
+    other.lock("name").release()
+
+
+def test_new_threads_are_new_owners(client: Client) -> None:
+    """A thousand threads, whose idents the interpreter uses again, never enter what a dead one held."""
+    idents: list[int | None] = []
+    taken: list[bool] = []
+
+    def hold() -> None:
+        idents.append(threading.get_ident())
+        client.lock("name").acquire(lease=20)
+
+    def try_it() -> None:
+        idents.append(threading.get_ident())
+        lock = client.lock("name")
+        taken.append(lock.acquire(timeout=0) or lock.owned() or lock.hold is not None)
+
+    _in_thread(hold)
+    for _ in range(1000):
+        _in_thread(try_it)
+    assert len(set(idents)) < len(idents), "the interpreter did use idents again"
+    assert taken == [False] * 1000
+    assert client.lock("name").locked()
+
+
+def test_threads_that_end_leave_nothing(client: Client, redis_client: redis.Redis) -> None:
+    """Owners of threads that ended properly are forgotten."""
+    gc.collect()
+
+    def work() -> None:
+        with client.lock("name"):
+            pass
+
+    for _ in range(50):
+        _in_thread(work)
+    gc.collect()
+    owners = [o for o in gc.get_objects() if type(o).__name__ == "Owner" and "worker" in o.label]
+    assert owners == []
+    assert redis_client.dbsize() == 0

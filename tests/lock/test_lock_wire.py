@@ -1,0 +1,198 @@
+"""What goes over the wire: the conversation that Java takes part in, and how little of it there is."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from lock_like import until
+
+import interlock
+from interlock.testing.servers import wait_until
+
+if TYPE_CHECKING:
+    import redis
+    from lock_like import Stage
+
+    from interlock.testing.proxy import FaultProxy
+    from interlock.testing.servers import RedisServer
+
+CHANNEL = "redisson_lock__channel:{orders}"
+
+
+async def test_the_conversation_is_redissons(plain: Stage, server: RedisServer) -> None:
+    """Acquire, re-entry, waiting, release and hand-over read in MONITOR as those of Redisson's RLock."""
+    one, two = plain.client(), plain.client()
+    a, b = plain.owner(), plain.owner()
+    mine, theirs = one.lock("orders"), two.lock("orders")
+    with server.client() as watcher, watcher.monitor() as monitor:
+        await a.do(mine.acquire)
+        first = (await a.do(lambda: mine.hold)).holder
+        await a.do(mine.acquire)
+        waiting = asyncio.create_task(b.do(theirs.acquire))
+        await until(lambda: plain.redis.pubsub_channels() == [CHANNEL.encode()], 5, "b waits")
+        await asyncio.sleep(0.2)
+        await a.do(mine.release)
+        await a.do(mine.release)
+        assert await asyncio.wait_for(waiting, 5)
+        second = (await b.do(lambda: theirs.hold)).holder
+        await until(lambda: plain.redis.pubsub_channels() == [], 5, "b's client unsubscribed")
+        await b.do(theirs.release)
+        plain.redis.echo("the end")
+        heard: list[str] = []
+        while not (command := monitor.next_command()["command"]).endswith("the end"):
+            heard.append(command.replace('"', ""))
+    writing = ("hset", "pexpire", "publish", "del", "subscribe", "unsubscribe")
+    written = [line for line in heard if line.split()[0].lower() in writing]
+    # The re-entry lengthens the lease too, unless it comes within the same millisecond.
+    again = written.index(f"hset orders {first} 2") + 1
+    if written[again] == "pexpire orders 30000":
+        del written[again]
+    assert first == f"{one.client_id}:{first.rpartition(':')[2]}"
+    assert [line.lower() if "SUBSCRIBE" in line else line for line in written] == [
+        f"hset orders {first} 1",
+        "pexpire orders 30000",
+        f"hset orders {first} 2",
+        f"subscribe {CHANNEL}",
+        f"hset orders {first} 1",
+        "del orders",
+        f"PUBLISH {CHANNEL} 0",
+        f"hset orders {second} 1",
+        "pexpire orders 30000",
+        f"unsubscribe {CHANNEL}",
+        "del orders",
+        f"PUBLISH {CHANNEL} 0",
+    ]
+
+
+async def test_redissons_own_hash_is_understood(plain: Stage) -> None:
+    """A lock that Java holds is refused until Java's release message comes, and Java sees ours in the same place."""
+    client, owner = plain.client(poll_cap=30), plain.owner()
+    lock = client.lock("orders")
+    java = "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38"
+    plain.redis.hset("orders", java, 2)
+    plain.redis.pexpire("orders", 30_000)
+    assert await owner.do(lock.locked)
+    assert not await owner.do(lock.acquire, timeout=0.05)
+    waiting = asyncio.create_task(owner.do(lock.acquire))
+    await until(lambda: plain.redis.pubsub_channels() == [CHANNEL.encode()], 5, "it subscribed")
+    await asyncio.sleep(0.2)
+    plain.redis.delete("orders")
+    plain.redis.publish(CHANNEL, "0")
+    assert await asyncio.wait_for(waiting, 5)
+    holder = (await owner.do(lambda: lock.hold)).holder
+    assert plain.redis.hgetall("orders") == {holder.encode(): b"1"}
+    assert 29_000 < plain.redis.pttl("orders") <= 30_000
+
+
+async def test_uncontended_is_two_round_trips(proxy: FaultProxy, plain: Stage) -> None:
+    """Acquire and release of a free lock are one EVALSHA each: no subscription, no second look."""
+    client, owner = plain.client(proxy.url()), plain.owner()
+    await owner.do(client.lock("warm-up").acquire)
+    await owner.do(client.lock("warm-up").release)
+    proxy.clear_record()
+    lock = client.lock("orders")
+    await owner.do(lock.acquire)
+    await owner.do(lock.release)
+    assert [request.args[0] for request in proxy.record] == [b"EVALSHA", b"EVALSHA"]
+    proxy.clear_record()
+    assert await owner.do(lock.acquire, timeout=5, lease=5)
+    await owner.do(lock.release)
+    assert [request.args[0] for request in proxy.record] == [b"EVALSHA", b"EVALSHA"]
+
+
+async def test_a_refused_single_try_is_one_round_trip(proxy: FaultProxy, plain: Stage) -> None:
+    """A try without waiting asks once."""
+    owner, other, client = plain.owner(), plain.owner(), plain.client(proxy.url())
+    await owner.do(plain.client().lock("orders").acquire)
+    await other.do(client.lock("orders").locked)
+    proxy.clear_record()
+    assert not await other.do(client.lock("orders").acquire, timeout=0)
+    assert not await other.do(client.lock("orders").acquire, blocking=False)
+    assert proxy.commands == {"EVALSHA": 2}
+
+
+async def test_a_waiter_lives_without_messages(proxy: FaultProxy, plain: Stage) -> None:
+    """With every message lost a waiter has the lock within the poll cap after its release."""
+    proxy.drop_messages = True
+    a, b = plain.owner(), plain.owner()
+    mine, theirs = plain.client().lock("orders"), plain.client(proxy.url()).lock("orders")
+    await a.do(mine.acquire)
+    waiting = asyncio.create_task(b.do(theirs.acquire))
+    await asyncio.sleep(0.5)
+    released = time.monotonic()
+    await a.do(mine.release)
+    assert await asyncio.wait_for(waiting, 10)
+    assert time.monotonic() - released < 2 + 0.5
+    assert proxy.dropped_messages == 1
+
+
+async def test_an_idle_waiter_is_nearly_silent(proxy: FaultProxy, plain: Stage) -> None:
+    """Fifty waiters of one client together cost less than one command a second."""
+    owner, client = plain.owner(), plain.client(proxy.url())
+    await owner.do(plain.client().lock("orders").acquire)
+    lock, waiters = client.lock("orders"), [plain.owner() for _ in range(50)]
+    waiting = [asyncio.create_task(each.do(lock.acquire, timeout=8)) for each in waiters]
+    await asyncio.sleep(1)
+    proxy.clear_record()
+    await asyncio.sleep(4)
+    assert len(proxy.record) < 4
+    await plain.close(client)
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(result) for result in results} == {interlock.ClosedError}
+
+
+def test_a_waiter_elsewhere_is_woken_by_the_release(redis_url: str) -> None:
+    """A waiter of another client has the lock far sooner than the poll cap, release after release."""
+    with (
+        interlock.connect(redis_url, poll_cap=30) as one,
+        interlock.connect(redis_url, poll_cap=30) as two,
+    ):
+        mine, theirs = one.lock("orders"), two.lock("orders")
+        had_at: list[float] = []
+
+        def wait() -> None:
+            with theirs:
+                had_at.append(time.monotonic())
+
+        delays: list[float] = []
+        for _ in range(20):
+            mine.acquire()
+            waiter = threading.Thread(target=wait)
+            waiter.start()
+            time.sleep(0.05)
+            released = time.monotonic()
+            mine.release()
+            waiter.join(10)
+            delays.append(had_at.pop() - released)
+        assert max(delays) < 0.5
+        assert statistics.median(delays) < 0.05
+
+
+def test_ten_thousand_holds_cost_a_hundred_round_trips(
+    proxy: FaultProxy, redis_client: redis.Redis
+) -> None:
+    """10,000 holds of one client are renewed by at most 100 round trips a period, none later than a third of the lease."""
+    lease = 6.0
+    with interlock.connect(proxy.url(), lease=lease, renew_batch=100) as client:
+        holds = [client.try_lock(f"name {number}") for number in range(10_000)]
+        time.sleep(lease / 3)  # by then each has joined the rounds
+        before = client.lock("name 0").remaining()
+        assert before is not None
+        wait_until(
+            lambda: (client.lock("name 0").remaining() or 0) > before, lease, "a round begins"
+        )
+        time.sleep(0.5)
+        proxy.clear_record()
+        started = time.monotonic()
+        time.sleep(lease / 3 * 2)
+        periods = (time.monotonic() - started) / (lease / 3)
+        trips = proxy.round_trips
+        assert 100 <= trips <= 100 * (periods + 1)
+        assert all(hold is not None and hold.valid for hold in holds)
+        left = [redis_client.pttl(f"name {number}") for number in range(0, 10_000, 500)]
+        assert min(left) > lease * 1000 * 0.5, "each was renewed within a third of its lease"
+    assert redis_client.dbsize() == 0

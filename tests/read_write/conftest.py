@@ -1,0 +1,65 @@
+"""Fixtures of the read/write lock's tests: both faces on a real server, and the lock as it is on the wire."""
+
+from __future__ import annotations
+
+import sys
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+# The stage that lock tests are played on is theirs; it serves here as well.
+sys.path.append(str(Path(__file__).parents[1] / "lock"))
+
+from lock_like import Face, Kind, Stage
+
+from read_write.wire import Wire
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    import redis
+
+READ_WRITE = Kind(
+    "read-write", lambda client, name, **options: client.read_write_lock(name, **options)
+)
+READ = Kind("read", lambda client, name, **options: client.read_write_lock(name, **options).read)
+
+
+@pytest.fixture(params=["sync", "asyncio"])
+def face(request: pytest.FixtureRequest) -> Face:
+    """Give each face in turn."""
+    return Face(request.param)
+
+
+@pytest.fixture
+def loaded(redis_client: redis.Redis) -> redis.Redis:
+    """Give a client of a server that knows every script, so that each call is one EVALSHA."""
+    for text in resources.files("interlock._core").joinpath("lua").iterdir():
+        redis_client.script_load(text.read_text())
+    return redis_client
+
+
+@pytest.fixture
+async def rw(face: Face, loaded: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
+    """Give the read/write lock on each face in turn."""
+    set_up = Stage(face, READ_WRITE, redis_url, loaded)
+    yield set_up
+    await set_up.end()
+
+
+@pytest.fixture
+async def stage(face: Face, loaded: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
+    """Give the read lock on each face in turn, for the cases of every lock-like."""
+    set_up = Stage(face, READ, redis_url, loaded)
+    yield set_up
+    await set_up.end()
+
+
+@pytest.fixture
+def wire(loaded: redis.Redis) -> Iterator[Wire]:
+    """Give the lock as it is on the server, and Redisson's side of it."""
+    watched = Wire(loaded)
+    yield watched
+    watched.close()

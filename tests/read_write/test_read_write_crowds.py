@@ -1,0 +1,167 @@
+"""Many at once: what holds for two holds for a crowd, beside Redisson's clients too."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import interlock
+import interlock.asyncio
+
+if TYPE_CHECKING:
+    import redis
+
+    from read_write.wire import Wire
+
+CROWD = 32
+
+
+def test_all_threads_read_at_once(redis_url: str, redis_client: redis.Redis) -> None:
+    """32 threads of four clients are all inside at the same moment, round after round, and a writer is not."""
+    clients = [interlock.connect(redis_url) for _ in range(4)]
+    inside, failures = threading.Barrier(CROWD + 1), list[BaseException]()
+
+    def read(number: int) -> None:
+        lock = clients[number % 4].read_write_lock("name")
+        try:
+            for _ in range(3):
+                with lock.read as hold:
+                    inside.wait(20)
+                    inside.wait(20)
+                    assert hold.valid
+                inside.wait(20)
+        except BaseException as error:
+            failures.append(error)
+            inside.abort()
+
+    threads = [threading.Thread(target=read, args=(number,)) for number in range(CROWD)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(3):
+            inside.wait(20)
+            assert redis_client.hlen("name") == CROWD + 1
+            assert not clients[0].read_write_lock("name").write.acquire(timeout=0)
+            inside.wait(20)
+            inside.wait(20)
+            assert redis_client.dbsize() == 0
+    finally:
+        for thread in threads:
+            thread.join()
+        for client in clients:
+            client.close()
+    assert failures == []
+
+
+async def test_all_tasks_read_at_once(redis_url: str, redis_client: redis.Redis) -> None:
+    """200 tasks are all inside at the same moment, and nothing is left afterwards."""
+    async with interlock.asyncio.connect(redis_url) as client:
+        lock, inside = client.read_write_lock("name"), asyncio.Barrier(200)
+
+        async def read() -> None:
+            async with lock.read:
+                await inside.wait()
+
+        async with asyncio.timeout(30):
+            await asyncio.gather(*(read() for _ in range(200)))
+        assert redis_client.dbsize() == 0
+
+
+@pytest.mark.parametrize("clients", [1, 4], ids=["one-client", "four-clients"])
+def test_readers_see_no_half_written_thing(
+    redis_url: str, redis_client: redis.Redis, clients: int
+) -> None:
+    """What writers change in two steps, some of them coming down to look at it, readers always see whole, and no change is lost."""
+    together = [interlock.connect(redis_url, poll_cap=30) for _ in range(clients)]
+    state, failures = {"left": 0, "right": 0}, list[BaseException]()
+
+    def work(number: int) -> None:
+        lock = together[number % clients].read_write_lock("name")
+        try:
+            for turn in range(12):
+                if (number + turn) % 4:
+                    with lock.read:
+                        assert state["left"] == state["right"]
+                        continue
+                with lock.write:
+                    state["left"] += 1
+                    seen = state["left"]
+                    time.sleep(0.001)
+                    state["right"] += 1
+                    lock.read.acquire()
+                assert state["left"] == state["right"] == seen
+                lock.read.release()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for client in together:
+        client.close()
+    assert failures == []
+    assert state == {"left": 48, "right": 48}
+    assert redis_client.dbsize() == 0
+
+
+JAVAS = ["2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38", "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:39"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_conversations_with_redisson(redis_url: str, wire: Wire, seed: int) -> None:
+    """In whatever order two Java threads and two of ours come and go, no writer ever shares the lock, each knows its depth, and it ends free."""
+    rng = random.Random(seed)
+    with interlock.connect(redis_url) as client:
+        ours: list[Any] = [client.read_write_lock("name", owner=word) for word in "ab"]
+        depths: dict[Any, list[int]] = {who: [0, 0] for who in (*JAVAS, *ours)}
+
+        def act(who: Any, side: int, *, take: bool) -> None:
+            depth = depths[who]
+            if take and (side == 0 or depth[0] == 0 or depth[1] > 0):
+                depth[side] += _takes(wire, who, side)
+            elif not take and depth[side]:
+                _leaves(wire, who, side)
+                depth[side] -= 1
+
+        for _ in range(150):
+            act(rng.choice(list(depths)), rng.randrange(2), take=rng.random() < 0.5)
+            _check(wire, depths)
+        for who in depths:
+            for side in (0, 1):
+                while depths[who][side]:
+                    act(who, side, take=False)
+                    _check(wire, depths)
+        assert wire.redis.dbsize() == 0
+
+
+def _takes(wire: Wire, who: Any, side: int) -> bool:
+    if isinstance(who, str):
+        answer = (wire.java_writes if side else wire.java_reads)(java=who)
+        return answer is None
+    return bool((who.write if side else who.read).acquire(timeout=0))
+
+
+def _leaves(wire: Wire, who: Any, side: int) -> None:
+    if isinstance(who, str):
+        assert (wire.java_stops_writing if side else wire.java_stops_reading)(java=who) is not None
+    else:
+        (who.write if side else who.read).release()
+
+
+def _check(wire: Wire, depths: dict[Any, list[int]]) -> None:
+    writers = [who for who, (_, writing) in depths.items() if writing]
+    inside = [who for who, (reading, writing) in depths.items() if reading or writing]
+    assert not writers or inside == writers
+    assert len(writers) <= 1
+    fields = wire.hash()
+    assert fields.pop("mode", "free") == ("write" if writers else "read" if inside else "free")
+    on_server = sorted(int(depth) for depth in fields.values())
+    assert on_server == sorted(depth for pair in depths.values() for depth in pair if depth)
+    assert not inside or wire.left() > 0

@@ -1,0 +1,248 @@
+"""Each reader's lease is its own: nobody's shorter one or release shortens another's, and the dead block nobody beyond theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from children import Child
+from lock_like import until
+
+import interlock
+from interlock import HoldLostError
+
+if TYPE_CHECKING:
+    import redis
+    from lock_like import Stage
+
+    from read_write.wire import Wire
+
+SLACK = 0.7
+"""Seconds that a busy machine may take for next to nothing."""
+DEAD = "0a1b2c3d-60f2-4fd7-9a8c-5ad1e9f8a0ff:{}"
+
+
+async def test_a_short_lease_shortens_no_other(rw: Stage, wire: Wire) -> None:
+    """A reader of one second among longer ones ends alone, and the lock lasts as long as the longest of those who are left."""
+    lock, a, b, c = rw.lock(rw.client()), rw.owner(), rw.owner(), rw.owner()
+    await a.do(lock.read.acquire, lease=20)
+    await b.do(lock.read.acquire, lease=60)
+    await c.do(lock.read.acquire, lease=1)
+    short = await c.do(lambda: lock.read.hold)
+    assert 58_000 < wire.left() <= 60_000
+    await b.do(lock.read.release)
+    assert 18_000 < wire.left() <= 20_000, "the longest lease went with who had it"
+    await until(short.lost.is_set, 5, "the short one ended")
+    with pytest.raises(HoldLostError):
+        await c.do(lock.read.release)
+    assert await a.do(lock.read.owned)
+    assert 16_000 < wire.left() <= 20_000
+    await a.do(lock.read.release)
+    assert rw.left_behind() == set()
+
+
+async def test_a_writer_waits_for_the_living_only(rw: Stage, wire: Wire) -> None:
+    """A writer has the lock when the last living reader's lease ends, however long the lock would last, and sees no dead ones."""
+    client, writer = rw.client(poll_cap=30), rw.owner()
+    lock = rw.lock(client)
+    wire.java_writes(60_000)
+    wire.java_reads(1_000)
+    wire.java_stops_writing()
+    assert wire.left() > 50_000, "a downgrade by Redisson leaves the writer's lease"
+    started = time.monotonic()
+    assert await writer.do(lock.write.acquire, timeout=10)
+    assert 0.8 < time.monotonic() - started < 1 + SLACK
+    assert set(wire.hash()) == {"mode", (await writer.do(lambda: lock.write.hold)).holder}
+
+
+async def test_the_dead_do_not_count(rw: Stage, wire: Wire) -> None:
+    """A reader whose lease has ended is not counted by locked, and a writer's downgrade or a last release does not leave it the lock."""
+    owner, lock = rw.owner(), rw.lock(rw.client())
+    wire.java_reads(100)
+    rw.redis.pexpire("name", 30_000)
+    await asyncio.sleep(0.15)
+    assert not await owner.do(lock.read.locked)
+    assert await owner.do(lock.read.acquire, timeout=0)
+    await owner.do(lock.read.extend, 40)
+    await owner.do(lock.read.release)
+    assert wire.heard() == ["0"], "the dead one is not left alone with it"
+    assert rw.left_behind() == set()
+    await owner.do(lock.write.acquire, lease=60)
+    await owner.do(lock.read.acquire, lease=0.2)
+    await asyncio.sleep(0.25)
+    await owner.do(lock.write.release)
+    assert wire.heard() == ["1"]
+    assert rw.left_behind() == set()
+
+
+async def test_the_dead_are_removed(rw: Stage, wire: Wire) -> None:
+    """A writer that asks removes all dead readers and leaves the living; readers remove them too, so that they never pile up."""
+    owner, lock = rw.owner(), rw.lock(rw.client())
+    await owner.do(lock.read.acquire, lease=20)
+    holder = (await owner.do(lambda: lock.read.hold)).holder
+    for number in range(5):
+        wire.java_reads(50, DEAD.format(number))
+    rw.redis.pexpire("name", 60_000)
+    await asyncio.sleep(0.1)
+    assert not await rw.owner().do(lock.write.acquire, timeout=0)
+    assert wire.hash() == {"mode": "read", holder: "1"}
+    assert 15_000 < wire.left() <= 20_000, "the lock lasts as long as who lives"
+    for number in range(100):
+        wire.java_reads(1, DEAD.format(number))
+        reader = rw.owner()
+        await reader.do(lock.read.acquire)
+        await reader.do(lock.read.release)
+        assert len(wire.hash()) <= 1 + 16 + 1
+    assert wire.hash()[holder] == "1"
+
+
+async def test_only_what_is_held_here_is_renewed(rw: Stage, wire: Wire) -> None:
+    """A client keeps its own entries, all of them, and nobody else's; a dead reader beside it ends by its own lease."""
+    lock, owner = rw.lock(rw.client(lease=0.6)), rw.owner()
+    wire.java_reads(1_000)
+    for _ in range(3):
+        await owner.do(lock.read.acquire)
+    hold = await owner.do(lambda: lock.read.hold)
+    await asyncio.sleep(2)
+    assert hold.valid
+    assert [*wire.entries(hold.holder)] == [1, 2, 3]
+    assert wire.entries("2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38") == {}
+    for _ in range(3):
+        await owner.do(lock.read.release)
+    assert await rw.owner().do(rw.lock(rw.client()).write.acquire, timeout=0)
+
+
+async def test_nothing_is_renewed_after_the_last_release(rw: Stage) -> None:
+    """After a hold of depth three was released as often, no hold is left to be renewed, on either side."""
+    client, owner = rw.client(lease=0.6), rw.owner()
+    lock = rw.lock(client)
+    for side in (lock.read, lock.write):
+        for _ in range(3):
+            await owner.do(side.acquire)
+        for _ in range(3):
+            await owner.do(side.release)
+        assert len(client._driver.session.holds) == 0
+    await asyncio.sleep(0.5)
+    assert rw.left_behind() == set()
+
+
+async def test_who_came_down_is_renewed_on(rw: Stage) -> None:
+    """A hold for reading that was taken while writing is kept past three leases after the write lock was released."""
+    lock, owner, other = rw.lock(rw.client(lease=0.6)), rw.owner(), rw.owner()
+    await owner.do(lock.write.acquire)
+    await owner.do(lock.read.acquire)
+    await asyncio.sleep(0.7)
+    await owner.do(lock.write.release)
+    hold = await owner.do(lambda: lock.read.hold)
+    assert not await other.do(rw.lock(rw.client()).write.acquire, timeout=2.2)
+    assert hold.valid
+    assert await owner.do(lock.read.hold_count) == 1
+    await owner.do(lock.read.release)
+    assert rw.left_behind() == set()
+
+
+async def test_a_writer_that_stopped_reading_is_renewed_on(rw: Stage) -> None:
+    """Releasing the read lock leaves the renewal of the same owner's write lock alone."""
+    lock, owner, other = rw.lock(rw.client(lease=0.6)), rw.owner(), rw.owner()
+    await owner.do(lock.write.acquire)
+    for _ in range(2):
+        await owner.do(lock.read.acquire)
+        await owner.do(lock.read.release)
+    hold = await owner.do(lambda: lock.write.hold)
+    assert not await other.do(rw.lock(rw.client()).read.acquire, timeout=2)
+    assert hold.valid
+    await owner.do(lock.write.release)
+
+
+async def test_inner_leases(rw: Stage, wire: Wire) -> None:
+    """An entry with a longer lease lengthens the whole hold, a shorter one changes nothing, and leaving it takes nothing away."""
+    lock, owner = rw.lock(rw.client()), rw.owner()
+    await owner.do(lock.read.acquire, lease=5)
+    await owner.do(lock.read.acquire, lease=20)
+    hold = await owner.do(lambda: lock.read.hold)
+    assert 19 < hold.remaining <= 20
+    await owner.do(lock.read.release)
+    assert [*wire.entries(hold.holder)] == [1]
+    assert min(wire.left(), wire.entries(hold.holder)[1]) > hold.remaining * 1000
+    await owner.do(lock.read.acquire, lease=1)
+    await owner.do(lock.read.release)
+    assert 18 < hold.remaining <= 20
+    assert wire.entries(hold.holder)[1] > 18_000
+
+
+async def test_a_lock_that_java_shortened_is_kept(rw: Stage, wire: Wire) -> None:
+    """When another client's renewal has cut the TTL of the lock, the next one of ours gives it back what our reader has."""
+    lock, owner = rw.lock(rw.client(lease=3)), rw.owner()
+    await owner.do(lock.read.acquire)
+    rw.redis.pexpire("name", 1_500)
+    await asyncio.sleep(2)
+    assert wire.left() > 0
+    assert await owner.do(lock.read.owned)
+
+
+READ = """
+client = interlock.connect(url, lease=1)
+client.read_write_lock("name").read.acquire()
+say("held")
+sys.stdin.readline()
+"""
+READ_IN_TASK = """
+async def main():
+    client = interlock.asyncio.connect(url, lease=1)
+    async with client, client.read_write_lock("name").read:
+        say("held")
+        await asyncio.sleep(60)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("code", [READ, READ_IN_TASK], ids=["sync", "asyncio"])
+def test_a_killed_reader_blocks_for_its_lease(redis_url: str, code: str) -> None:
+    """After kill -9 of a reader a writer enters within its lease, whether somebody else reads meanwhile or not."""
+    with (
+        Child(code, redis_url) as reader,
+        interlock.connect(redis_url, poll_cap=30) as client,
+        interlock.connect(redis_url) as other,
+    ):
+        writing = client.read_write_lock("name").write
+        beside = other.read_write_lock("name").read
+        assert reader.hear() == "held"
+        beside.acquire()
+        assert not writing.acquire(timeout=2.2, lease=5)
+        reader.kill()
+        time.sleep(1)
+        beside.release()
+        assert writing.acquire(timeout=SLACK), "the dead one's lease is over"
+        writing.release()
+    with Child(code, redis_url) as reader, interlock.connect(redis_url, poll_cap=30) as client:
+        writing = client.read_write_lock("name").write
+        assert reader.hear() == "held"
+        reader.kill()
+        assert writing.acquire(timeout=1 + SLACK)
+
+
+def test_a_dead_thread_is_not_renewed(redis_url: str, redis_client: redis.Redis) -> None:
+    """What a thread held for reading when it ended is renewed no more, though its client lives and others of it read on."""
+    with interlock.connect(redis_url, lease=0.6) as client:
+        lock = client.read_write_lock("name")
+        lock.read.acquire()
+        with pytest.warns(ResourceWarning, match="'name'"):
+            thread = threading.Thread(target=lock.read.acquire)
+            thread.start()
+            thread.join()
+            _wait_until(lambda: len([*redis_client.scan_iter("{name}:*")]) == 1)
+            del thread
+            time.sleep(0.3)
+        assert lock.read.hold_count() == 1
+        lock.read.release()
+        assert client.read_write_lock("name").write.acquire(timeout=0)
+
+
+def _wait_until(condition: Any) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -1,0 +1,242 @@
+"""Who may be in: many readers or one writer, reentrant, down but not up."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from lock_like import until
+
+import interlock
+from interlock import AcquireTimeoutError, HoldLostError, NotHeldError, UpgradeError
+
+if TYPE_CHECKING:
+    from lock_like import Stage
+
+    from read_write.wire import Wire
+
+
+@pytest.mark.parametrize("same_client", [True, False], ids=["same-client", "another-client"])
+async def test_many_read_or_one_writes(rw: Stage, same_client: bool) -> None:
+    """Readers are in together and keep writers out; a writer keeps everybody else out."""
+    first = rw.client()
+    other = first if same_client else rw.client()
+    mine, theirs = rw.lock(first), rw.lock(other)
+    a, b, c = rw.owner(), rw.owner(), rw.owner()
+    assert await a.do(mine.read.acquire, timeout=0)
+    assert await b.do(theirs.read.acquire, timeout=0)
+    assert not await c.do(theirs.write.acquire, timeout=0.05)
+    await a.do(mine.read.release)
+    assert not await c.do(theirs.write.acquire, timeout=0)
+    await b.do(theirs.read.release)
+    assert await c.do(theirs.write.acquire, timeout=0)
+    assert not await a.do(mine.read.acquire, timeout=0.05)
+    assert not await b.do(mine.write.acquire, timeout=0)
+    await c.do(theirs.write.release)
+    assert await a.do(mine.read.acquire, timeout=0)
+    await a.do(mine.read.release)
+    assert rw.left_behind() == set()
+
+
+async def test_each_side_tells_of_itself(rw: Stage) -> None:
+    """Locked, owned, depth and remaining are those of the side that is asked, and the repr shows both."""
+    client, owner, other = rw.client(), rw.owner(), rw.owner()
+    lock = rw.lock(client, lease=20)
+    await owner.do(lock.write.acquire)
+    assert await other.do(lock.write.locked)
+    assert not await other.do(lock.read.locked)
+    await owner.do(lock.read.acquire)
+    await owner.do(lock.read.acquire)
+    assert await other.do(lock.read.locked), "the writer reads"
+    assert (await owner.do(lock.write.hold_count), await owner.do(lock.read.hold_count)) == (1, 2)
+    assert (await other.do(lock.write.owned), await other.do(lock.read.owned)) == (False, False)
+    await owner.do(lock.write.release)
+    assert not await other.do(lock.write.locked)
+    assert await other.do(lock.write.remaining) is None
+    assert 18 < await other.do(lock.read.remaining) <= 20
+    assert await owner.do(lambda: lock.write.hold) is None
+    text = await owner.do(repr, lock)
+    assert text.startswith("<ReadWriteLock 'name' read=")
+    assert "valid" in text
+    assert "not held" in text
+
+
+async def test_up_is_an_error_at_once(rw: Stage) -> None:
+    """Who reads and wants to write gets UpgradeError, with or without a timeout; what it holds stays as it is."""
+    owner, lock = rw.owner(), rw.lock(rw.client())
+    await owner.do(lock.read.acquire)
+    for arguments in ({}, {"timeout": 0}, {"timeout": 60}, {"blocking": False}):
+        with pytest.raises(UpgradeError, match="'name'") as caught:
+            await asyncio.wait_for(owner.do(lock.write.acquire, **arguments), 5)
+        assert caught.value.name == "name"
+    with pytest.raises(RuntimeError):
+        await owner.do(rw.face.enter, lock.write)
+    assert await owner.do(lock.read.hold_count) == 1
+    await owner.do(lock.read.release)
+    assert await owner.do(lock.write.acquire, timeout=0)
+    await owner.do(lock.write.release)
+    assert rw.left_behind() == set()
+
+
+async def test_up_is_possible_for_who_came_down(rw: Stage) -> None:
+    """An owner that writes and reads may enter the write lock again, and only without it is that an upgrade."""
+    owner, lock = rw.owner(), rw.lock(rw.client())
+    await owner.do(lock.write.acquire)
+    await owner.do(lock.read.acquire)
+    assert await owner.do(lock.write.acquire, timeout=0)
+    await owner.do(lock.write.release)
+    await owner.do(lock.write.release)
+    with pytest.raises(UpgradeError):
+        await owner.do(lock.write.acquire)
+
+
+async def test_readers_enter_on_a_downgrade(rw: Stage) -> None:
+    """Readers that wait, here and elsewhere, enter when the writer comes down; a writer that waits does not."""
+    here, there = rw.client(poll_cap=30), rw.client(poll_cap=30)
+    owner, lock = rw.owner(), rw.lock(here)
+    await owner.do(lock.write.acquire)
+    locks = [rw.lock(client) for client in (here, here, here, there, there, there)]
+    reading = [asyncio.create_task(rw.owner().do(each.read.acquire)) for each in locks]
+    await asyncio.sleep(0.3)
+    writing = asyncio.create_task(rw.owner().do(rw.lock(there).write.acquire, timeout=20))
+    await asyncio.sleep(0.2)
+    assert await asyncio.wait_for(owner.do(lock.read.acquire), 5), "it passes those who wait for it"
+    await owner.do(lock.write.release)
+    assert await asyncio.wait_for(asyncio.gather(*reading), 5) == [True] * 6
+    await asyncio.sleep(0.1)
+    assert not writing.done()
+    writing.cancel()
+    await owner.do(lock.read.release)
+
+
+async def test_all_waiting_readers_enter_on_a_release(rw: Stage) -> None:
+    """When a writer releases, every waiting reader of a client enters, not only the one in front."""
+    client, owner = rw.client(poll_cap=30), rw.owner()
+    lock = rw.lock(client)
+    await owner.do(rw.lock(rw.client()).write.acquire)
+    reading = [asyncio.create_task(rw.owner().do(lock.read.acquire)) for _ in range(12)]
+    await asyncio.sleep(0.4)
+    assert not any(task.done() for task in reading)
+    await owner.do(rw.lock(client).write.force_release)
+    assert await asyncio.wait_for(asyncio.gather(*reading), 5) == [True] * 12
+    assert await owner.do(lock.read.locked)
+
+
+async def test_later_readers_queue_behind_a_waiting_writer(rw: Stage) -> None:
+    """Within a client a writer that waits is next, whoever comes to read later; a single try and a re-entry pass it."""
+    client = rw.client(poll_cap=30)
+    lock, a, b, c, d = rw.lock(client), rw.owner(), rw.owner(), rw.owner(), rw.owner()
+    await a.do(lock.read.acquire)
+    writing = asyncio.create_task(b.do(lock.write.acquire))
+    await asyncio.sleep(0.3)
+    reading = asyncio.create_task(c.do(lock.read.acquire))
+    await asyncio.sleep(0.3)
+    assert not reading.done()
+    assert await d.do(lock.read.acquire, timeout=0)
+    await d.do(lock.read.release)
+    assert await asyncio.wait_for(a.do(lock.read.acquire), 5)
+    await a.do(lock.read.release)
+    await a.do(lock.read.release)
+    assert await asyncio.wait_for(writing, 5)
+    assert not reading.done()
+    await b.do(lock.write.release)
+    assert await asyncio.wait_for(reading, 5)
+
+
+async def test_readers_enter_when_the_writer_before_them_gives_up(rw: Stage) -> None:
+    """A waiting writer whose time is up, or that is cancelled, lets those behind it ask at once."""
+    client = rw.client(poll_cap=30)
+    lock, a, b, c = rw.lock(client), rw.owner(), rw.owner(), rw.owner()
+    await a.do(lock.read.acquire)
+    writing = asyncio.create_task(b.do(lock.write.acquire, timeout=0.6))
+    await asyncio.sleep(0.2)
+    reading = asyncio.create_task(c.do(lock.read.acquire))
+    assert not await asyncio.wait_for(writing, 5)
+    assert await asyncio.wait_for(reading, 5)
+
+
+async def test_only_the_owner_releases_its_side(rw: Stage) -> None:
+    """Releasing the side that is not held, or another's, is NotHeldError and changes nothing."""
+    owner, other, lock = rw.owner(), rw.owner(), rw.lock(rw.client())
+    await owner.do(lock.read.acquire)
+    for who, side in ((owner, lock.write), (other, lock.read)):
+        with pytest.raises(NotHeldError, match="nothing was changed"):
+            await who.do(side.release)
+    assert await owner.do(lock.read.hold_count) == 1
+    await owner.do(lock.read.release)
+    await owner.do(lock.write.acquire)
+    with pytest.raises(NotHeldError):
+        await owner.do(lock.read.release)
+    assert await owner.do(lock.write.hold_count) == 1
+
+
+async def test_force_release_is_of_one_side(rw: Stage, wire: Wire) -> None:
+    """It ends all readers or the writer, only if that is how the lock is held; the holders are told."""
+    client = rw.client(lease=0.9)
+    lock, a, b = rw.lock(client), rw.owner(), rw.owner()
+    stranger = rw.lock(rw.client())
+    for owner in (a, b):
+        await owner.do(lock.read.acquire)
+    holds = [await owner.do(lambda: lock.read.hold) for owner in (a, b)]
+    assert await a.do(stranger.write.force_release) is False
+    assert all(holds)
+    assert await a.do(stranger.read.force_release) is True
+    assert wire.heard() == ["0"]
+    assert rw.left_behind() == set()
+    await until(lambda: all(hold.lost.is_set() for hold in holds), 5, "both were told")
+    for owner in (a, b):
+        with pytest.raises(HoldLostError):
+            await owner.do(lock.read.release)
+    await a.do(lock.write.acquire)
+    await a.do(lock.read.acquire)
+    hold = await a.do(lambda: lock.write.hold)
+    assert await b.do(lock.read.force_release) is False
+    assert hold
+    assert await b.do(lock.write.force_release) is True
+    assert hold.lost.is_set(), "in its own client at once"
+    assert wire.heard() == ["1"]
+    assert rw.left_behind() == set()
+
+
+async def test_the_error_of_a_with_block_names_who_is_in(rw: Stage) -> None:
+    """Who gives up in a with statement is told the holder that was in its way, of whichever side."""
+    client, a, b = rw.client(), rw.owner(), rw.owner()
+    lock = rw.lock(client, timeout=0.05)
+    for held, wanted in ((lock.write, lock.read), (lock.read, lock.write)):
+        hold = await a.do(rw.face.enter, held)
+        with pytest.raises(AcquireTimeoutError) as caught:
+            await b.do(rw.face.enter, wanted)
+        assert caught.value.holder == hold.holder
+        await a.do(rw.face.leave, held)
+
+
+async def test_one_word_is_one_owner_of_both_sides(rw: Stage) -> None:
+    """With owner= the two sides of one word know of each other, from whatever thread or task; another word is another owner."""
+    client, a, b = rw.client(), rw.owner(), rw.owner()
+    mine, same = rw.lock(client, owner="job 7"), rw.lock(client, owner="job 7")
+    await a.do(mine.write.acquire)
+    assert await b.do(same.read.acquire, timeout=0)
+    assert not await a.do(rw.lock(client, owner="job 8").read.acquire, timeout=0)
+    await b.do(same.write.release)
+    with pytest.raises(UpgradeError):
+        await a.do(mine.write.acquire)
+
+
+@pytest.mark.parametrize("version", ["redis-6.2", "redis-7.0", "redis-8.2", "valkey-8.1"])
+def test_on_every_server(server_of_version: Any, version: str) -> None:
+    """Reading, writing, coming down, extending and forcing work on every version that is supported."""
+    server = server_of_version(version)
+    server.execute("FLUSHALL")
+    with interlock.connect(server.url(), lease=0.9) as client:
+        lock = client.read_write_lock("name")
+        other = client.read_write_lock("name", owner="other")
+        with lock.write, lock.read:
+            assert not other.read.acquire(timeout=0)
+        with lock.read, other.read:
+            lock.read.extend(2)
+            assert not client.read_write_lock("name", owner="third").write.acquire(timeout=1.5)
+            assert lock.read.hold_count() == other.read.hold_count() == 1
+        assert lock.write.acquire()
+        assert other.write.force_release()
+    assert server.execute("DBSIZE") == 0

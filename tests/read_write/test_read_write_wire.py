@@ -1,0 +1,226 @@
+"""What goes over the wire: hash, entries, TTLs and messages before and after each operation, byte for byte as Redisson has them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from lock_like import until
+
+from interlock import UpgradeError
+from read_write.wire import CHANNEL, JAVA
+
+if TYPE_CHECKING:
+    from lock_like import Stage
+
+    from interlock.testing.proxy import FaultProxy
+    from interlock.testing.server import RedisServer
+    from read_write.wire import Wire
+
+JUST = 2000
+"""Milliseconds: less than this is gone of a lease that was taken just now."""
+
+
+def _fresh(left: int, lease: int = 30_000) -> bool:
+    return lease - JUST < left <= lease
+
+
+async def test_a_readers_state(rw: Stage, wire: Wire) -> None:
+    """A reader has a field with its depth, and for each entry the key whose TTL is its lease; afterwards nothing is left."""
+    owner, read = rw.owner(), rw.lock(rw.client()).read
+    await owner.do(read.acquire)
+    holder = (await owner.do(lambda: read.hold)).holder
+    assert wire.hash() == {"mode": "read", holder: "1"}
+    assert [*wire.entries(holder)] == [1]
+    assert _fresh(wire.entries(holder)[1])
+    assert _fresh(wire.left())
+    await owner.do(read.acquire)
+    assert wire.hash() == {"mode": "read", holder: "2"}
+    assert [*wire.entries(holder)] == [1, 2]
+    assert rw.redis.dbsize() == 3
+    await owner.do(read.release)
+    assert wire.hash() == {"mode": "read", holder: "1"}
+    assert [*wire.entries(holder)] == [1]
+    assert wire.heard() == []
+    await owner.do(read.release)
+    assert rw.redis.dbsize() == 0
+    assert wire.heard() == ["0"]
+
+
+async def test_a_writers_state(rw: Stage, wire: Wire) -> None:
+    """A writer has its own field with its depth, the TTL of the hash is its lease, and leases do not add up."""
+    owner, write = rw.owner(), rw.lock(rw.client()).write
+    await owner.do(write.acquire)
+    hold = await owner.do(lambda: write.hold)
+    assert hold.holder.endswith(":write")
+    assert wire.hash() == {"mode": "write", hold.holder: "1"}
+    assert _fresh(wire.left())
+    await owner.do(write.acquire)
+    assert wire.hash() == {"mode": "write", hold.holder: "2"}
+    assert _fresh(wire.left())
+    await owner.do(write.acquire, lease=1)
+    assert _fresh(wire.left()), "a shorter lease takes nothing away"
+    for _ in range(2):
+        await owner.do(write.release)
+    assert wire.hash() == {"mode": "write", hold.holder: "1"}
+    assert rw.redis.dbsize() == 1
+    assert wire.heard() == []
+    await owner.do(write.release)
+    assert rw.redis.dbsize() == 0
+    assert wire.heard() == ["1"]
+
+
+async def test_the_state_of_a_downgrade(rw: Stage, wire: Wire) -> None:
+    """A writer that reads too has both fields; when it stops writing only the mode changes, the TTL is its entry's, and 1 is published."""
+    owner, lock = rw.owner(), rw.lock(rw.client())
+    await owner.do(lock.write.acquire, lease=60)
+    await owner.do(lock.read.acquire, lease=20)
+    writer = (await owner.do(lambda: lock.write.hold)).holder
+    reader = (await owner.do(lambda: lock.read.hold)).holder
+    assert writer == f"{reader}:write"
+    assert wire.hash() == {"mode": "write", writer: "1", reader: "1"}
+    assert _fresh(wire.left(), 60_000), "a reader's lease does not shorten the writer's"
+    assert _fresh(wire.entries(reader)[1], 20_000)
+    await owner.do(lock.write.release)
+    assert wire.hash() == {"mode": "read", reader: "1"}
+    assert _fresh(wire.left(), 20_000)
+    assert wire.heard() == ["1"]
+    await owner.do(lock.read.release)
+    assert rw.redis.dbsize() == 0
+    assert wire.heard() == ["0"]
+
+
+async def test_a_writer_that_stops_reading(rw: Stage, wire: Wire) -> None:
+    """Releasing the read lock while writing tells nobody and leaves the writer its lease."""
+    owner, lock = rw.owner(), rw.lock(rw.client())
+    await owner.do(lock.write.acquire, lease=60)
+    await owner.do(lock.read.acquire, lease=1)
+    await owner.do(lock.read.release)
+    writer = (await owner.do(lambda: lock.write.hold)).holder
+    assert wire.hash() == {"mode": "write", writer: "1"}
+    assert rw.redis.dbsize() == 1
+    assert _fresh(wire.left(), 60_000)
+    assert wire.heard() == []
+    await owner.do(lock.write.release)
+    assert wire.heard() == ["1"]
+
+
+async def test_a_name_with_braces(rw: Stage) -> None:
+    """A name that has braces already gets no more of them, in keys and channel, as in Redisson."""
+    client, owner = rw.client(), rw.owner()
+    read = rw.lock(client, "a{b}c").read
+    await owner.do(read.acquire)
+    holder = (await owner.do(lambda: read.hold)).holder
+    entry = f"a{{b}}c:{holder}:rwlock_timeout:1"
+    assert {key.decode() for key in rw.redis.scan_iter()} == {"a{b}c", entry}
+    await owner.do(read.extend, 60)
+    assert _fresh(rw.redis.pttl(entry), 60_000)
+    with rw.redis.pubsub(ignore_subscribe_messages=True) as heard:
+        heard.subscribe("redisson_rwlock:a{b}c")
+        heard.get_message(timeout=5)
+        await owner.do(read.release)
+        message = heard.get_message(timeout=5)
+    assert message is not None
+    assert message["data"] == b"0"
+    assert rw.redis.dbsize() == 0
+
+
+async def test_the_conversation(rw: Stage, server: RedisServer) -> None:
+    """In MONITOR an uncontended acquire and release of each side write what they must and nothing else."""
+    owner, lock = rw.owner(), rw.lock(rw.client())
+    await owner.do(lock.write.acquire)
+    await owner.do(lock.write.release)
+    with server.client() as watcher, watcher.monitor() as monitor:
+        await owner.do(lock.read.acquire)
+        reader = (await owner.do(lambda: lock.read.hold)).holder
+        await owner.do(lock.read.release)
+        await owner.do(lock.write.acquire)
+        await owner.do(lock.write.release)
+        rw.redis.echo("the end")
+        heard: list[str] = []
+        while not (line := monitor.next_command()["command"]).endswith("the end"):
+            heard.append(line)
+    writing = ("hset", "hdel", "set", "pexpire", "publish", "del")
+    entry = f"{{name}}:{reader}:rwlock_timeout:1"
+    assert [line.lower() for line in heard if line.split()[0].lower() in writing] == [
+        f"hset name mode read {reader} 1",
+        f"set {entry} 1 px 30000",
+        "pexpire name 30000",
+        f"publish {CHANNEL} 0",
+        f"del name {entry}",
+        f"hset name mode write {reader}:write 1",
+        "pexpire name 30000",
+        f"publish {CHANNEL} 1",
+        "del name",
+    ]
+
+
+async def test_uncontended_is_one_round_trip_each(proxy: FaultProxy, rw: Stage) -> None:
+    """Acquire and release of either side, re-entry and downgrade are one EVALSHA each; an upgrade is none."""
+    owner, lock = rw.owner(), rw.lock(rw.client(proxy.url()))
+    await owner.do(lock.read.locked)
+    proxy.clear_record()
+    calls = (lock.write.acquire, lock.write.acquire, lock.read.acquire, lock.write.release)
+    for call in (*calls, lock.write.release, lock.read.release):
+        await owner.do(call)
+    assert [request.args[0] for request in proxy.record] == [b"EVALSHA"] * 6
+    proxy.clear_record()
+    await owner.do(lock.read.acquire)
+    with pytest.raises(UpgradeError):
+        await owner.do(lock.write.acquire)
+    assert len(proxy.record) == 1
+
+
+async def test_javas_readers_and_ours_share(rw: Stage, wire: Wire) -> None:
+    """A Java reader and ours hold the lock together, each with its fields; who leaves last frees it and says so."""
+    owner, lock = rw.owner(), rw.lock(rw.client())
+    assert wire.java_reads() is None
+    assert await owner.do(lock.read.acquire, timeout=0)
+    assert not await owner.do(rw.lock(rw.client()).write.acquire, timeout=0)
+    holder = (await owner.do(lambda: lock.read.hold)).holder
+    assert wire.hash() == {"mode": "read", JAVA: "1", holder: "1"}
+    await owner.do(lock.read.release)
+    assert wire.heard() == []
+    assert wire.hash() == {"mode": "read", JAVA: "1"}
+    assert wire.java_stops_reading() == 1
+    assert wire.heard() == ["0"]
+    assert rw.redis.dbsize() == 0
+
+
+async def test_java_frees_what_we_wait_for(rw: Stage, wire: Wire) -> None:
+    """Our waiters enter on Java's messages: a writer on 0, all readers on 1."""
+    client = rw.client(poll_cap=30)
+    lock, owners = rw.lock(client), [rw.owner() for _ in range(3)]
+    wire.java_reads()
+    writing = asyncio.create_task(owners[0].do(lock.write.acquire))
+    await until(lambda: _listeners(rw) == 2, 5, "it listens")
+    await asyncio.sleep(0.2)
+    wire.java_stops_reading()
+    assert await asyncio.wait_for(writing, 5)
+    await owners[0].do(lock.write.release)
+    wire.java_writes()
+    reading = [asyncio.create_task(owner.do(lock.read.acquire)) for owner in owners]
+    await asyncio.sleep(0.4)
+    assert not any(task.done() for task in reading)
+    wire.java_stops_writing()
+    assert await asyncio.wait_for(asyncio.gather(*reading), 5) == [True] * 3
+
+
+async def test_java_is_refused_for_as_long_as_it_must(rw: Stage, wire: Wire) -> None:
+    """A Java writer that asks while ours read, and a Java reader while ours writes, are told a TTL; afterwards they enter."""
+    owner, lock = rw.owner(), rw.lock(rw.client())
+    await owner.do(lock.read.acquire, lease=10)
+    assert _fresh(wire.java_writes(), 10_000)
+    assert wire.java_reads() is None
+    wire.java_stops_reading()
+    await owner.do(lock.read.release)
+    await owner.do(lock.write.acquire, lease=10)
+    assert _fresh(wire.java_reads(), 10_000)
+    assert _fresh(wire.java_writes(), 10_000)
+    await owner.do(lock.write.release)
+    assert wire.java_writes() is None
+
+
+def _listeners(rw: Stage) -> int:
+    return dict(rw.redis.pubsub_numsub(CHANNEL))[CHANNEL.encode()]

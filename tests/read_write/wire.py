@@ -1,0 +1,140 @@
+"""A read/write lock as it is on the server, and Redisson's side of it, written from the description of what it does on the wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import redis
+
+CHANNEL = "redisson_rwlock:{name}"
+JAVA = "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38"
+
+_READ = """
+local mode = redis.call('hget', KEYS[1], 'mode')
+if not mode then
+  redis.call('hset', KEYS[1], 'mode', 'read')
+elseif mode == 'write' and redis.call('hexists', KEYS[1], ARGV[1] .. ':write') == 0 then
+  return redis.call('pttl', KEYS[1])
+end
+local count = redis.call('hincrby', KEYS[1], ARGV[1], 1)
+redis.call('set', KEYS[2] .. ':' .. count, 1)
+redis.call('pexpire', KEYS[2] .. ':' .. count, ARGV[2])
+redis.call('pexpire', KEYS[1], math.max(redis.call('pttl', KEYS[1]), ARGV[2]))
+return nil
+"""
+_WRITE = """
+local mode = redis.call('hget', KEYS[1], 'mode')
+if not mode then
+  redis.call('hset', KEYS[1], 'mode', 'write')
+  redis.call('hset', KEYS[1], ARGV[1], 1)
+  redis.call('pexpire', KEYS[1], ARGV[2])
+  return nil
+end
+if mode == 'write' and redis.call('hexists', KEYS[1], ARGV[1]) == 1 then
+  redis.call('hincrby', KEYS[1], ARGV[1], 1)
+  redis.call('pexpire', KEYS[1], redis.call('pttl', KEYS[1]) + ARGV[2])
+  return nil
+end
+return redis.call('pttl', KEYS[1])
+"""
+_READ_UNLOCK = """
+if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+  return nil
+end
+local count = redis.call('hincrby', KEYS[1], ARGV[1], -1)
+if count == 0 then
+  redis.call('hdel', KEYS[1], ARGV[1])
+end
+redis.call('del', KEYS[2] .. ':' .. (count + 1))
+if redis.call('hlen', KEYS[1]) > 1 then
+  local longest = -3
+  for _, field in ipairs(redis.call('hkeys', KEYS[1])) do
+    for i = tonumber(redis.call('hget', KEYS[1], field)) or 0, 1, -1 do
+      longest = math.max(longest, redis.call('pttl', ARGV[2] .. ':' .. field .. ':rwlock_timeout:' .. i))
+    end
+  end
+  if longest > 0 then
+    redis.call('pexpire', KEYS[1], longest)
+    return 0
+  end
+  if redis.call('hget', KEYS[1], 'mode') == 'write' then
+    return 0
+  end
+end
+redis.call('del', KEYS[1])
+redis.call('publish', ARGV[3], 0)
+return 1
+"""
+_WRITE_UNLOCK = """
+if redis.call('hget', KEYS[1], 'mode') ~= 'write' or redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+  return nil
+end
+if redis.call('hincrby', KEYS[1], ARGV[1], -1) > 0 then
+  redis.call('pexpire', KEYS[1], 30000)
+  return 0
+end
+redis.call('hdel', KEYS[1], ARGV[1])
+if redis.call('hlen', KEYS[1]) == 1 then
+  redis.call('del', KEYS[1])
+  redis.call('publish', ARGV[2], 1)
+else
+  redis.call('hset', KEYS[1], 'mode', 'read')
+end
+return 1
+"""
+
+
+class Wire:
+    """The keys of the lock *name* and what is published."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self.redis = client
+        self._heard = client.pubsub(ignore_subscribe_messages=True)
+        self._heard.subscribe(CHANNEL)
+        self._heard.get_message(timeout=5)
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._heard.close()
+
+    def heard(self) -> list[str]:
+        """Return what was published since the last time."""
+        messages: list[str] = []
+        while (message := self._heard.get_message(timeout=0.1)) is not None:
+            messages.append(message["data"].decode())
+        return messages
+
+    def hash(self) -> dict[str, str]:
+        """Return the hash."""
+        return {key.decode(): value.decode() for key, value in self.redis.hgetall("name").items()}
+
+    def entries(self, holder: str) -> dict[int, int]:
+        """Return what is left of each entry of reader *holder*, in milliseconds."""
+        prefix = f"{{name}}:{holder}:rwlock_timeout:"
+        keys = [key.decode() for key in self.redis.scan_iter(f"{prefix}*")]
+        assert all(self.redis.get(key) == b"1" for key in keys)
+        return {int(key.removeprefix(prefix)): self.redis.pttl(key) for key in sorted(keys)}
+
+    def left(self) -> int:
+        """Return what is left of the hash, in milliseconds."""
+        return self.redis.pttl("name")
+
+    # Redisson's side.
+
+    def java_reads(self, lease: int = 30_000, java: str = JAVA) -> Any:
+        """Have a Java thread ask for the read lock; None when it has it."""
+        return self.redis.eval(_READ, 2, "name", f"{{name}}:{java}:rwlock_timeout", java, lease)
+
+    def java_stops_reading(self, java: str = JAVA) -> Any:
+        """Have a Java thread release the read lock."""
+        entry = f"{{name}}:{java}:rwlock_timeout"
+        return self.redis.eval(_READ_UNLOCK, 2, "name", entry, java, "{name}", CHANNEL)
+
+    def java_writes(self, lease: int = 30_000, java: str = JAVA) -> Any:
+        """Have a Java thread ask for the write lock; None when it has it."""
+        return self.redis.eval(_WRITE, 1, "name", f"{java}:write", lease)
+
+    def java_stops_writing(self, java: str = JAVA) -> Any:
+        """Have a Java thread release the write lock."""
+        return self.redis.eval(_WRITE_UNLOCK, 1, "name", f"{java}:write", CHANNEL)

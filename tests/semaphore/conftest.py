@@ -1,0 +1,48 @@
+"""Fixtures of the semaphore tests: both faces on a real server."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lock.lock_like import Face, Kind, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import redis
+
+PLAIN = Kind("semaphore", lambda client, name, **options: client.semaphore(name, **options))
+LEASED = Kind("leased", lambda client, name: client.leased_semaphore(name))
+
+
+@pytest.fixture(params=["sync", "asyncio"])
+def face(request: pytest.FixtureRequest) -> Face:
+    """Give each face in turn."""
+    return Face(request.param)
+
+
+@pytest.fixture
+def loaded(redis_client: redis.Redis) -> redis.Redis:
+    """Give a client of a server that knows every script, so that each call is one EVALSHA."""
+    for text in resources.files("interlock._core").joinpath("lua").iterdir():
+        redis_client.script_load(text.read_text())
+    return redis_client
+
+
+@pytest.fixture
+async def plain(face: Face, loaded: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
+    """Give the plain semaphore on each face in turn."""
+    set_up = Stage(face, PLAIN, redis_url, loaded)
+    yield set_up
+    await set_up.end()
+
+
+@pytest.fixture
+async def leased(face: Face, loaded: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
+    """Give the leased semaphore on each face in turn."""
+    set_up = Stage(face, LEASED, redis_url, loaded)
+    yield set_up
+    await set_up.end()

@@ -1,0 +1,32 @@
+"""Listening in on what a semaphore says to its server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import redis
+
+    from interlock.testing.servers import RedisServer
+
+CHANNEL = "redisson_sc:{name}"
+
+
+async def commands(server: RedisServer, client: redis.Redis, act: Callable[[], Any]) -> list[str]:
+    """Return the commands that *act* had the server execute, without those of latches and those that only read."""
+    with server.client() as watcher, watcher.monitor() as monitor:
+        await act()
+        client.echo("the end")
+        heard: list[str] = []
+        while not (line := monitor.next_command()["command"]).endswith("the end"):
+            heard.append(line)
+    reading = ("get", "exists", "pttl", "time", "zscore", "zcard", "zrange", "evalsha", "client")
+    return [
+        line.lower()
+        for line in heard
+        if line.split()[0].lower() not in reading
+        and "redisson_unlock_latch" not in line
+        and "interlock_latch_ending" not in line
+    ]

@@ -1,0 +1,138 @@
+"""What the parts of the semaphores promise each other: ids, permits, sections of a channel."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, cast
+
+from interlock._core import request
+from interlock._core.holds import Owner, State
+from interlock._core.leased_semaphore import LeasedSemaphore
+from interlock._core.permit import Permit, update_lease
+from interlock._core.request import Requests, new_id
+from interlock._core.semaphore import Semaphore
+from interlock._core.session import Session
+from interlock._core.waiters import Waiters, section
+from interlock.options import MAX_LEASE, Options
+
+if TYPE_CHECKING:
+    import pytest
+
+    from interlock._core.effects import Eval, Settle
+
+
+class _Log:
+    """Notes subscriptions."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def subscribe(self, channel: str) -> None:
+        self.heard.append(f"+{channel}")
+
+    def unsubscribe(self, channel: str) -> None:
+        self.heard.append(f"-{channel}")
+
+
+def _session(client_id: str = "a", now: float = 100.0, options: Options | None = None) -> Session:
+    return Session(
+        options=options or Options(),
+        client_id=client_id,
+        clock=lambda: now,
+        random=lambda: 0.5,
+        waiters=Waiters(nullcontext(), _Log()),
+        poke=lambda: None,
+        tell=lambda _: None,
+    )
+
+
+def test_ids_are_the_clients_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes with the same random numbers, counts and clocks have different ids, and one never the same again."""
+    drawn = list[str]()
+    for client_id in ("a", "b"):
+        monkeypatch.setattr(request, "_numbers", itertools.count(1))
+        session = _session(client_id)
+        drawn += [new_id(session) for _ in range(3)]
+    assert len(set(drawn)) == 6
+    assert {len(bytes.fromhex(each)) for each in drawn} == {16}
+
+
+def test_latches_outlast_every_copy() -> None:
+    """A latch is kept as long as its call may be sent and as long again, with whatever options, and never for ever."""
+    requests = Requests(_session(options=Options(command_timeout=2, outage_timeout=3)), "name")
+    assert requests.begin().ttl == 10
+    assert requests.begin(101.0).ttl == 10
+    assert requests.begin(200.0).ttl == 105
+    endless = Requests(_session(options=Options(outage_timeout=1e308)), "name")
+    assert endless.begin().ttl == MAX_LEASE
+    assert requests.begin(1e300).ttl == MAX_LEASE
+
+
+def test_only_the_latch_of_an_answered_call_is_removed() -> None:
+    """The next call removes the latch of one that was answered, but not where another copy may still arrive."""
+    requests = Requests(_session(), "name")
+    answered, stray = requests.begin(), requests.begin()
+    stray.stray = True
+    requests.end(answered)
+    requests.end(stray)
+    nothing = "redisson_unlock_latch:{name}:none"
+    assert [requests.begin().spent for _ in range(2)] == [answered.key, nothing]
+
+
+def test_a_renewal_that_was_under_way_prolongs_nothing() -> None:
+    """A permit whose lease was cut short ends with that, although a renewal is acknowledged afterwards."""
+    session = _session()
+    permit = Permit(LeasedSemaphore(session, "name"), owner := Owner("owner"), ("0" * 32,), 30)
+    permit.state, permit.depth, permit.renewal = State.HELD, 1, permit.recipe.renewal
+    permit.extend_validity(100, 30)
+    session.holds.begin(permit)
+    assert permit.valid(120)
+    operation = update_lease(session, permit, 5)
+    call = cast("Eval[bool]", operation.send(None))
+    assert call.args[0] == 5000
+    assert not permit.valid(106), "the server may have executed it"
+    try:
+        operation.send(1)
+    except StopIteration:
+        permit.extend_validity(100.01, 30)
+    assert permit.valid(104)
+    assert not permit.valid(106)
+    assert permit.lost(106)
+    assert permit.renewal is None
+    assert not owner.gone()
+
+
+def test_sections_share_a_subscription() -> None:
+    """The fronts of all sections of a channel are woken by its message, over one subscription."""
+    log, rung = _Log(), list[str]()
+    waiters = Waiters(nullcontext(), log)
+    one = waiters.join(section("c", 1), lambda: rung.append("one"))
+    two = waiters.join(section("c", 2), lambda: rung.append("two"))
+    also_two = waiters.join(section("c", 2), lambda: rung.append("also two"))
+    assert (one.front, two.front, also_two.front) == (True, True, False)
+    assert two.take(), "its subscription was confirmed before it came"
+    assert waiters.channels() == ["c"]
+    assert waiters.crowded(section("c", 2))
+    assert not waiters.crowded(section("c", 3))
+    waiters.notify("c")
+    assert rung == ["one", "two"]
+    waiters.leave(two)
+    assert rung == ["one", "two", "also two"]
+    waiters.leave(one)
+    waiters.leave(also_two)
+    waiters.leave(also_two)
+    waiters.notify("c")
+    assert log.heard == ["+c", "-c"]
+    assert waiters.channels() == []
+
+
+def test_an_acquire_that_gives_up_forbids_its_copies() -> None:
+    """An acquire that ends in vain after an unanswered try leaves it to the background to undo that one."""
+    session = _session()
+    operation = Semaphore(session, "name").acquire(1, 100.0)
+    call = cast("Eval[bool]", operation.send(None))
+    call.unknown = True
+    settling = cast("Settle[bool]", operation.send(0))
+    assert settling.call.script.name == "semaphore_undo"
+    assert settling.call.keys == call.keys[:2]

@@ -1,0 +1,227 @@
+"""Many at once: threads, tasks and processes that want permits, and some that die with them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import threading
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import interlock
+import interlock.asyncio
+from interlock.testing.servers import wait_until
+from lock.children import Child
+from lock.lock_like import until
+
+if TYPE_CHECKING:
+    import redis
+
+    from interlock.testing.proxy import FaultProxy
+    from lock.lock_like import Stage
+
+
+async def test_one_release_wakes_all_who_can_go(plain: Stage) -> None:
+    """Twenty waiters of two clients all go on by one release of twenty, long before any poll is due."""
+    clients = [plain.client(poll_cap=60) for _ in range(2)]
+    owners = [plain.owner() for _ in range(20)]
+    waiting = [
+        asyncio.create_task(owner.do(plain.lock(clients[number % 2]).acquire))
+        for number, owner in enumerate(owners)
+    ]
+    await until(lambda: plain.redis.pubsub_numsub("redisson_sc:{name}")[0][1] == 2, 5, "they wait")
+    await asyncio.sleep(0.5)
+    await plain.owner().do(plain.lock(plain.client()).release, 20)
+    assert await asyncio.wait_for(asyncio.gather(*waiting), 10) == [True] * 20
+    assert plain.redis.get("name") == b"0"
+
+
+@pytest.mark.parametrize("first", [3, 1], ids=["many-first", "one-first"])
+async def test_who_wants_less_goes_ahead(plain: Stage, first: int) -> None:
+    """Of those who wait for three, one and two, whoever can go goes, in whatever order they came."""
+    client = plain.client(poll_cap=60)
+    wants = [3, 1, 2] if first == 3 else [1, 2, 3]
+    waiting = {}
+    for number in wants:
+        waiting[number] = asyncio.create_task(plain.owner().do(plain.lock(client).acquire, number))
+        await asyncio.sleep(0.2)
+    giver = plain.lock(plain.client())
+    for number in (1, 2, 3):
+        await plain.owner().do(giver.release, number)
+        assert await asyncio.wait_for(waiting[number], 5)
+        await asyncio.sleep(0.1)
+        assert not any(task.done() for other, task in waiting.items() if other > number)
+    assert plain.redis.get("name") == b"0"
+
+
+async def test_a_waiter_that_goes_passes_its_wake_up_on(plain: Stage) -> None:
+    """When the waiter in front gives up just as a permit comes, the one behind it has the permit."""
+    client = plain.client(poll_cap=60)
+    for _ in range(10):
+        plain.redis.set("name", 0)
+        front = asyncio.create_task(plain.owner().do(plain.lock(client).acquire, timeout=0.3))
+        await asyncio.sleep(0.05)
+        behind = asyncio.create_task(plain.owner().do(plain.lock(client).acquire))
+        await asyncio.sleep(random.uniform(0.24, 0.26))
+        await plain.owner().do(plain.lock(plain.client()).release)
+        if await front:
+            await plain.owner().do(plain.lock(plain.client()).release)
+        assert await asyncio.wait_for(behind, 5)
+
+
+async def test_a_waiter_lives_without_messages(plain: Stage, proxy: FaultProxy) -> None:
+    """With every message lost a waiter has its permit within the poll cap."""
+    proxy.drop_messages = True
+    semaphore = plain.lock(plain.client(proxy.url(), poll_cap=1))
+    waiting = asyncio.create_task(plain.owner().do(semaphore.acquire, 2))
+    await until(plain.redis.pubsub_channels, 5, "it waits")
+    await asyncio.sleep(0.3)
+    released = time.monotonic()
+    await plain.owner().do(plain.lock(plain.client()).release, 2)
+    assert await asyncio.wait_for(waiting, 5)
+    assert time.monotonic() - released < 1.5
+    assert proxy.dropped_messages > 0
+
+
+async def test_idle_waiters_are_nearly_silent(plain: Stage, proxy: FaultProxy) -> None:
+    """Thirty waiters of one client cost about one command per poll cap together."""
+    client = plain.client(proxy.url(), poll_cap=1)
+    waiting = [
+        asyncio.create_task(plain.owner().do(plain.lock(client).acquire, timeout=5))
+        for _ in range(30)
+    ]
+    await asyncio.sleep(1)
+    proxy.clear_record()
+    await asyncio.sleep(3)
+    assert proxy.commands["EVALSHA"] <= 6
+    assert not any(await asyncio.gather(*waiting))
+    assert plain.redis.exists("name") == 0
+
+
+async def test_never_more_than_there_are(leased: Stage) -> None:
+    """Of thirty owners of three clients at most three are inside at any time, and all get in."""
+    clients = [leased.client(poll_cap=60) for _ in range(3)]
+    await leased.owner().do(leased.lock(clients[0]).try_set_permits, 3)
+    inside, most, visits = 0, 0, 0
+
+    async def visit(number: int) -> None:
+        nonlocal inside, most, visits
+        owner, semaphore = leased.owner(), leased.lock(clients[number % 3])
+        permit = await owner.do(semaphore.acquire, 1 + number % 2)
+        inside += len(permit.ids)
+        most = max(most, inside)
+        visits += 1
+        await asyncio.sleep(0.005)
+        inside -= len(permit.ids)
+        await owner.do(permit.release)
+
+    await asyncio.wait_for(asyncio.gather(*map(visit, range(30))), 60)
+    assert most == 3
+    assert visits == 30
+    assert leased.redis.get("name") == b"3"
+    assert leased.redis.exists("{name}:timeout") == 0
+
+
+def test_threads_and_tasks_together(redis_url: str, redis_client: redis.Redis) -> None:
+    """Threads, tasks and other processes that mix their acquires and releases leave as many permits as there were."""
+    child = """
+        with interlock.connect(url) as client:
+            semaphore = client.semaphore("name")
+            for _ in range(100):
+                with semaphore:
+                    pass
+        say("done")
+    """
+
+    async def tasks() -> None:
+        async with interlock.asyncio.connect(redis_url) as client:
+
+            async def turn() -> None:
+                for _ in range(10):
+                    async with client.semaphore("name"):
+                        await asyncio.sleep(0)
+
+            await asyncio.gather(*(turn() for _ in range(10)))
+
+    def turns() -> None:
+        with interlock.connect(redis_url) as client:
+            for number in range(50):
+                assert client.semaphore("name").acquire(1 + number % 2)
+                client.semaphore("name").release(1 + number % 2)
+
+    redis_client.set("name", 3)
+    threads = [threading.Thread(target=turns) for _ in range(4)]
+    with ExitStack() as stack:
+        children = [stack.enter_context(Child(child, redis_url)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        asyncio.run(tasks())
+        for thread in threads:
+            thread.join()
+        assert [each.hear(60) for each in children] == ["done", "done"]
+    assert redis_client.get("name") == b"3"
+
+
+def test_what_a_killed_process_had_comes_back(redis_url: str, redis_client: redis.Redis) -> None:
+    """Permits of a process that was killed, with leases of their own and without, come back within a lease."""
+    child = """
+        client = interlock.connect(url, lease=2)
+        semaphore = client.leased_semaphore("name")
+        permits = [semaphore.acquire(2), semaphore.acquire(lease=2)]
+        say("holds")
+        time.sleep(60)
+    """
+    with Child(child, redis_url) as holder, interlock.connect(redis_url) as client:
+        semaphore = client.leased_semaphore("name")
+        semaphore.try_set_permits(3)
+        assert holder.hear() == "holds"
+        time.sleep(2.5)
+        assert semaphore.acquired_permits() == 2, "one has ended, two are renewed"
+        with semaphore.acquire():
+            os.kill(holder.pid, signal.SIGKILL)
+            killed = time.monotonic()
+            with semaphore.acquire(2, timeout=10):
+                assert time.monotonic() - killed < 2 + 1
+        assert (semaphore.available_permits(), semaphore.permits()) == (3, 3)
+
+
+def test_killing_at_random_moments(redis_url: str, redis_client: redis.Redis) -> None:
+    """However many processes are killed in the midst of acquiring, holding and releasing, all permits come back."""
+    child = """
+        with interlock.connect(url, lease=1) as client:
+            semaphore = client.leased_semaphore("name")
+            say("runs")
+            while True:
+                with semaphore.acquire(2):
+                    pass
+    """
+    with interlock.connect(redis_url, lease=1) as client, ExitStack() as stack:
+        semaphore = client.leased_semaphore("name")
+        semaphore.try_set_permits(5)
+        children = [stack.enter_context(Child(child, redis_url)) for _ in range(4)]
+        for each in children:
+            assert each.hear() == "runs"
+        for each in children:
+            time.sleep(random.uniform(0.05, 0.15))
+            os.kill(each.pid, signal.SIGKILL)
+        wait_until(lambda: semaphore.available_permits() == 5, 5, "all permits are back")
+        assert semaphore.permits() == 5
+    assert redis_client.get("name") == b"5"
+
+
+def test_the_objects_say_what_they_are(redis_url: str) -> None:
+    """Semaphores and permits show their names, and a permit its state and ids."""
+    with interlock.connect(redis_url) as client:
+        semaphore: Any = client.leased_semaphore("name")
+        semaphore.try_set_permits(1)
+        permit = semaphore.acquire()
+        assert repr(client.semaphore("name")) == "<Semaphore 'name'>"
+        assert repr(semaphore) == "<LeasedSemaphore 'name'>"
+        assert repr(permit) == f"<Permit 'name' valid ids={permit.ids}>"
+        permit.release()
+        assert repr(permit) == f"<Permit 'name' over ids={permit.ids}>"

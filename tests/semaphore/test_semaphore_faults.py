@@ -1,0 +1,254 @@
+"""Lost replies, late copies and interruptions on a real server: no permit is lost and none is invented."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from typing import TYPE_CHECKING, Any, get_args
+
+import pytest
+
+import interlock
+import interlock.asyncio
+from interlock import ServerUnavailableError
+from interlock.testing.proxy import (
+    command,
+    delay_reply,
+    drop_reply,
+    drop_request,
+    duplicate,
+    reset,
+    swallow_reply,
+)
+from lock.interrupting import Moment, Points
+from lock.lock_like import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    import redis
+
+    from interlock.testing.proxy import Action, FaultProxy
+    from lock.lock_like import Stage
+
+FAULTS = {
+    "request-lost": drop_request,
+    "connection-reset": reset,
+    "reply-lost": drop_reply,
+    "reply-swallowed": swallow_reply,
+    "twice": duplicate,
+}
+PLAIN_CALLS: dict[str, tuple[Callable[[Any], Any], Any, int]] = {
+    "acquire": (lambda semaphore: semaphore.acquire(2), True, 3),
+    "acquire-in-time": (lambda semaphore: semaphore.acquire(2, timeout=60), True, 3),
+    "release": (lambda semaphore: semaphore.release(2), None, 7),
+    "release-if-exists": (lambda semaphore: semaphore.release_if_exists(2), True, 7),
+    "add": (lambda semaphore: semaphore.add_permits(2), None, 7),
+    "take-away": (lambda semaphore: semaphore.add_permits(-2), None, 3),
+    "drain": (lambda semaphore: semaphore.drain_permits(), 5, 0),
+}
+"""What is called on a semaphore of 5, what it returns, and how many are free then."""
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize("call", PLAIN_CALLS)
+async def test_a_call_counts_once(
+    plain: Stage, proxy: FaultProxy, call: str, fault: Action
+) -> None:
+    """Whatever becomes of a request or its reply, the call takes or gives exactly once and returns what it did."""
+    make, result, free = PLAIN_CALLS[call]
+    plain.redis.set("name", 5)
+    owner, client = plain.owner(), plain.client(proxy.url(), command_timeout=0.3)
+    semaphore = plain.lock(client)
+    await owner.do(semaphore.available_permits)
+    proxy.on_request(command("EVALSHA", nth=1), fault)
+    assert await owner.do(make, semaphore) == result
+    assert len(proxy.fired) == 1
+    assert plain.redis.get("name") == str(free).encode()
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+async def test_setting_up_counts_once(plain: Stage, proxy: FaultProxy, fault: Action) -> None:
+    """Who made the semaphore is told so although the first reply was lost."""
+    owner, client = plain.owner(), plain.client(proxy.url(), command_timeout=0.3)
+    semaphore = plain.lock(client)
+    await owner.do(semaphore.available_permits)
+    proxy.on_request(command("EVALSHA", nth=1), fault)
+    assert await owner.do(semaphore.try_set_permits, 5) is True
+    assert plain.redis.get("name") == b"5"
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+async def test_a_leased_call_counts_once(leased: Stage, proxy: FaultProxy, fault: Action) -> None:
+    """Whatever becomes of a request or its reply, leased permits are taken, prolonged, added and given back once."""
+    owner, client = leased.owner(), leased.client(proxy.url(), command_timeout=0.3)
+    semaphore = leased.lock(client)
+    leased.redis.set("name", 5)
+    await owner.do(semaphore.permits)
+
+    async def once(call: Callable[..., Any], *arguments: Any) -> Any:
+        proxy.clear_rules()
+        proxy.on_request(command("EVALSHA", nth=1), fault)
+        return await owner.do(call, *arguments)
+
+    permit = await once(semaphore.acquire, 2)
+    assert leased.redis.get("name") == b"3"
+    assert leased.redis.zcard("{name}:timeout") == 2
+    await once(semaphore.update_lease, permit, 60)
+    assert permit
+    await once(semaphore.add_permits, 4)
+    assert leased.redis.get("name") == b"7"
+    await once(semaphore.set_permits, 3)
+    assert leased.redis.get("name") == b"1"
+    await once(permit.release)
+    assert leased.redis.get("name") == b"3"
+    assert leased.redis.exists("{name}:timeout") == 0
+    other = await once(semaphore.acquire)
+    await once(semaphore.release, other.ids[0])
+    assert leased.redis.get("name") == b"3"
+
+
+async def test_a_copy_that_arrives_after_the_end(plain: Stage, proxy: FaultProxy) -> None:
+    """A copy of an acquire that gave up, of one that was answered and of a release changes nothing when it arrives later."""
+    owner, client = plain.owner(), plain.client(proxy.url(), command_timeout=0.3)
+    semaphore = plain.lock(client)
+    await owner.do(semaphore.available_permits)
+    proxy.on_request(command("EVALSHA", nth=1), swallow_reply)
+    proxy.clear_record()
+    assert not await owner.do(semaphore.acquire, timeout=2)
+    copy = proxy.record[0].args
+    plain.redis.set("name", 5)
+    await until(lambda: _latches(plain.redis) == {b"0"}, 5, "it was undone")
+    assert plain.redis.execute_command(*copy) == 0
+    assert plain.redis.get("name") == b"5"
+    for call in (semaphore.acquire, semaphore.release, semaphore.drain_permits):
+        proxy.clear_rules()
+        proxy.clear_record()
+        proxy.on_request(command("EVALSHA", nth=1), swallow_reply)
+        await owner.do(call)
+        before = plain.redis.get("name")
+        plain.redis.execute_command(*proxy.record[0].args)
+        assert plain.redis.get("name") == before
+
+
+def _latches(client: redis.Redis) -> set[bytes | None]:
+    return {client.get(key) for key in client.keys("redisson_unlock_latch:*")}
+
+
+@pytest.mark.parametrize("call", ["acquire", "drain_permits", "release"])
+async def test_an_outage_that_is_too_long(plain: Stage, proxy: FaultProxy, call: str) -> None:
+    """When no reply comes at all the call raises; what was taken comes back, and what was given stays, when the server does."""
+    client = plain.client(proxy.url(), command_timeout=0.3, outage_timeout=1.5)
+    owner, semaphore = plain.owner(), plain.lock(client)
+    plain.redis.set("name", 5)
+    await owner.do(semaphore.available_permits)
+    proxy.on_request(command("EVALSHA"), swallow_reply)
+    with pytest.raises(ServerUnavailableError):
+        await owner.do(getattr(semaphore, call))
+    proxy.clear_rules()
+    wanted = b"6" if call == "release" else b"5"
+    await until(lambda: plain.redis.get("name") == wanted, 5, "it is settled")
+    await asyncio.sleep(0.5)
+    assert plain.redis.get("name") == wanted
+
+
+async def test_a_server_that_was_never_there(plain: Stage, proxy: FaultProxy) -> None:
+    """With nothing sent there is nothing to undo: the error comes and nothing happens behind the back."""
+    proxy.stop_accepting()
+    client = plain.client(proxy.url(), command_timeout=0.3, outage_timeout=0.5)
+    owner, semaphore = plain.owner(), plain.lock(client)
+    for call in (semaphore.acquire, semaphore.release):
+        with pytest.raises(ServerUnavailableError):
+            await owner.do(call)
+    proxy.start_accepting()
+    await asyncio.sleep(0.5)
+    assert proxy.commands["EVALSHA"] == 0
+
+
+@pytest.mark.parametrize("moment", get_args(Moment))
+@pytest.mark.parametrize("call", ["acquire", "wait", "release", "drain", "add", "leased", "permit"])
+async def test_cancelled_at_every_wait(
+    redis_url: str, loaded: redis.Redis, call: str, moment: Moment
+) -> None:
+    """A task that is cancelled at any of its waits leaves every permit where it belongs."""
+    at = 0
+    while True:
+        loaded.flushall()
+        loaded.set("name", 0 if call == "wait" else 3)
+        async with interlock.asyncio.connect(redis_url) as client:
+            points = Points(at, moment)
+            operation = await _operation(client, call)
+            task = asyncio.create_task(_run(points, operation))
+            if call == "wait":
+                await asyncio.sleep(0.02)
+                loaded.incrby("name", 3)
+                loaded.publish("redisson_sc:{name}", 3)
+            try:
+                await asyncio.wait_for(asyncio.shield(task), 10)
+            except asyncio.CancelledError:
+                assert points.reached
+            if not points.reached:
+                break
+            wanted = 4 if call == "release" else 3  # a release is carried through
+            if not task.cancelled():
+                wanted += {"acquire": -1, "wait": -1, "drain": -3, "add": 2, "leased": -1}.get(
+                    call, 0
+                )
+            await until(
+                lambda wanted=wanted: int(loaded.get("name") or 0) == wanted,
+                5,
+                f"{wanted} are free, cancelled at {at}",
+            )
+        at += 1
+    assert at > 0
+
+
+async def _operation(client: interlock.asyncio.Client, call: str) -> Coroutine[Any, Any, object]:
+    plain, leased = client.semaphore("name"), client.leased_semaphore("name")
+    await plain.available_permits()
+    if call == "permit":
+        return (await leased.acquire(2)).release()
+    made: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
+        "acquire": plain.acquire,
+        "wait": plain.acquire,
+        "release": plain.release,
+        "drain": plain.drain_permits,
+        "add": lambda: plain.add_permits(2),
+        "leased": leased.acquire,
+    }
+    return made[call]()
+
+
+async def _run(points: Points, coroutine: Coroutine[Any, Any, object]) -> object:
+    return await points.run(coroutine)
+
+
+@pytest.mark.parametrize("kind", ["semaphore", "leased_semaphore"])
+def test_ctrl_c_in_an_acquire(
+    proxy: FaultProxy, loaded: redis.Redis, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal that raises while the reply of an acquire is awaited leaves no permit taken, and the next call works."""
+
+    def strike(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    loaded.set("name", 3)
+    before = signal.signal(signal.SIGALRM, strike)
+    try:
+        with interlock.connect(proxy.url()) as client:
+            semaphore = getattr(client, kind)("name")
+            semaphore.available_permits()
+            proxy.on_request(command("EVALSHA", nth=1), delay_reply(0.4))
+            signal.setitimer(signal.ITIMER_REAL, 0.15)
+            with pytest.raises(KeyboardInterrupt):
+                semaphore.acquire(2)
+            deadline = time.monotonic() + 5
+            while loaded.get("name") != b"3":
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            assert semaphore.available_permits() == 3
+            assert semaphore.acquire(3)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

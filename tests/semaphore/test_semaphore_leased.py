@@ -1,0 +1,264 @@
+"""The semaphore with leases: permits, their ids and their ends, on both faces."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from interlock import AcquireTimeoutError, ConfigError, HoldLostError, NotHeldError, WrongTypeError
+from lock.lock_like import until
+
+if TYPE_CHECKING:
+    from lock.lock_like import Stage
+
+
+async def _counts(owner: Any, semaphore: Any) -> tuple[int, int, int]:
+    return (
+        await owner.do(semaphore.available_permits),
+        await owner.do(semaphore.acquired_permits),
+        await owner.do(semaphore.permits),
+    )
+
+
+async def test_permits_are_taken_and_given_back(leased: Stage) -> None:
+    """A permit is true while it is held, has an id for each permit, and is false once it was given back."""
+    owner, semaphore = leased.owner(), leased.lock(leased.client())
+    assert await owner.do(semaphore.try_set_permits, 3)
+    assert not await owner.do(semaphore.try_set_permits, 4)
+    one, two = await owner.do(semaphore.acquire), await owner.do(semaphore.acquire, 2)
+    assert one
+    assert two
+    assert (len(one.ids), len(two.ids)) == (1, 2)
+    assert len({*one.ids, *two.ids}) == 3
+    assert all(len(bytes.fromhex(each)) == 16 for each in (*one.ids, *two.ids))
+    assert await _counts(owner, semaphore) == (0, 3, 3)
+    await owner.do(semaphore.release, two)
+    assert not two
+    assert await _counts(owner, semaphore) == (2, 1, 3)
+    await owner.do(one.release)
+    assert not one
+    assert await _counts(owner, semaphore) == (3, 0, 3)
+
+
+async def test_who_gets_none_in_time(leased: Stage) -> None:
+    """In vain, acquire raises and try_acquire returns None, and neither takes anything."""
+    owner, semaphore = leased.owner(), leased.lock(leased.client())
+    await owner.do(semaphore.try_set_permits, 2)
+    with pytest.raises(AcquireTimeoutError, match="did not have 3 permits together to give"):
+        await owner.do(semaphore.acquire, 3, timeout=0.1)
+    assert await owner.do(semaphore.try_acquire, 3) is None
+    assert await owner.do(semaphore.try_acquire, 3, timeout=0.1) is None
+    permit = await owner.do(semaphore.try_acquire, 2)
+    assert permit
+    assert await _counts(owner, semaphore) == (0, 2, 2)
+    await owner.do(permit.release)
+
+
+async def test_a_permit_is_a_context_manager(leased: Stage) -> None:
+    """Leaving the block gives the permits back, and lets the block's own exception go on."""
+    owner, semaphore = leased.owner(), leased.lock(leased.client())
+    await owner.do(semaphore.try_set_permits, 2)
+    for error in (None, ValueError("the body's")):
+        permit = await owner.do(semaphore.acquire, 2)
+        assert await owner.do(leased.face.enter, permit) is permit
+        assert not await owner.do(leased.face.leave, permit, error)
+        assert await owner.do(semaphore.available_permits) == 2
+
+
+async def test_a_lease_ends_by_the_servers_clock(leased: Stage) -> None:
+    """A permit with a lease of its own ends with it, is told so, and its permit is there for who waits."""
+    owner, client = leased.owner(), leased.client(poll_cap=30)
+    semaphore = leased.lock(client)
+    await owner.do(semaphore.try_set_permits, 1)
+    permit = await owner.do(semaphore.acquire, lease=0.5)
+    started = time.monotonic()
+    other = await leased.owner().do(leased.lock(leased.client(poll_cap=30)).acquire)
+    assert 0.3 < time.monotonic() - started < 1.5
+    assert other
+    assert permit.lost.is_set()
+    assert not permit
+    with pytest.raises(HoldLostError):
+        await owner.do(permit.release)
+    assert await _counts(owner, semaphore) == (0, 1, 1)
+    await owner.do(other.release)
+
+
+async def test_without_a_lease_it_is_renewed(leased: Stage) -> None:
+    """A permit without a lease of its own lasts as long as it is wanted."""
+    owner, client = leased.owner(), leased.client(lease=0.6)
+    semaphore = leased.lock(client)
+    await owner.do(semaphore.try_set_permits, 2)
+    one, two = await owner.do(semaphore.acquire), await owner.do(semaphore.acquire)
+    await asyncio.sleep(1.5)
+    assert one
+    assert two
+    assert await _counts(owner, semaphore) == (0, 2, 2)
+    await owner.do(one.release)
+    await owner.do(two.release)
+
+
+async def test_a_forgotten_permit_ends(leased: Stage) -> None:
+    """A permit that nobody has any more is not renewed, comes back within its lease, and a warning names it."""
+    owner, client = leased.owner(), leased.client(lease=0.6)
+    semaphore = leased.lock(client)
+    await owner.do(semaphore.try_set_permits, 1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        await owner.do(semaphore.acquire)
+        gc.collect()
+        other = await leased.owner().do(leased.lock(leased.client()).acquire, timeout=5)
+        assert other
+        await until(lambda: caught, 3, "the warning came")
+    assert "hold of 'name'" in str(caught[0].message)
+    await owner.do(other.release)
+
+
+async def test_closing_gives_back(leased: Stage) -> None:
+    """Closing the client gives back all that it holds."""
+    owner, client = leased.owner(), leased.client()
+    semaphore, other = leased.lock(client), leased.lock(leased.client())
+    await owner.do(semaphore.try_set_permits, 3)
+    permits = [await owner.do(semaphore.acquire), await owner.do(semaphore.acquire, 2, lease=60)]
+    await leased.close(client)
+    assert await _counts(owner, other) == (3, 0, 3)
+    assert not any(permits)
+
+
+async def test_a_permit_is_given_back_once(leased: Stage) -> None:
+    """Giving back twice, what never was, what is another semaphore's, or one of several: an error, and nothing changes."""
+    owner, client = leased.owner(), leased.client()
+    semaphore, another = leased.lock(client), leased.lock(client, "another")
+    await owner.do(semaphore.try_set_permits, 5)
+    await owner.do(another.try_set_permits, 5)
+    gone, several = await owner.do(semaphore.acquire), await owner.do(semaphore.acquire, 2)
+    elsewhere = await owner.do(another.acquire)
+    await owner.do(semaphore.release, gone)
+    wrong: list[tuple[Any, type[Exception]]] = [
+        (gone, NotHeldError),
+        (gone.ids[0], NotHeldError),
+        ("0" * 32, NotHeldError),
+        ("no id", NotHeldError),
+        (elsewhere, NotHeldError),
+        (elsewhere.ids[0], NotHeldError),
+        (several.ids[0], ConfigError),
+        (7, TypeError),
+        (None, TypeError),
+    ]
+    for what, error in wrong:
+        with pytest.raises(error):
+            await owner.do(semaphore.release, what)
+        with pytest.raises(error):
+            await owner.do(semaphore.update_lease, what, 60)
+        assert await _counts(owner, semaphore) == (3, 2, 5)
+        assert await _counts(owner, another) == (4, 1, 5)
+
+
+async def test_a_permit_is_given_back_by_its_id(leased: Stage) -> None:
+    """Whoever knows the id may give a permit back; its holder is told at the next renewal."""
+    owner, semaphore = leased.owner(), leased.lock(leased.client(lease=0.6))
+    await owner.do(semaphore.try_set_permits, 2)
+    mine, theirs = await owner.do(semaphore.acquire), await owner.do(semaphore.acquire)
+    await owner.do(semaphore.release, mine.ids[0])
+    assert not mine
+    assert not mine.lost.is_set(), "given back here is not lost"
+    await owner.do(leased.lock(leased.client()).release, theirs.ids[0])
+    await until(theirs.lost.is_set, 3, "it is lost")
+    with pytest.raises(HoldLostError, match="force-released"):
+        theirs.ensure()
+    assert await _counts(owner, semaphore) == (2, 0, 2)
+
+
+@pytest.mark.parametrize("renewed", [True, False], ids=["renewed", "own-lease"])
+async def test_a_lease_is_cut_short(leased: Stage, renewed: bool) -> None:
+    """Updating the lease counts from now, also when it is shorter than what was left; then the permit is lost."""
+    owner, semaphore = leased.owner(), leased.lock(leased.client())
+    await owner.do(semaphore.try_set_permits, 1)
+    permit = await owner.do(semaphore.acquire, lease=None if renewed else 60)
+    await owner.do(semaphore.update_lease, permit, 0.4)
+    assert permit
+    assert permit.remaining <= 0.4
+    started = time.monotonic()
+    other = await leased.owner().do(leased.lock(leased.client()).acquire)
+    assert time.monotonic() - started < 2
+    await until(permit.lost.is_set, 3, "it is lost")
+    with pytest.raises(HoldLostError):
+        await owner.do(semaphore.update_lease, permit, 5)
+    await owner.do(other.release)
+
+
+async def test_a_lease_is_prolonged(leased: Stage) -> None:
+    """A longer lease keeps the permit longer; one without end has it renewed."""
+    owner, semaphore = leased.owner(), leased.lock(leased.client(lease=0.6))
+    await owner.do(semaphore.try_set_permits, 3)
+    one = await owner.do(semaphore.acquire, lease=0.4)
+    two = await owner.do(semaphore.acquire, lease=0.4)
+    three = await owner.do(semaphore.acquire, lease=0.4)
+    await owner.do(one.update_lease, 60)
+    await owner.do(two.update_lease)
+    await owner.do(leased.lock(leased.client()).update_lease, three.ids[0], 60)
+    await asyncio.sleep(1.2)
+    assert one
+    assert two
+    assert one.remaining > 50
+    assert await _counts(owner, semaphore) == (0, 3, 3)
+    with pytest.raises(ConfigError, match="a lease is wanted"):
+        await owner.do(leased.lock(leased.client()).update_lease, three.ids[0])
+
+
+async def test_the_number_of_permits_is_changed(leased: Stage) -> None:
+    """Setting counts free and held ones together; adding and taking away change that number."""
+    owner, semaphore = leased.owner(), leased.lock(leased.client())
+    await owner.do(semaphore.set_permits, 3)
+    permit = await owner.do(semaphore.acquire, 2)
+    await owner.do(semaphore.set_permits, 5)
+    assert await _counts(owner, semaphore) == (3, 2, 5)
+    await owner.do(semaphore.set_permits, 1)
+    assert await _counts(owner, semaphore) == (-1, 2, 1)
+    await owner.do(semaphore.add_permits, 3)
+    assert await _counts(owner, semaphore) == (2, 2, 4)
+    await owner.do(semaphore.add_permits, -1)
+    await owner.do(permit.release)
+    assert await _counts(owner, semaphore) == (3, 0, 3)
+
+
+@pytest.mark.parametrize("number", [0, -1, 10_001, 1.0, "1", True])
+async def test_bad_numbers_change_nothing(leased: Stage, number: Any) -> None:
+    """A number of permits that cannot be raises a clear error before anything is sent."""
+    owner, semaphore = leased.owner(), leased.lock(leased.client())
+    await owner.do(semaphore.try_set_permits, 3)
+    calls = [semaphore.acquire, semaphore.try_acquire]
+    if number != 10_001:
+        calls += [semaphore.set_permits, semaphore.try_set_permits]
+    for call in calls:
+        with pytest.raises((ValueError, TypeError), match="permits"):
+            await owner.do(call, number)
+    with pytest.raises(ConfigError, match="lease"):
+        await owner.do(semaphore.acquire, lease=0)
+    assert await _counts(owner, semaphore) == (3, 0, 3)
+
+
+async def test_a_name_in_use_by_something_else(leased: Stage) -> None:
+    """Every call on a key that is no number of permits raises WrongTypeError and leaves it alone."""
+    owner, semaphore = leased.owner(), leased.lock(leased.client())
+    for make in (
+        lambda: leased.redis.set("name", "a text"),
+        lambda: leased.redis.hset("name", "a", "b"),
+    ):
+        leased.redis.flushall()
+        make()
+        before = leased.redis.dump("name")
+        for call, *arguments in (
+            (semaphore.acquire,),
+            (semaphore.permits,),
+            (semaphore.set_permits, 2),
+            (semaphore.add_permits, 2),
+        ):
+            with pytest.raises(WrongTypeError):
+                await owner.do(call, *arguments)
+        assert leased.redis.dump("name") == before
+        assert leased.redis.keys() == [b"name"]

@@ -1,0 +1,190 @@
+"""The counting semaphore: what its calls do, on both faces."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from interlock import AcquireTimeoutError, ClosedError, WrongTypeError
+from lock.lock_like import until
+
+if TYPE_CHECKING:
+    from lock.lock_like import Stage
+
+BAD_NUMBERS = [(0, ValueError), (-1, ValueError), (2**31, ValueError), (1.0, TypeError)]
+BAD_NUMBERS += [("1", TypeError), (True, TypeError), (None, TypeError)]
+
+
+async def test_permits_are_taken_and_given_back(plain: Stage) -> None:
+    """What is acquired is missing until it is released; who finds too few takes none."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client())
+    assert await owner.do(semaphore.available_permits) == 0
+    assert await owner.do(semaphore.try_set_permits, 3)
+    assert await owner.do(semaphore.acquire)
+    assert await owner.do(semaphore.acquire, 2)
+    assert not await owner.do(semaphore.acquire, blocking=False)
+    await owner.do(semaphore.release, 2)
+    assert not await owner.do(semaphore.acquire, 3, timeout=0)
+    assert await owner.do(semaphore.available_permits) == 2
+    await owner.do(semaphore.release)
+    assert await owner.do(semaphore.available_permits) == 3
+
+
+async def test_it_is_set_up_once(plain: Stage) -> None:
+    """Of those who set the number of permits the first one decides."""
+    owner, one, two = plain.owner(), plain.lock(plain.client()), plain.lock(plain.client())
+    assert await owner.do(one.try_set_permits, 3)
+    assert not await owner.do(two.try_set_permits, 5)
+    assert await owner.do(two.available_permits) == 3
+
+
+async def test_permits_are_added_and_taken_away(plain: Stage) -> None:
+    """Adding may go below zero, and then releases make up for it before anybody gets one."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client())
+    await owner.do(semaphore.add_permits, 2)
+    await owner.do(semaphore.add_permits, -3)
+    assert await owner.do(semaphore.available_permits) == -1
+    await owner.do(semaphore.release)
+    assert not await owner.do(semaphore.acquire, timeout=0)
+    await owner.do(semaphore.release)
+    assert await owner.do(semaphore.acquire, timeout=0)
+
+
+async def test_draining_takes_what_is_free(plain: Stage) -> None:
+    """Draining returns how many were free, and leaves none."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client())
+    assert await owner.do(semaphore.drain_permits) == 0
+    await owner.do(semaphore.try_set_permits, 5)
+    await owner.do(semaphore.acquire, 2)
+    assert await owner.do(semaphore.drain_permits) == 3
+    assert await owner.do(semaphore.drain_permits) == 0
+    assert await owner.do(semaphore.available_permits) == 0
+
+
+async def test_a_missing_one_is_made_by_release_alone(plain: Stage) -> None:
+    """Releasing makes a semaphore that is missing; releasing one if it exists does not."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client())
+    assert await owner.do(semaphore.release_if_exists) is False
+    assert plain.redis.exists("name") == 0
+    await owner.do(semaphore.release, 2)
+    assert await owner.do(semaphore.release_if_exists, 3) is True
+    assert await owner.do(semaphore.available_permits) == 5
+
+
+async def test_a_with_statement_holds_one_permit(plain: Stage) -> None:
+    """Inside the block one permit is missing; the block's own exception goes on; nothing is entered without one."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client(), timeout=0.05)
+    await owner.do(semaphore.try_set_permits, 1)
+    assert await owner.do(plain.face.enter, semaphore) is semaphore
+    with pytest.raises(AcquireTimeoutError, match="'name' did not have a permit to give") as caught:
+        await plain.owner().do(plain.face.enter, semaphore)
+    assert (caught.value.name, caught.value.timeout) == ("name", 0.05)
+    await owner.do(plain.face.leave, semaphore, ValueError("the body's"))
+    assert await owner.do(semaphore.available_permits) == 1
+
+
+async def test_trouble_at_the_end_does_not_mask_the_bodys(plain: Stage) -> None:
+    """When releasing fails at the end of a block, the block's own exception is told of it and goes on."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client())
+    await owner.do(semaphore.try_set_permits, 1)
+    await owner.do(plain.face.enter, semaphore)
+    plain.redis.delete("name")
+    plain.redis.hset("name", "a", "b")
+    error = ValueError("the body's")
+    assert not await owner.do(plain.face.leave, semaphore, error)
+    assert "is in use by something else" in error.__notes__[0]
+    with pytest.raises(WrongTypeError):
+        await owner.do(plain.face.leave, semaphore)
+
+
+@pytest.mark.parametrize(("number", "error"), BAD_NUMBERS, ids=lambda value: repr(value)[:12])
+@pytest.mark.parametrize(
+    "call", ["acquire", "release", "release_if_exists", "try_set_permits", "add_permits"]
+)
+async def test_bad_numbers_change_nothing(
+    plain: Stage, call: str, number: Any, error: type[Exception]
+) -> None:
+    """A number of permits that cannot be raises a clear error before anything is sent."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client())
+    await owner.do(semaphore.try_set_permits, 3)
+    if call == "add_permits" and number == -1 and not isinstance(number, bool):
+        return  # takes one away
+    with pytest.raises(error, match="permits"):
+        await owner.do(getattr(semaphore, call), number)
+    assert plain.redis.get("name") == b"3"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"timeout": -2}, ValueError),
+        ({"timeout": float("nan")}, ValueError),
+        ({"timeout": 1e300}, OverflowError),
+        ({"timeout": "1"}, TypeError),
+        ({"blocking": False, "timeout": 1}, ValueError),
+    ],
+    ids=str,
+)
+async def test_bad_timeouts(plain: Stage, arguments: Any, error: type[Exception]) -> None:
+    """Time-outs are checked as those of threading's locks are."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client())
+    await owner.do(semaphore.try_set_permits, 1)
+    with pytest.raises(error):
+        await owner.do(semaphore.acquire, **arguments)
+    assert await owner.do(semaphore.available_permits) == 1
+
+
+@pytest.mark.parametrize("value", ["hash", "text"])
+async def test_a_name_in_use_by_something_else(plain: Stage, value: str) -> None:
+    """Every call on a key that is no number of permits raises WrongTypeError and leaves it alone."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client())
+    if value == "hash":
+        plain.redis.hset("name", "a", "b")
+    else:
+        plain.redis.set("name", "a text")
+    before = plain.redis.dump("name")
+    calls = [semaphore.acquire, semaphore.release, semaphore.release_if_exists]
+    calls += [semaphore.drain_permits, semaphore.available_permits]
+    for call in calls:
+        with pytest.raises(WrongTypeError):
+            await owner.do(call)
+    with pytest.raises(WrongTypeError):
+        await owner.do(semaphore.add_permits, 1)
+    assert not await owner.do(semaphore.try_set_permits, 1)
+    assert plain.redis.keys() == [b"name"]
+    assert plain.redis.dump("name") == before
+
+
+async def test_a_timeout_is_kept(plain: Stage) -> None:
+    """Who finds no permit in its time returns False, after that time and not much more, and takes none later."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client())
+    await owner.do(semaphore.available_permits)
+    started = time.monotonic()
+    assert await owner.do(semaphore.acquire, timeout=0.2) is False
+    assert 0.2 <= time.monotonic() - started < 0.7
+    await owner.do(semaphore.release)
+    assert await owner.do(semaphore.available_permits) == 1
+
+
+async def test_closing_wakes_who_waits(plain: Stage) -> None:
+    """Who waits while its client is closed gets ClosedError, and no permit."""
+    owner, client = plain.owner(), plain.client()
+    waiting = asyncio.create_task(owner.do(plain.lock(client).acquire))
+    await until(plain.redis.pubsub_channels, 5, "it waits")
+    await plain.close(client)
+    with pytest.raises(ClosedError):
+        await waiting
+    plain.redis.incrby("name", 1)
+    assert plain.redis.get("name") == b"1"
+
+
+async def test_a_name_mapper_is_heeded(plain: Stage) -> None:
+    """Key and channel are those of the mapped name."""
+    owner, client = plain.owner(), plain.client(name_mapper=lambda name: f"app:{name}")
+    await owner.do(plain.lock(client).release)
+    keys = {key.decode().rpartition(":")[0] for key in plain.redis.scan_iter()}
+    assert keys == {"app", "redisson_unlock_latch:{app:name}"}
+    assert plain.redis.get("app:name") == b"1"

@@ -1,0 +1,95 @@
+"""The pauses of a spin lock: which, how long at most, and what cannot be one."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import pickle
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock import ConfigError, ConstantBackoff, ExponentialBackoff
+
+if TYPE_CHECKING:
+    from interlock import Backoff
+
+NAN, INF = float("nan"), float("inf")
+
+
+def first(backoff: Backoff, count: int, chance: float = 0.0) -> list[float]:
+    """Return the first *count* pauses when every die shows *chance*."""
+    return list(itertools.islice(backoff.pauses(lambda: chance), count))
+
+
+def test_exponential_pauses_double_from_1_to_128_ms() -> None:
+    """Without chance the pauses are Redisson's defaults: 1 ms, each twice the one before, 128 ms at most."""
+    milliseconds = [1, 2, 4, 8, 16, 32, 64, 128, 128, 128]
+    assert first(ExponentialBackoff(), 10) == pytest.approx([ms / 1000 for ms in milliseconds])
+
+
+def test_exponential_pauses_are_spread_more_with_each_failure() -> None:
+    """Each pause is longer by a chance of up to a millisecond for every try that failed, and never above the cap."""
+    backoff = ExponentialBackoff(initial=0.001, cap=0.02, factor=2)
+    # 1; 2*1 + 1; 2*3 + 2; 2*8 + 3 = 19; then the cap
+    assert first(backoff, 6, chance=1.0) == pytest.approx([0.001, 0.003, 0.008, 0.019, 0.02, 0.02])
+    assert first(backoff, 3, chance=0.5) == pytest.approx([0.001, 0.0025, 0.006])
+
+
+def test_exponential_pauses_obey_their_parameters() -> None:
+    """First pause, factor and cap are as given; a factor of 1 leaves only the chance."""
+    assert first(ExponentialBackoff(initial=0.5, cap=5, factor=3), 4) == [0.5, 1.5, 4.5, 5]
+    assert first(ExponentialBackoff(initial=0.1, cap=0.1), 3, chance=0.9) == [0.1, 0.1, 0.1]
+    assert first(ExponentialBackoff(initial=0.01, factor=1), 4) == [0.01] * 4
+
+
+def test_every_wait_starts_anew() -> None:
+    """One back-off serves any number of waits: each begins with the first pause."""
+    backoff = ExponentialBackoff()
+    assert first(backoff, 5) == first(backoff, 5)
+
+
+def test_constant_pauses_stay() -> None:
+    """A constant back-off is 64 ms, as Redisson's, or what was given, whatever the die shows."""
+    assert first(ConstantBackoff(), 3, chance=0.9) == [0.064] * 3
+    assert first(ConstantBackoff(2), 3) == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"initial": 0},
+        {"initial": -0.001},
+        {"initial": NAN},
+        {"initial": 0.2, "cap": 0.1},
+        {"cap": INF},
+        {"cap": NAN},
+        {"initial": INF, "cap": INF},
+        {"factor": 0.5},
+        {"factor": 0},
+        {"factor": -2},
+        {"factor": NAN},
+        {"factor": INF},
+    ],
+    ids=str,
+)
+def test_an_exponential_back_off_that_cannot_be_is_refused(wrong: dict[str, float]) -> None:
+    """A pause that is not above 0, has no end or shrinks is a ConfigError, and a ValueError."""
+    with pytest.raises(ConfigError) as caught:
+        ExponentialBackoff(**wrong)
+    assert isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize("wrong", [0, -1, NAN, INF])
+def test_a_constant_back_off_that_cannot_be_is_refused(wrong: float) -> None:
+    """A pause that is not above 0, or has no end, is a ConfigError."""
+    with pytest.raises(ConfigError):
+        ConstantBackoff(wrong)
+
+
+def test_back_offs_are_values() -> None:
+    """They compare by what they are made of, survive pickling, and do not change."""
+    backoff = ExponentialBackoff(cap=1)
+    assert backoff == pickle.loads(pickle.dumps(backoff)) != ExponentialBackoff()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        backoff.cap = 2  # type: ignore[misc]

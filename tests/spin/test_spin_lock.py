@@ -1,0 +1,260 @@
+"""The spin lock: the plain lock's hash, no message ever, and waiting that is nothing but trying again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock import ClosedError, ConstantBackoff, ReentryError
+from lock.lock_like import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from interlock.testing.proxy import FaultProxy
+    from interlock.testing.servers import RedisServer
+    from lock.lock_like import Stage
+
+
+class Noted:
+    """Pauses that are given, and how many of them were asked for."""
+
+    def __init__(self, *pauses: float) -> None:
+        self.given = 0
+        self.waits = 0
+        self._pauses = pauses
+
+    def pauses(self, random: Callable[[], float]) -> Iterator[float]:
+        """Return the pauses, and end."""
+        self.waits += 1
+        for pause in self._pauses:
+            self.given += 1
+            yield pause
+
+
+@pytest.mark.parametrize("name", ["orders", "a{b}c"])
+async def test_each_step_leaves_redissons_bytes(stage: Stage, name: str) -> None:
+    """Before and after every operation there is the plain lock's hash with its TTL and no other key; no message is sent at all."""
+    lock, owner, server = stage.lock(stage.client(), name), stage.owner(), stage.redis
+    with server.pubsub(ignore_subscribe_messages=True) as ears:
+        ears.psubscribe("*")
+        ears.get_message(timeout=1)
+
+        await owner.do(lock.acquire)
+        holder = (await owner.do(lambda: lock.hold)).holder.encode()
+        assert (server.keys(), server.hgetall(name)) == ([name.encode()], {holder: b"1"})
+        assert 29_000 < server.pttl(name) <= 30_000
+
+        await owner.do(lock.acquire, lease=60)
+        assert (server.keys(), server.hgetall(name)) == ([name.encode()], {holder: b"2"})
+        assert 59_000 < server.pttl(name) <= 60_000
+
+        await owner.do(lock.release)
+        assert (server.keys(), server.hgetall(name)) == ([name.encode()], {holder: b"1"})
+        assert 59_000 < server.pttl(name) <= 60_000
+
+        await owner.do(lock.release)
+        assert server.keys() == []
+
+        await owner.do(lock.acquire)
+        assert await owner.do(lock.force_release)
+        assert server.keys() == []
+        assert ears.get_message(timeout=0.2) is None
+
+
+async def test_the_conversation_is_redissons(stage: Stage, server: RedisServer) -> None:
+    """A hand-over reads in MONITOR as the plain lock's without SUBSCRIBE and PUBLISH."""
+    one, two = stage.client(), stage.client()
+    a, b = stage.owner(), stage.owner()
+    mine, theirs = stage.lock(one), stage.lock(two, backoff=ConstantBackoff(0.02))
+    with server.client() as watcher, watcher.monitor() as monitor:
+        await a.do(mine.acquire)
+        first = (await a.do(lambda: mine.hold)).holder
+        waiting = asyncio.create_task(b.do(theirs.acquire))
+        await asyncio.sleep(0.2)
+        await a.do(mine.release)
+        assert await asyncio.wait_for(waiting, 5)
+        second = (await b.do(lambda: theirs.hold)).holder
+        await b.do(theirs.release)
+        stage.redis.echo("the end")
+        heard: list[str] = []
+        while not (command := monitor.next_command()["command"]).endswith("the end"):
+            heard.append(command.replace('"', ""))
+    reading = ("evalsha", "hexists", "exists", "pttl", "hello", "client", "select", "script")
+    assert [line for line in heard if line.split()[0].lower() not in reading] == [
+        f"hset name {first} 1",
+        "pexpire name 30000",
+        "del name",
+        f"hset name {second} 1",
+        "pexpire name 30000",
+        "del name",
+    ]
+
+
+async def test_a_waiter_asks_once_a_pause_and_never_subscribes(
+    proxy: FaultProxy, stage: Stage
+) -> None:
+    """Waiting a second with pauses of 100 ms is at most eleven more tries, on one connection, and nothing else."""
+    a, b = stage.owner(), stage.owner()
+    client = stage.client(proxy.url())
+    lock = stage.lock(client, backoff=ConstantBackoff(0.1))
+    await b.do(lock.locked)
+    proxy.clear_record()
+    await a.do(stage.lock(stage.client()).acquire)
+    began = time.monotonic()
+    assert not await b.do(lock.acquire, timeout=1)
+    assert time.monotonic() - began >= 1
+    assert set(proxy.commands) == {"EVALSHA"}
+    assert 2 <= proxy.commands["EVALSHA"] <= 11
+    assert len({request.connection for request in proxy.record}) == 1
+    assert stage.redis.pubsub_channels() == []
+
+
+async def test_the_exponential_default_grows_quiet(proxy: FaultProxy, stage: Stage) -> None:
+    """With the default back-off two seconds of waiting are some 8 quick tries and then one each 128 ms."""
+    a, b = stage.owner(), stage.owner()
+    lock = stage.lock(stage.client(proxy.url()))
+    await b.do(lock.locked)
+    proxy.clear_record()
+    await a.do(stage.lock(stage.client()).acquire)
+    assert not await b.do(lock.acquire, timeout=2)
+    assert 3 <= proxy.commands["EVALSHA"] <= 8 + 2 / 0.128 + 2
+    assert set(proxy.commands) == {"EVALSHA"}
+
+
+async def test_the_deadline_is_kept_whatever_the_pause(stage: Stage) -> None:
+    """A pause that is longer than the time left is cut short, and one last try is made at the deadline."""
+    a, b = stage.owner(), stage.owner()
+    mine, backoff = stage.lock(stage.client()), ConstantBackoff(60)
+    theirs = stage.lock(stage.client(), backoff=backoff)
+    await a.do(mine.acquire)
+    began = time.monotonic()
+    assert not await b.do(theirs.acquire, timeout=0.3)
+    assert 0.3 <= time.monotonic() - began < 5
+    waiting = asyncio.create_task(b.do(theirs.acquire, timeout=1))
+    await asyncio.sleep(0.2)
+    await a.do(mine.release)
+    assert await asyncio.wait_for(waiting, 10), "it was free at the deadline"
+    await b.do(theirs.release)
+
+
+async def test_uncontended_and_a_single_try_are_one_round_trip_each(
+    proxy: FaultProxy, stage: Stage
+) -> None:
+    """Acquire, release and a refused try without waiting cost one EVALSHA each and no pause."""
+    a, b = stage.owner(), stage.owner()
+    backoff = Noted(60)
+    lock = stage.lock(stage.client(proxy.url()), backoff=backoff)
+    await a.do(lock.locked)
+    proxy.clear_record()
+    await a.do(lock.acquire)
+    assert not await b.do(lock.acquire, timeout=0)
+    assert not await b.do(lock.acquire, blocking=False)
+    await a.do(lock.release)
+    assert proxy.commands == {"EVALSHA": 4}
+    assert backoff.given == 0
+
+
+async def test_pauses_of_ones_own(stage: Stage) -> None:
+    """A back-off is asked anew for each wait, pause by pause; when its pauses end, the last goes on."""
+    a, b = stage.owner(), stage.owner()
+    backoff = Noted(0.01, 0.05)
+    theirs = stage.lock(stage.client(), backoff=backoff)
+    await a.do(stage.lock(stage.client()).acquire)
+    began = time.monotonic()
+    assert not await b.do(theirs.acquire, timeout=0.3)
+    assert not await b.do(theirs.acquire, timeout=0.3)
+    assert time.monotonic() - began >= 0.6
+    assert (backoff.waits, backoff.given) == (2, 4)
+
+
+async def test_pauses_that_are_none(stage: Stage, proxy: FaultProxy) -> None:
+    """A back-off without any pause is no hot loop: the poll cap paces the tries."""
+    a, b = stage.owner(), stage.owner()
+    theirs = stage.lock(stage.client(proxy.url()), backoff=Noted())
+    await b.do(theirs.locked)
+    await a.do(stage.lock(stage.client()).acquire)
+    proxy.clear_record()
+    assert not await b.do(theirs.acquire, timeout=0.5)
+    assert proxy.commands["EVALSHA"] <= 10
+
+
+async def test_plain_and_spin_locks_of_one_name_exclude_each_other(stage: Stage) -> None:
+    """Each waits for the other: a plain waiter is not told by a spin release, and looks at its poll cap."""
+    a, b = stage.owner(), stage.owner()
+    spin = stage.lock(stage.client(), backoff=ConstantBackoff(0.02))
+    plain = stage.client(poll_cap=1).lock("name")
+    await a.do(spin.acquire)
+    waiting = asyncio.create_task(b.do(plain.acquire))
+    await until(lambda: stage.redis.pubsub_channels() != [], 5, "the plain one subscribed")
+    await asyncio.sleep(0.2)
+    await a.do(spin.release)
+    assert await asyncio.wait_for(waiting, 5)
+    spinning = asyncio.create_task(a.do(spin.acquire))
+    await asyncio.sleep(0.2)
+    assert not spinning.done()
+    await b.do(plain.release)
+    assert await asyncio.wait_for(spinning, 5)
+    await a.do(spin.release)
+
+
+async def test_an_expired_holder_is_followed(stage: Stage) -> None:
+    """A waiter has the lock after the lease of a holder that never released it."""
+    a, b = stage.owner(), stage.owner()
+    await a.do(stage.lock(stage.client()).acquire, lease=0.4)
+    began = time.monotonic()
+    theirs = stage.lock(stage.client())
+    assert await b.do(theirs.acquire, timeout=10)
+    assert time.monotonic() - began < 5
+    await b.do(theirs.release)
+
+
+async def test_closing_ends_the_wait(stage: Stage) -> None:
+    """Who spins when the client closes gets ClosedError and leaves nothing behind."""
+    a, b = stage.owner(), stage.owner()
+    client = stage.client()
+    mine = stage.lock(stage.client())
+    await a.do(mine.acquire)
+    waiting = asyncio.create_task(b.do(stage.lock(client).acquire))
+    await asyncio.sleep(0.3)
+    await stage.close(client)
+    with pytest.raises(ClosedError):
+        await asyncio.wait_for(waiting, 5)
+    await a.do(mine.release)
+    assert stage.left_behind() == set()
+
+
+async def test_many_that_wait_all_get_it(stage: Stage) -> None:
+    """Ten waiters of several clients have the lock one after another, and the holder is always alone."""
+    inside, most = 0, 0
+    clients = [stage.client() for _ in range(3)]
+
+    async def work(number: int) -> None:
+        nonlocal inside, most
+        lock, owner = stage.lock(clients[number % 3]), stage.owner()
+        await owner.do(lock.acquire)
+        inside += 1
+        most = max(most, inside)
+        await asyncio.sleep(0.01)
+        inside -= 1
+        await owner.do(lock.release)
+
+    await asyncio.wait_for(asyncio.gather(*map(work, range(10))), 60)
+    assert most == 1
+    assert stage.left_behind() == set()
+
+
+async def test_a_non_reentrant_one_refuses_without_asking(proxy: FaultProxy, stage: Stage) -> None:
+    """Taken again by its owner, a non-reentrant spin lock raises at once and changes nothing."""
+    lock, owner = stage.lock(stage.client(proxy.url()), reentrant=False), stage.owner()
+    await owner.do(lock.acquire)
+    before = stage.redis.hgetall("name")
+    proxy.clear_record()
+    with pytest.raises(ReentryError):
+        await owner.do(lock.acquire)
+    assert proxy.record == []
+    assert stage.redis.hgetall("name") == before
+    await owner.do(lock.release)
