@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from interlock import cli
 from interlock.cli.options import OPTIONS, Parser, RunOptions, add_options, run_options
 from interlock.cli.status import UsageError
-from interlock.cli.values import OnLost
+from interlock.cli.values import Limit, Mode, OnLost
 
 
 def parse(*arguments: str, command: list[str] | None = None, **environ: str) -> RunOptions:
@@ -26,7 +27,10 @@ def parse(*arguments: str, command: list[str] | None = None, **environ: str) -> 
 SAMPLES: dict[str, tuple[str, object]] = {
     "INTERLOCK_NO_WAIT": ("1", 0.0),
     "INTERLOCK_WAIT": ("2.5", 2.5),
-    "INTERLOCK_EXCLUSIVE": ("yes", True),
+    "INTERLOCK_SHARED": ("1", Mode.SHARED),
+    "INTERLOCK_EXCLUSIVE": ("yes", Mode.EXCLUSIVE),
+    "INTERLOCK_FAIR": ("true", Mode.FAIR),
+    "INTERLOCK_LIMIT": ("3", Limit(3)),
     "INTERLOCK_CONFLICT_EXIT_CODE": ("75", 75),
     "INTERLOCK_COMMAND": ("echo a; echo b", "echo a; echo b"),
     "INTERLOCK_LEASE": ("10", 10.0),
@@ -41,7 +45,10 @@ SAMPLES: dict[str, tuple[str, object]] = {
 NONSENSE = {
     "INTERLOCK_NO_WAIT": ("maybe", "2"),
     "INTERLOCK_WAIT": ("-1", "soon", "nan", "inf", "1e300"),
+    "INTERLOCK_SHARED": ("2",),
     "INTERLOCK_EXCLUSIVE": ("?",),
+    "INTERLOCK_FAIR": ("very",),
+    "INTERLOCK_LIMIT": ("0", "-1", "1.5", "two", "²", "2147483648", "9" * 50),
     "INTERLOCK_CONFLICT_EXIT_CODE": ("256", "-1", "1.5", "one", "²"),
     "INTERLOCK_LEASE": ("0", "0.01", "1e11", "long"),
     "INTERLOCK_MIN_HOLD": ("-0.1", "x"),
@@ -108,6 +115,7 @@ def test_defaults_are_those_of_the_documentation() -> None:
     """Without options: wait for ever, hold as long as the command runs, TERM on loss, KILL 5 s later."""
     assert parse() == RunOptions(name="NAME", command=("true",))
     assert RunOptions(name="NAME").wait is None
+    assert RunOptions(name="NAME").mode is Mode.PLAIN
     assert RunOptions(name="NAME").conflict_exit_code == 1
     assert RunOptions(name="NAME").on_lost is OnLost.TERM
     assert RunOptions(name="NAME").kill_after == 5.0
@@ -138,6 +146,22 @@ def test_contradicting_choices_are_errors() -> None:
         parse(INTERLOCK_NO_WAIT="1", INTERLOCK_WAIT="5")
 
 
+MODES = {"-s": "SHARED", "-x": "EXCLUSIVE", "--fair": "FAIR", "--limit=3": "LIMIT"}
+
+
+@pytest.mark.parametrize(("one", "other"), list(itertools.permutations(MODES, 2)))
+def test_a_run_has_one_kind_of_lock(one: str, other: str) -> None:
+    """Two of -s, -x, --fair and --limit are an error; one on the command line outweighs another in the environment."""
+    with pytest.raises(UsageError, match="not allowed with"):
+        parse(one, other)
+    variables = {
+        f"INTERLOCK_{MODES[mode]}": "3" if mode == "--limit=3" else "1" for mode in (one, other)
+    }
+    with pytest.raises(UsageError, match="exclude each other"):
+        parse(**variables)
+    assert parse(one, **{f"INTERLOCK_{MODES[other]}": "1"}) == parse(one)
+
+
 def test_a_command_given_outweighs_one_in_the_environment() -> None:
     """INTERLOCK_COMMAND is for a command line without a command."""
     options = parse(command=["ls"], INTERLOCK_COMMAND="rm -r /")
@@ -149,21 +173,26 @@ def test_a_command_given_outweighs_one_in_the_environment() -> None:
     [
         ((), [], "wanted a command, found none"),
         (("-c", "echo"), ["ls"], "wanted one command, found two"),
-        (("--url", "redis://a", "--url", "redis://b"), ["ls"], "not available yet"),
+        *(
+            (("--url=redis://a", "--url=redis://b", mode), ["ls"], "wanted one --url, found 2")
+            for mode in ("-s", "-x", "--fair", "--limit=3")
+        ),
     ],
 )
 def test_what_cannot_be_done_is_told(
     arguments: tuple[str, ...], command: list[str], complaint: str
 ) -> None:
-    """A run needs one command and, so far, one server."""
+    """A run needs one command, and only the plain lock has a majority of servers."""
     with pytest.raises(UsageError, match=complaint):
         parse(*arguments, command=command)
 
 
-def test_several_urls_in_the_variable_are_told_as_well() -> None:
-    """Blanks separate the URLs in INTERLOCK_URL."""
-    with pytest.raises(UsageError, match="found 2"):
-        parse(INTERLOCK_URL="redis://a redis://b")
+def test_several_urls() -> None:
+    """--url may be repeated; blanks separate the URLs in INTERLOCK_URL."""
+    urls = ["redis://a", "redis://b", "redis://c"]
+    assert parse(*(f"--url={url}" for url in urls)).urls == urls
+    assert parse(INTERLOCK_URL="redis://a  redis://b redis://c").urls == urls
+    assert parse("--url=redis://a", INTERLOCK_URL="redis://b redis://c").urls == ["redis://a"]
 
 
 @pytest.mark.parametrize(
@@ -177,9 +206,10 @@ def test_several_urls_in_the_variable_are_told_as_well() -> None:
         ["run", "NAME", "--"],
         ["run", "NAME", "ls", "-l"],
         ["run", "--wai", "5", "NAME", "--", "true"],
-        ["run", "--shared", "NAME", "--", "true"],
-        ["run", "--fair", "NAME", "--", "true"],
-        ["run", "--limit", "3", "NAME", "--", "true"],
+        ["run", "--shared", "--fair", "NAME", "--", "true"],
+        ["run", "--limit", "0", "NAME", "--", "true"],
+        ["run", "--limit", "NAME", "--", "true"],
+        ["run", "-s", "--url=redis://a", "--url=redis://b", "NAME", "--", "true"],
         ["run", "-w", "soon", "NAME", "--", "true"],
         ["run", "-n", "-w", "1", "NAME", "--", "true"],
     ],

@@ -28,16 +28,18 @@ def test_the_job_runs_under_the_lock_and_its_status_is_passed_on(
     assert not redis_client.exists("NAME")
 
 
-def test_the_job_learns_name_and_holder(runs: Runs, redis_client: redis.Redis) -> None:
-    """The environment names the hold as the server knows it; a token of another lock is not passed on."""
+def test_the_job_learns_name_holder_and_token(runs: Runs, redis_client: redis.Redis) -> None:
+    """The environment names the hold as the server knows it, and its token, not that of an interlock around it."""
     text = 'echo "$INTERLOCK_NAME $INTERLOCK_HOLDER ${INTERLOCK_TOKEN-none}"; sleep 1'
-    process = runs.start("a name", "-c", text, INTERLOCK_TOKEN="17")
-    assert process.stdout is not None
-    name, holder, token = process.stdout.readline().rsplit(None, 2)
-    assert redis_client.hkeys("a name") == [holder.encode()]
-    assert re.fullmatch(r"[0-9a-f-]{36}:\d+", holder)
-    assert (name, token) == ("a name", "none")
-    assert ended(process)[0] == 0
+    for number in (1, 2):
+        process = runs.start("a name", "-c", text, INTERLOCK_TOKEN="17")
+        assert process.stdout is not None
+        name, holder, token = process.stdout.readline().rsplit(None, 2)
+        assert redis_client.hkeys("a name") == [holder.encode()]
+        assert re.fullmatch(r"[0-9a-f-]{36}:\d+", holder)
+        assert (name, token) == ("a name", str(number))
+        assert ended(process)[0] == 0
+    assert redis_client.get("redisson_lock_token:{a name}") == b"2"
 
 
 def test_shell_text_runs_in_the_users_shell(runs: Runs, tmp_path: Path) -> None:

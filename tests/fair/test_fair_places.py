@@ -262,7 +262,6 @@ def test_list_and_zset_out_of_step_stop_nobody(places: Places, odd: str) -> None
     if deadlines:
         places.set_left(**deadlines)
     assert places.has("b")
-    assert waiting or places.left == {}
     assert places.release("b")
     for left in places.waiting:
         places.release(left)

@@ -52,6 +52,12 @@ KINDS = [
         lambda client, name, **options: client.lock(name, reentrant=False, **options),
         reentrant=False,
     ),
+    Kind("fair", lambda client, name, **options: client.fair_lock(name, **options)),
+    Kind(
+        "fair-once",
+        lambda client, name, **options: client.fair_lock(name, reentrant=False, **options),
+        reentrant=False,
+    ),
     Kind(
         "fenced",
         lambda client, name, **options: client.fenced_lock(name, **options),

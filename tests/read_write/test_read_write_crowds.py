@@ -49,10 +49,10 @@ def test_all_threads_read_at_once(redis_url: str, redis_client: redis.Redis) -> 
             assert not clients[0].read_write_lock("name").write.acquire(timeout=0)
             inside.wait(20)
             inside.wait(20)
-            assert redis_client.dbsize() == 0
     finally:
         for thread in threads:
             thread.join()
+        assert redis_client.dbsize() == 0
         for client in clients:
             client.close()
     assert failures == []

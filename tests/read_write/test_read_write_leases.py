@@ -13,6 +13,7 @@ from lock_like import until
 
 import interlock
 from interlock import HoldLostError
+from interlock.testing.servers import wait_until
 
 if TYPE_CHECKING:
     import redis
@@ -230,19 +231,17 @@ def test_a_dead_thread_is_not_renewed(redis_url: str, redis_client: redis.Redis)
         lock = client.read_write_lock("name")
         lock.read.acquire()
         with pytest.warns(ResourceWarning, match="'name'"):
-            thread = threading.Thread(target=lock.read.acquire)
-            thread.start()
-            thread.join()
-            _wait_until(lambda: len([*redis_client.scan_iter("{name}:*")]) == 1)
-            del thread
-            time.sleep(0.3)
+            _read_and_die(lock, redis_client)
         assert lock.read.hold_count() == 1
         lock.read.release()
         assert client.read_write_lock("name").write.acquire(timeout=0)
 
 
-def _wait_until(condition: Any) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+def _read_and_die(lock: Any, redis_client: redis.Redis) -> None:
+    thread = threading.Thread(target=lock.read.acquire)
+    thread.start()
+    thread.join()
+    assert redis_client.hlen("name") == 3
+    wait_until(lambda: len([*redis_client.scan_iter("{name}:*")]) == 1, 10, "its entry ended")
+    del thread
+    time.sleep(0.3)

@@ -96,6 +96,7 @@ class Joint(Several):
             # What is left of it would be entered again, and what is lost acquired anew: their depths would differ.
             for _ in range(max(member.depth for member in hold.members)):
                 _ = yield from self._release_all(hold.members)
+            self._forget(hold.members)
             hold = None
         former = depths(self._holds(owner))
         claim = Claim(owner, deadline, lease, hold, former)
@@ -137,19 +138,14 @@ class Joint(Several):
         lost = [outcome for outcome in outcomes if isinstance(outcome, HoldLostError)]
         if lost and len(outcomes) - len(lost) < self.needed:
             raise self._lost(hold, lost[0]) from lost[0]
-        unreached: list[InterlockError] = []
-        for member, outcome in zip(present, outcomes, strict=True):
-            if member.state is State.ENDING and outcome is not None:
-                unreached.append(outcome)
-            elif member.state is State.HELD and outcome is not None:
-                # Depths are told absolutely: the server learns of this one later, or need not.
-                member.depth -= 1
+        unreached = [
+            outcome
+            for member, outcome in zip(present, outcomes, strict=True)
+            if member.state is State.ENDING and outcome is not None
+        ]
         if len(unreached) > self.spare:
             raise unreached[0]
-        for member in present:
-            if member.state is State.ENDING:
-                # The background goes on with it; for the owner it is over.
-                member.recipe.session.holds.end(member)
+        self._forget(present)
 
     def extend(self, owner: Owner, lease: float) -> Op[None]:
         """Have at least *lease* seconds from now in enough members.
@@ -252,6 +248,7 @@ class Joint(Several):
         ]
         # A release that fails has left the rest to the background; the try failed for its own reason.
         _ = yield from self._release_all(taken)
+        self._forget(taken)
 
     def _undo(self, claim: Claim, error: BaseException) -> Op[None]:
         del error

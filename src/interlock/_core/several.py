@@ -69,8 +69,22 @@ class Several(ABC):
         return together([(m.session, op(m)) for m in chosen], self._patience(lease))
 
     def _release_all(self, holds: Sequence[Hold]) -> Op[list[InterlockError | None]]:
-        """Go down by one depth in each of *holds*."""
-        return together([(hold.recipe.session, hold.release()) for hold in holds], self._patience())
+        """Go down by one depth in each of *holds*; one that cannot be reached does so all the same, as far as is known here."""
+        outcomes = yield from together(
+            [(hold.recipe.session, hold.release()) for hold in holds], self._patience()
+        )
+        for hold, outcome in zip(holds, outcomes, strict=True):
+            if hold.state is State.HELD and outcome is not None:
+                # Depths are told absolutely: the server learns of this one later, or need not.
+                hold.depth -= 1
+        return outcomes
+
+    @staticmethod
+    def _forget(holds: Sequence[Hold]) -> None:
+        """Have it over for the owner with those of *holds* whose release only the background goes on with."""
+        for hold in holds:
+            if hold.state is State.ENDING:
+                hold.recipe.session.holds.end(hold)
 
     def _failures(
         self, outcomes: Sequence[object], members: Sequence[LockLike] | None = None

@@ -21,10 +21,13 @@ class _JointLock(Lock):
     def __init__(
         self, recipe: Joint, locks: Sequence[Lock], timeout: float | None, lease: float | None
     ) -> None:
-        owners = [lock._fixed_owner for lock in locks]  # noqa: SLF001 - of its own kind
-        if len({owner and owner.label for owner in owners}) > 1:
+        owners = {lock.recipe: lock._fixed_owner for lock in locks}  # noqa: SLF001 - of its own kind
+        if len({owner and owner.label for owner in owners.values()}) > 1:
             raise ConfigError("locks of different owner= words cannot be held as one")
-        super().__init__(locks[0].driver, recipe, timeout=timeout, lease=lease, owner=owners[0])
+        # The same one in whatever order they were given.
+        first = recipe.members[0]
+        driver = next(lock.driver for lock in locks if lock.recipe is first)
+        super().__init__(driver, recipe, timeout=timeout, lease=lease, owner=owners[first])
 
 
 class MultiLock(_JointLock):

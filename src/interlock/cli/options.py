@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from interlock.cli.status import UsageError
 from interlock.cli.values import (
+    Limit,
+    Mode,
     OnLost,
     boolean,
     exit_code,
     lease,
+    limit,
     on_lost,
     positive_seconds,
     seconds,
@@ -35,7 +38,7 @@ class RunOptions:
     shell_text: str | None = None
     urls: Sequence[str] = ()
     wait: float | None = None
-    exclusive: bool = True
+    mode: Mode | Limit = Mode.PLAIN
     conflict_exit_code: int = 1
     lease: float | None = None
     min_hold: float = 0.0
@@ -112,9 +115,29 @@ OPTIONS = (
         help="wait so long for the lock (default: for ever)",
     ),
     Option(
+        flags=("-s", "--shared"),
+        field="mode",
+        constant=Mode.SHARED,
+        help="hold it together with others who also say -s (a read lock)",
+    ),
+    Option(
         flags=("-x", "--exclusive"),
-        field="exclusive",
-        help="hold the lock alone (the default)",
+        field="mode",
+        constant=Mode.EXCLUSIVE,
+        help="hold it alone, where others say -s (a write lock)",
+    ),
+    Option(
+        flags=("--fair",),
+        field="mode",
+        constant=Mode.FAIR,
+        help="hold it alone, first come, first served, where all say --fair",
+    ),
+    Option(
+        flags=("--limit",),
+        field="mode",
+        metavar="N",
+        parse=limit,
+        help="be one of N who run at a time (a semaphore)",
     ),
     Option(
         flags=("-E", "--conflict-exit-code"),
@@ -169,7 +192,8 @@ OPTIONS = (
         field="urls",
         metavar="URL",
         repeatable=True,
-        help="the server (default: $INTERLOCK_URL, $REDIS_URL, else one of this machine's own)",
+        help="the server (default: $INTERLOCK_URL, $REDIS_URL, else one of this machine's own);"
+        " several times: hold a majority of independent servers",
     ),
     Option(
         flags=("-v", "--verbose"),
@@ -247,7 +271,7 @@ def run_options(
         environ: the environment.
 
     Raises:
-        UsageError: for what cannot be done, or not yet.
+        UsageError: for what cannot be done.
     """
     if command:
         given = {
@@ -262,8 +286,9 @@ def run_options(
         raise UsageError(
             "wanted a command, found none: interlock run [options] NAME -- CMD [ARG...]"
         )
-    if len(options.urls) > 1:
+    if len(options.urls) > 1 and options.mode is not Mode.PLAIN:
         raise UsageError(
-            f"wanted one --url, found {len(options.urls)}: a lock over several servers is not available yet"
+            f"wanted one --url, found {len(options.urls)}: a majority of servers gives the plain lock only,"
+            " without -s, -x, --fair or --limit"
         )
     return options

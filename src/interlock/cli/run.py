@@ -8,10 +8,12 @@ import time
 from typing import TYPE_CHECKING
 
 import interlock
+from interlock.cli.locks import entrance
 from interlock.cli.options import RunOptions, add_options, run_options
 from interlock.cli.signals import Interrupted, Signals
 from interlock.cli.status import say, signal_status
 from interlock.cli.supervision import Supervision, start
+from interlock.cli.values import Limit
 from interlock.errors import AcquireTimeoutError, HoldLostError, InterlockError
 from interlock.options import Options
 
@@ -26,6 +28,8 @@ DESCRIPTION = """\
 Run CMD while this process holds the lock NAME, cluster-wide: on all machines that use the same
 server, one CMD at a time. The lock is renewed while CMD runs, released when it has ended, and ends
 by itself should this machine die.
+
+Without -s, -x, --fair or --limit it is the same lock as client.lock(NAME) in Python.
 """
 
 EPILOG = """\
@@ -33,8 +37,9 @@ Each option can also be given as the environment variable behind it; the command
 
 environment of CMD:
   INTERLOCK_NAME     NAME
-  INTERLOCK_HOLDER   who holds the lock: <client id>:<number>
-  INTERLOCK_TOKEN    the fencing token, for locks that have one
+  INTERLOCK_HOLDER   who holds the lock: <client id>:<number>, with --limit the permit's id
+  INTERLOCK_TOKEN    a number that grows with every holder, to be checked by what CMD writes to;
+                     not with -s, -x, --fair, --limit or several --url
 
 exit status: the one of CMD (128 + n when signal n ended it), or
     1   the lock was not got: -n, or -w has passed (see -E)
@@ -52,6 +57,7 @@ examples:
   interlock run nightly -- ./backup.sh --full
   interlock run -n -E 0 cron:mail -- /usr/local/bin/send-mail
   interlock run -w 60 --max-hold 600 deploy:web -c 'git pull && make deploy'
+  interlock run --limit 4 thumbnails -- convert in.png -resize 100x out.png
 """
 
 
@@ -88,13 +94,16 @@ def main(
 
 
 def _run(options: RunOptions, environ: Mapping[str, str], signals: Signals) -> int:
-    url = options.urls[0] if options.urls else None
     chosen = Options() if options.lease is None else Options(lease=options.lease)
     status = options.conflict_exit_code
     supervision: Supervision | None = None
     try:
-        with interlock.connect(url, options=chosen) as client, contextlib.ExitStack() as lock:
-            hold = _acquire(client, options, lock)
+        with contextlib.ExitStack() as stack:
+            clients = [
+                stack.enter_context(interlock.connect(url, options=chosen))
+                for url in options.urls or (None,)
+            ]
+            hold = _acquire(clients, options, stack)
             signals.queue_signals()
             began = time.monotonic()
             job = start(_command(options, environ), _environment(hold, environ), options.on_lost)
@@ -110,8 +119,8 @@ def _run(options: RunOptions, environ: Mapping[str, str], signals: Signals) -> i
     return status
 
 
-def _acquire(client: Client, options: RunOptions, lock: contextlib.ExitStack) -> Hold:
-    """Return the hold, whose release is left to *lock*.
+def _acquire(clients: Sequence[Client], options: RunOptions, stack: contextlib.ExitStack) -> Hold:
+    """Return the hold, whose release is left to *stack*.
 
     Raises:
         AcquireTimeoutError: if it is taken, or stays so.
@@ -119,14 +128,14 @@ def _acquire(client: Client, options: RunOptions, lock: contextlib.ExitStack) ->
     began = time.monotonic()
     try:
         # One try first: it fails at once when there is no server, where a wait would sit the outage out.
-        hold = lock.enter_context(client.lock(options.name, timeout=0))
+        hold = stack.enter_context(entrance(clients, options, 0))
     except AcquireTimeoutError as error:
         if options.wait == 0:
             raise
         if options.verbose:
-            say(f"waiting for lock {options.name!r}, held by {error.holder or 'somebody'}")
+            say(f"waiting for lock {options.name!r}, held by {_holders(error, options)}")
         left = None if options.wait is None else max(0.0, began + options.wait - time.monotonic())
-        hold = lock.enter_context(client.lock(options.name, timeout=left))
+        hold = stack.enter_context(entrance(clients, options, left))
     if options.verbose:
         say(f"got lock {options.name!r} after {time.monotonic() - began:.1f} s")
     return hold
@@ -137,9 +146,15 @@ def _explain_conflict(error: AcquireTimeoutError, options: RunOptions) -> None:
         return  # who asks for 0 expects conflicts, and cron would mail each line
     tried = f"after {options.wait:g} s" if options.wait else "at the first try"
     say(
-        f"lock {options.name!r} not got {tried}: held by {error.holder or 'somebody'};"
+        f"lock {options.name!r} not got {tried}: held by {_holders(error, options)};"
         " the command was not run (-w SECS waits longer)"
     )
+
+
+def _holders(error: AcquireTimeoutError, options: RunOptions) -> str:
+    if isinstance(options.mode, Limit):
+        return f"{options.mode.permits} others"
+    return error.holder or "somebody"
 
 
 def _command(options: RunOptions, environ: Mapping[str, str]) -> Sequence[str]:

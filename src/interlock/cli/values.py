@@ -6,11 +6,13 @@ import argparse
 import enum
 import math
 import threading
+from dataclasses import dataclass
 
 from interlock.errors import ConfigError
 from interlock.options import check_lease
 
 MAX_EXIT_CODE = 255
+MAX_LIMIT = 2**31 - 1
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -20,6 +22,26 @@ class OnLost(enum.Enum):
     TERM = "term"
     KILL = "kill"
     WARN = "warn"
+
+
+class Mode(enum.Enum):
+    """Which lock of the name is held."""
+
+    PLAIN = "plain"
+    SHARED = "shared"
+    EXCLUSIVE = "exclusive"
+    FAIR = "fair"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """In place of a lock, one of so many permits.
+
+    Attributes:
+        permits: how many may run at a time.
+    """
+
+    permits: int
 
 
 def boolean(text: str) -> bool:
@@ -94,3 +116,16 @@ def on_lost(text: str) -> OnLost:
         return OnLost(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"wanted term, kill or warn, found {text!r}") from None
+
+
+def limit(text: str) -> Limit:
+    """Read how many may run at a time.
+
+    Raises:
+        argparse.ArgumentTypeError: unless it is a number from 1 to 2**31 - 1, as in Redisson.
+    """
+    # Eleven digits are too many, and thousands of them would take int() long.
+    digits = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_LIMIT))
+    if not digits or not 1 <= int(text) <= MAX_LIMIT:
+        raise argparse.ArgumentTypeError(f"wanted a number from 1 on, found {text!r}")
+    return Limit(int(text))

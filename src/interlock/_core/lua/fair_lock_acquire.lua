@@ -12,8 +12,8 @@
 -- ARGV[1]  lease     integer > 0, milliseconds
 -- ARGV[2]  holder    string, "<client id>:<number>"
 -- ARGV[3]  depth     integer > 0, the depth to reach: sending it twice changes nothing
--- ARGV[4]  wait      integer > 0, milliseconds for which a waiter may be silent
--- ARGV[5]  enqueue   1: stand in the queue when it is not our turn; 0: do not, but keep a place that there is
+-- ARGV[4]  enqueue   1: stand in the queue when it is not our turn; 0: do not, but keep a place that there is
+-- ARGV[5]  wait      integer > 0, milliseconds for which a waiter may be silent
 -- ARGV[6]  publish   string, PUBLISH or SPUBLISH
 -- ARGV[7]  channel   string, where the waiter <holder> listens, less its ":<holder>"
 --
@@ -21,25 +21,29 @@
 --          is left of the other's lease (-1: never ends, -2: a re-entry found no lock)}
 -- Source   RedissonFairLock.tryLockInnerAsync, Redisson 4.7.0, with the server's clock for the client's
 -- Wire     the hash, the list and the zset; "0" to a waiter who is first because the ones before it went; this text is our own
-local lock, queue, timeouts, lease, holder, depth, wait, enqueue, publish, channel = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] == '1', ARGV[6], ARGV[7]
+local lock, queue, timeouts, lease, holder, depth, enqueue, wait, publish, channel = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1', tonumber(ARGV[5]), ARGV[6], ARGV[7]
 -- A waiter with a longer wait than ours takes more along. How much cannot be seen; 300 s is what Redisson's take.
 local LONGER_WAIT = math.max(300000, wait)
 
+local left = redis.call('pttl', lock)
+local free = left == -2
+
 local function hold()
   redis.call('hset', lock, holder, depth)
-  if redis.call('pttl', lock) < lease then
+  if left < lease then
     redis.call('pexpire', lock, lease)
   end
 end
 
 if redis.call('hexists', lock, holder) == 1 then
   return hold()
-end
-local left = redis.call('pttl', lock)
-if depth > 1 then
+elseif depth > 1 then
   return {left, 0}
 end
-local free = left == -2
+local head = redis.call('lindex', queue, 0)
+if free and not head then
+  return hold()
+end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000) - 0.75
 
@@ -62,7 +66,7 @@ local place = redis.call('lpos', queue, holder)
 if place then
   stay(place)
 end
-local gone, floor, head = 0, now, redis.call('lindex', queue, 0)
+local gone, floor = 0, now
 while head do
   local deadline = deadline_of(head)
   if deadline and deadline - (deadline % 1 > 0 and gone * wait or 0) > now then

@@ -28,6 +28,11 @@ if depth > 0 then
   return 1
 end
 
+local head = redis.call('lindex', queue, 0)
+if held and not head then
+  redis.call('del', lock, timeouts)
+  return 1
+end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000) - 0.75
 local place, gone, floor = 0, 0, now
@@ -38,9 +43,8 @@ if not held then
     return nil
   end
   redis.call('lrem', queue, 0, holder)
-  gone, floor = 1, now + wait
+  gone, floor, head = 1, now + wait, redis.call('lindex', queue, 0)
 end
-local head = redis.call('lindex', queue, 0)
 while head and place == 0 do
   local deadline = tonumber(redis.call('zscore', timeouts, head))
   if deadline and deadline - (deadline % 1 > 0 and gone * wait or 0) > now then

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from interlock._core.effects import NEVER, Eval
 from interlock._core.scripts.script import GRANTED, Grant, done, load, many, milliseconds, seconds
 
 
-@dataclass(frozen=True, slots=True)
 class Queue:
     """Where the waiters of a fair lock stand.
 
-    Attributes:
+    Args:
         keys: the lock, the list of its waiters, and the deadlines of their places.
         wait: seconds for which a waiter may be silent.
         publish: the command that sends a message.
         channel: what the channel of each waiter begins with.
     """
 
-    keys: tuple[str, str, str]
-    wait: float
-    publish: str
-    channel: str
+    __slots__ = ("args", "keys")
+
+    def __init__(self, keys: tuple[str, str, str], wait: float, publish: str, channel: str) -> None:
+        self.keys = keys
+        self.args = (milliseconds(wait), publish, channel)
 
 
 class Queued(float):
@@ -53,8 +51,7 @@ def fair_lock_acquire(
     deadline: float = NEVER,
 ) -> Eval[Grant | float]:
     """Reach *depth* if it is our turn; a grant, `Queued`, or the seconds left of the other's lease."""
-    wait = milliseconds(queue.wait)
-    args = (milliseconds(lease), holder, depth, wait, int(enqueue), queue.publish, queue.channel)
+    args = (milliseconds(lease), holder, depth, int(enqueue), *queue.args)
     return Eval(_FAIR_LOCK_ACQUIRE, queue.keys, args, deadline)
 
 
@@ -62,11 +59,9 @@ def fair_lock_release(
     queue: Queue, holder: str, depth: int, *, deadline: float = NEVER
 ) -> Eval[bool]:
     """Go down to *depth*, at 0 out of the queue too; False when *holder* neither holds the lock nor waits for it."""
-    args = (holder, depth, milliseconds(queue.wait), queue.publish, queue.channel)
-    return Eval(_FAIR_LOCK_RELEASE, queue.keys, args, deadline)
+    return Eval(_FAIR_LOCK_RELEASE, queue.keys, (holder, depth, *queue.args), deadline)
 
 
 def fair_lock_force_release(queue: Queue, *, deadline: float = NEVER) -> Eval[bool]:
     """Free the lock, whoever holds it; True when it was locked."""
-    args = (milliseconds(queue.wait), queue.publish, queue.channel)
-    return Eval(_FAIR_LOCK_FORCE_RELEASE, queue.keys, args, deadline)
+    return Eval(_FAIR_LOCK_FORCE_RELEASE, queue.keys, queue.args, deadline)

@@ -1,0 +1,203 @@
+"""`interlock run` with -s, -x, --fair and --limit, against a real server: who runs at the same time, and in what order."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from cli_process import LONG, Runs, ended
+
+import interlock
+from interlock.testing.servers import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import redis
+
+SLEEP = ("--", "/bin/sh", "-c", f"echo up; exec sleep {LONG:.0f}")
+EACH = [[], ["-s"], ["-x"], ["--fair"]]
+
+
+@pytest.mark.parametrize("held", EACH, ids=lambda options: "".join(options) or "plain")
+def test_who_excludes_whom(runs: Runs, held: list[str]) -> None:
+    """Of one name only readers run together; every other pair waits for each other, whatever the kinds of lock."""
+    runs.started(*held, "NAME", *SLEEP)
+    got = {"".join(wanted): runs.run(*wanted, "-n", "NAME", "--", "true")[0] for wanted in EACH}
+    together = 0 if held == ["-s"] else 1
+    assert got == {"": 1, "-s": together, "-x": 1, "--fair": 1}
+
+
+def test_shared_and_exclusive_are_the_read_write_lock(
+    runs: Runs, redis_client: redis.Redis
+) -> None:
+    """-s and -x are the sides of `client.read_write_lock(NAME)`, and of Redisson's."""
+    with interlock.connect(runs.url) as client:
+        lock = client.read_write_lock("NAME")
+        with lock.read:
+            assert runs.run("-s", "-n", "NAME", "--", "true") == (0, "", "")
+            assert runs.run("-x", "-n", "NAME", "--", "true")[0] == 1
+        with lock.write:
+            assert runs.run("-s", "-n", "NAME", "--", "true")[0] == 1
+    for option, mode in (("-s", b"read"), ("-x", b"write")):
+        process = runs.started(option, "NAME", "--", "/bin/sh", "-c", "echo up; sleep 0.5")
+        assert redis_client.hget("NAME", "mode") == mode
+        assert ended(process) == (0, "", "")
+    assert redis_client.keys() == []
+
+
+def test_a_writer_waits_for_every_reader(runs: Runs, tmp_path: Path) -> None:
+    """-x runs when the last -s has ended."""
+    log = tmp_path / "log"
+    job = f"echo up; sleep 0.5; echo read >>{log}"
+    readers = [runs.started("-s", "NAME", "-c", job) for _ in range(3)]
+    writer = runs.start("-x", "NAME", "-c", f"echo write >>{log}")
+    assert [ended(process)[0] for process in [*readers, writer]] == [0] * 4
+    assert log.read_text().split() == ["read", "read", "read", "write"]
+
+
+@pytest.mark.parametrize("waiting", [["-s"], ["-x"], ["--fair"]], ids="".join)
+def test_who_waits_for_another_kind_of_lock_gets_it(runs: Runs, waiting: list[str]) -> None:
+    """A lock whose releases are announced elsewhere is found free without being told."""
+    process = runs.started("NAME", "-c", "echo up; sleep 0.5")
+    assert runs.run(*waiting, "-w", str(LONG), "NAME", "--", "true") == (0, "", "")
+    assert ended(process) == (0, "", "")
+
+
+def test_fair_runs_are_in_the_order_of_arrival(
+    runs: Runs, redis_client: redis.Redis, tmp_path: Path
+) -> None:
+    """--fair gives the lock to who has waited longest, and leaves no queue behind."""
+    log = tmp_path / "log"
+    with interlock.connect(runs.url) as client, client.fair_lock("NAME"):
+        waiting = []
+        for number in range(4):
+            waiting.append(runs.start("--fair", "NAME", "-c", f"echo {number} >>{log}"))
+            wait_until(
+                lambda: redis_client.llen("redisson_lock_queue:{NAME}") == len(waiting),
+                LONG,
+                "it queued up",
+            )
+    assert [ended(process)[0] for process in waiting] == [0] * 4
+    assert log.read_text().split() == ["0", "1", "2", "3"]
+    assert redis_client.keys() == []
+
+
+def test_a_limit_is_how_many_run(runs: Runs, redis_client: redis.Redis) -> None:
+    """With --limit 2 two jobs run at a time; the third is refused or waits for one of them."""
+    jobs = [runs.started("--limit", "2", "NAME", *SLEEP) for _ in range(2)]
+    status, out, err = runs.run("-n", "--limit", "2", "NAME", "--", "echo", "ran")
+    assert (status, out) == (1, "")
+    assert re.fullmatch(r"interlock: lock 'NAME' not got .*: held by 2 others;.*\n", err)
+    third = runs.start("--verbose", "--limit", "2", "NAME", "--", "true")
+    assert third.stderr is not None
+    assert third.stderr.readline() == "interlock: waiting for lock 'NAME', held by 2 others\n"
+    jobs[0].send_signal(signal.SIGTERM)
+    assert ended(third)[0] == 0
+    jobs[1].send_signal(signal.SIGTERM)
+    assert [ended(job)[0] for job in jobs] == [128 + signal.SIGTERM] * 2
+    with interlock.connect(runs.url) as client:
+        semaphore = client.leased_semaphore("NAME")
+        assert (semaphore.permits(), semaphore.acquired_permits()) == (2, 0)
+
+
+def test_a_limited_job_learns_its_permit(runs: Runs, redis_client: redis.Redis) -> None:
+    """INTERLOCK_HOLDER is the id of the permit that the server knows, renewed while the job runs; there is no token."""
+    text = 'echo "$INTERLOCK_HOLDER ${INTERLOCK_TOKEN-none}"; sleep 2'
+    process = runs.start("--lease=1", "--limit=3", "NAME", "-c", text, INTERLOCK_TOKEN="17")
+    assert process.stdout is not None
+    permit, token = process.stdout.readline().split()
+    assert (len(permit), token) == (32, "none")
+    time.sleep(1.3)
+    assert redis_client.zrange("{NAME}:timeout", 0, -1) == [bytes.fromhex(permit)]
+    assert ended(process)[0] == 0
+
+
+def test_another_limit_is_an_error(runs: Runs) -> None:
+    """Who gives another number than the others is told theirs; nothing runs and no permit is lost."""
+    assert runs.run("--limit", "3", "NAME", "--", "true") == (0, "", "")
+    status, out, err = runs.run("--limit", "2", "NAME", "--", "echo", "ran")
+    assert (status, out) == (64, "")
+    assert "wanted --limit 2, found 3 for 'NAME'" in err
+    assert err.count("\n") == 1
+    with interlock.connect(runs.url) as client:
+        semaphore = client.leased_semaphore("NAME")
+        assert semaphore.available_permits() == 3
+        semaphore.set_permits(2)
+    assert runs.run("--limit", "2", "NAME", "--", "true") == (0, "", "")
+
+
+def test_a_killed_holder_gives_its_permit_back(runs: Runs) -> None:
+    """After kill -9 of interlock its place is free within --lease."""
+    process = runs.started("--lease", "1", "--limit", "1", "NAME", *SLEEP)
+    process.kill()
+    process.wait(LONG)
+    assert runs.run("--limit", "1", "-w", str(LONG), "NAME", "--", "true") == (0, "", "")
+
+
+def test_a_lost_permit_stops_the_job(runs: Runs, redis_client: redis.Redis) -> None:
+    """A job whose permit is gone is stopped as one whose lock is."""
+    process = runs.started("--lease", "1", "--limit", "2", "NAME", *SLEEP)
+    redis_client.delete("{NAME}:timeout")
+    status, _, err = ended(process)
+    assert status == 70
+    assert err == "interlock: lock 'NAME' was lost while the command runs: stopping it\n"
+
+
+@pytest.mark.parametrize("options", [["-s"], ["-x"], ["--fair"], ["--limit", "2"]], ids="".join)
+def test_a_signal_while_waiting_leaves_nothing_behind(
+    runs: Runs, redis_client: redis.Redis, options: list[str]
+) -> None:
+    """Who is told to go while waiting leaves neither a place in a queue nor a hold, and the others are unharmed."""
+    others = [runs.started(*options, "NAME", *SLEEP)] if options != ["-s"] else []
+    if options[0] == "--limit":
+        others.append(runs.started(*options, "NAME", *SLEEP))
+    if options == ["-s"]:
+        others.append(runs.started("-x", "NAME", *SLEEP))
+    before = {key: redis_client.type(key) for key in redis_client.scan_iter()}
+    process = runs.start("--verbose", *options, "NAME", "--", "echo", "ran")
+    assert process.stderr is not None
+    assert "waiting" in process.stderr.readline()
+    time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    assert ended(process) == (128 + signal.SIGTERM, "", "")
+    assert {key: redis_client.type(key) for key in redis_client.scan_iter()} == before
+    for other in others:
+        other.send_signal(signal.SIGTERM)
+        ended(other)
+    assert runs.run(*options, "-w", "5", "NAME", "--", "true")[0] == 0
+
+
+def test_a_limit_under_a_locks_name_is_64(runs: Runs, redis_client: redis.Redis) -> None:
+    """A name that is a lock is no semaphore, and the other way round; neither is touched."""
+    with interlock.connect(runs.url) as client, client.lock("NAME") as hold:
+        status, out, err = runs.run("--limit", "2", "NAME", "--", "echo", "ran")
+        assert (status, out, err.count("\n")) == (64, "", 1)
+        assert redis_client.hkeys("NAME") == [hold.holder.encode()]
+    assert runs.run("--limit", "2", "NAME", "--", "true")[0] == 0
+    for options in EACH:
+        assert runs.run(*options, "NAME", "--", "echo", "ran")[:2] == (64, "")
+
+
+@pytest.mark.parametrize("options", [["-s"], ["-x"], ["--fair"], ["--limit", "2"]], ids="".join)
+def test_an_unreachable_server_is_69_at_once(options: list[str]) -> None:
+    """Without a server no kind of lock is waited for."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    runs = Runs(f"redis://127.0.0.1:{port}")
+    began = time.monotonic()
+    status, out, err = runs.run(*options, "NAME", "--", "echo", "ran")
+    runs.close()
+    assert time.monotonic() - began < 10
+    assert (status, out, err.count("\n")) == (69, "", 1)
+
+
+@pytest.mark.parametrize("options", [["-s"], ["-x"], ["--fair"]], ids="".join)
+def test_locks_without_a_token_pass_none_on(runs: Runs, options: list[str]) -> None:
+    """A job finds the token of its own lock or none, never that of an interlock around it."""
+    done = runs.run(*options, "NAME", "-c", "echo ${INTERLOCK_TOKEN-none}", INTERLOCK_TOKEN="17")
+    assert done == (0, "none\n", "")

@@ -1,0 +1,119 @@
+"""`interlock run` with several --url: the lock is held on a majority of independent servers."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+from cli_process import LONG, Runs, ended
+
+import interlock
+from interlock.testing.servers import RedisServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SLEEP = ("--", "/bin/sh", "-c", f"echo up; exec sleep {LONG:.0f}")
+
+
+@pytest.fixture
+def three() -> Iterator[list[RedisServer]]:
+    """Give three independent servers."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(RedisServer()) for _ in range(3)]
+
+
+@pytest.fixture
+def runs(three: list[RedisServer]) -> Iterator[Runs]:
+    """Run the command against all three."""
+    runs = Runs(" ".join(server.url() for server in three))
+    yield runs
+    runs.close()
+
+
+def holders(servers: list[RedisServer]) -> list[object]:
+    """Return who holds NAME on each of *servers*."""
+    return [server.execute("HKEYS", "NAME") for server in servers]
+
+
+def test_the_lock_is_held_on_every_server(runs: Runs, three: list[RedisServer]) -> None:
+    """While the job runs every server has its plain lock, which excludes others there too; afterwards none has."""
+    text = 'echo "$INTERLOCK_HOLDER ${INTERLOCK_TOKEN-none}"; sleep 2'
+    process = runs.start("NAME", "-c", text, INTERLOCK_TOKEN="17")
+    assert process.stdout is not None
+    holder, token = process.stdout.readline().split()
+    assert token == "none"
+    assert re.fullmatch(r"[0-9a-f-]{36}:\d+", holder)
+    held = holders(three)
+    assert all(held)
+    assert [holder.encode()] in held
+    assert runs.run("-n", "NAME", "--", "true")[0] == 1
+    with interlock.connect(three[1].url()) as client:
+        assert client.try_lock("NAME") is None
+    assert ended(process) == (0, "", "")
+    assert [server.execute("KEYS", "*") for server in three] == [[], [], []]
+
+
+def test_urls_are_repeated_options(three: list[RedisServer]) -> None:
+    """--url, --url, --url is the same as three URLs in the variable."""
+    runs = Runs("")
+    urls = [f"--url={server.url()}" for server in three]
+    runs.started(*urls, "NAME", *SLEEP)
+    try:
+        assert all(holders(three))
+    finally:
+        runs.close()
+
+
+def test_a_minority_may_be_down(runs: Runs, three: list[RedisServer]) -> None:
+    """One server of three may be away when the lock is acquired, and one may go while the job runs."""
+    three[0].kill()
+    assert runs.run("-n", "NAME", "--", "true") == (0, "", "")
+    three[0].start()
+    process = runs.started("--lease=2", "NAME", "--", "/bin/sh", "-c", "echo up; sleep 4")
+    three[2].kill()
+    assert runs.run("-n", "NAME", "--", "true")[0] == 1
+    status, _, err = ended(process)
+    assert status == 0
+    assert "was lost" not in err
+
+
+def test_without_a_majority_nothing_runs(runs: Runs, three: list[RedisServer]) -> None:
+    """With two servers of three away the status is 69, in one line, and nothing stays on the third."""
+    three[0].kill()
+    three[1].kill()
+    status, out, err = runs.run("-n", "NAME", "--", "echo", "ran")
+    assert (status, out) == (69, "")
+    assert err.startswith("interlock: ")
+    assert err.count("\n") == 1
+    assert three[2].execute("KEYS", "*") == []
+
+
+def test_a_majority_that_goes_away_stops_the_job(runs: Runs, three: list[RedisServer]) -> None:
+    """When two servers of three stay away beyond the lease the lock is lost, and the job is stopped."""
+    process = runs.started("--lease", "1", "NAME", *SLEEP)
+    three[0].kill()
+    three[1].kill()
+    status, _, err = ended(process)
+    assert status == 70
+    assert err.startswith("interlock: lock 'NAME' was lost while the command runs: stopping it\n")
+
+
+def test_one_server_twice_is_64(three: list[RedisServer]) -> None:
+    """A server that is named twice would count twice."""
+    runs = Runs(f"{three[0].url()} {three[1].url()} {three[0].url()}")
+    status, out, err = runs.run("NAME", "--", "echo", "ran")
+    runs.close()
+    assert (status, out, err.count("\n")) == (64, "", 1)
+
+
+def test_two_servers_are_warned_of(three: list[RedisServer]) -> None:
+    """An even number is no safer than one fewer: one line says so, and the job runs."""
+    runs = Runs(f"{three[0].url()} {three[1].url()}")
+    status, out, err = runs.run("NAME", "--", "echo", "ran")
+    runs.close()
+    assert (status, out) == (0, "ran\n")
+    assert err.startswith("interlock: warning: ")
+    assert err.count("\n") == 1

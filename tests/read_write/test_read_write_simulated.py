@@ -1,0 +1,125 @@
+"""The read/write lock in the simulator: random programs that come down and try to go up, whatever befalls them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from interlock._core.read_write_lock import ReadLock, WriteLock
+from interlock.errors import HoldLostError, ServerUnavailableError, UpgradeError
+from interlock.options import Options
+from interlock.testing._sim_workload import PROFILES
+from interlock.testing.schedule import Interrupted
+from interlock.testing.simulator import Simulator
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from interlock._core.effects import Op
+    from interlock._core.lock_like import LockLike
+    from interlock.testing.simulator import Process
+
+    Work = Generator[Op[Any], Any, None]
+
+TROUBLE = (HoldLostError, ServerUnavailableError, Interrupted)
+OPTIONS = Options(lease=2.0, poll_cap=0.5, command_timeout=0.5, outage_timeout=2.0, renew_batch=3)
+TRIES = 5
+
+
+def visitor(me: Process) -> Work:
+    """Read, write, and write first and then read, over and over."""
+    read, write = ReadLock(me.client.session, "name"), WriteLock(me.client.session, "name")
+    for _ in range(5):
+        yield me.sleep(me.random.random() ** 3)
+        plan: list[LockLike] = me.random.choice(
+            ([read], [read, read], [write], [write, read], [write, read, write], [write, write])
+        )
+        for lock in plan:
+            yield from _enter(me, lock)
+        if me.holds(read) and not me.holds(write):
+            yield from _goes_not_up(me, write)
+        yield me.sleep(me.random.random() ** 4)
+        # Coming down means giving the write lock back first.
+        for lock in sorted(plan, key=lambda lock: lock is read):
+            yield from _leave(me, lock)
+
+
+def _enter(me: Process, lock: LockLike) -> Work:
+    timeout = me.random.choice((None, 0.0, 0.3, 1.5))
+    lease = me.random.choice((None, None, 0.2, 1.0))
+    try:
+        yield me.acquire(lock, timeout, lease=lease)
+    except (*TROUBLE, UpgradeError):
+        return
+
+
+def _goes_not_up(me: Process, write: LockLike) -> Work:
+    read = me.client.session.holds.get((write.key, 0), me.owner)
+    assert read is not None
+    if not read.valid(me.client.clock()):
+        return
+    sent = len(me.effects)
+    with pytest.raises(UpgradeError):
+        yield me.acquire(write, None)
+    assert len(me.effects) == sent, "nothing was asked"
+
+
+def _leave(me: Process, lock: LockLike) -> Work:
+    for _ in range(TRIES):
+        if not me.holds(lock):
+            return
+        try:
+            yield me.release(lock)
+        except HoldLostError:
+            return
+        except (ServerUnavailableError, Interrupted):
+            continue
+        return
+
+
+@pytest.mark.parametrize("seed", range(160))
+def test_random_programs_under_random_faults(seed: int) -> None:
+    """Under lost, late and doubled messages, crashes, pauses and outages no writer shares the lock, and nothing is left at rest."""
+    simulator = Simulator(seed, schedule=PROFILES[seed % len(PROFILES)])
+    for _ in range(simulator.random.randint(1, 3)):
+        client = simulator.client(OPTIONS)
+        for _ in range(simulator.random.randint(1, 3)):
+            simulator.spawn(client, visitor)
+    simulator.run()
+
+
+def test_readers_that_come_down_never_wait_for_themselves() -> None:
+    """A writer takes the read lock at once although readers of its own client queue for it, in every order of events."""
+    for seed in range(40):
+        simulator = Simulator(seed)
+        client = simulator.client(OPTIONS)
+        entered: list[float] = []
+
+        def writer(me: Process, entered: list[float] = entered) -> Work:
+            session = me.client.session
+            read, write = ReadLock(session, "name"), WriteLock(session, "name")
+            yield me.acquire(write)
+            yield me.sleep(0.3)
+            began = me.client.clock()
+            yield me.acquire(read)
+            assert me.client.clock() - began < 0.1
+            yield me.release(write)
+            released = me.client.clock()
+            yield me.sleep(0.3)
+            assert len(entered) == 3
+            assert max(entered) - released < 0.1
+            yield me.release(read)
+
+        def reader(me: Process, entered: list[float] = entered) -> Work:
+            read = ReadLock(me.client.session, "name")
+            yield me.sleep(0.1)
+            yield me.acquire(read)
+            entered.append(me.client.clock())
+            yield me.sleep(0.5)
+            yield me.release(read)
+
+        simulator.spawn(client, writer)
+        for _ in range(3):
+            simulator.spawn(client, reader)
+        simulator.run()
