@@ -47,6 +47,26 @@ class TestRelease:
         assert (hold.state, hold.depth) == (State.ENDED, 0)
         assert hold not in bench.session.holds
 
+    def test_entering_again_meanwhile_counts_from_there(
+        self, bench: Bench, play: type[Play]
+    ) -> None:
+        """A release by another thread and a re-entry by the owner, side by side, cancel each other out."""
+        hold = bench.held()
+        owner = hold.owner()
+        assert owner is not None
+        lock = hold.recipe
+        entering = play(lock.acquire(owner, float("inf"), None))
+        entering.answer(None)
+        assert hold.depth == 2
+
+        releasing_it = play(releasing.release(bench.session, hold))
+        entering = play(lock.acquire(owner, float("inf"), None))
+        assert depth_told(releasing_it.effect) == 1
+        assert entering.effect.args[2] == 2
+        entering.answer(None)
+        releasing_it.answer(1)
+        assert hold.depth == 2
+
     def test_inner_release_keeps(self, bench: Bench, play: type[Play]) -> None:
         """A hold of depth 2 stays held, one less deep."""
         hold = bench.held(depth=2)

@@ -300,21 +300,20 @@ class LockLike(ABC):
                 f"{self.kind} {self.name!r} is held by the same owner and is not reentrant",
                 name=self.name,
             )
-        depth = hold.depth
+        # At once, so that another thread that releases this hold meanwhile counts from there.
+        hold.depth += 1
         sent_at = session.clock()
         wanted = lease or session.options.lease
         answer = yield from undoing(
             session.persist(
-                self.attempt(hold, wanted, depth + 1, self._answer_by(deadline, sent_at))
+                self.attempt(hold, wanted, hold.depth, self._answer_by(deadline, sent_at))
             ),
             self._undo_reentry,
             hold,
-            depth,
         )
         if not isinstance(answer, Grant):
             session.lose(hold, "force-released")
             raise releasing.lost(hold)
-        hold.depth = depth + 1
         hold.handle = None  # whoever entered again may go on holding without the first one's handle
         hold.extend_validity(sent_at, wanted)
         if lease is None:
@@ -394,10 +393,11 @@ class LockLike(ABC):
         else:
             yield from session.settle(call, until, late=hold.unsettled)
 
-    def _undo_reentry(self, hold: Hold, depth: int, error: BaseException) -> Op[None]:
+    def _undo_reentry(self, hold: Hold, error: BaseException) -> Op[None]:
+        hold.depth -= 1
         if isinstance(error, InterlockError) and not getattr(error, "sent", False):
             return
-        call = self.release_script(hold, depth)
+        call = self.release_script(hold, hold.depth)
         if isinstance(error, ServerUnavailableError):
             yield from Settle(call, hold.valid_until)
         else:

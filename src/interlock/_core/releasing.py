@@ -42,6 +42,9 @@ def release(session: Session, hold: Hold) -> Op[None]:  # noqa: C901 - the hot p
     depth = hold.depth - 1
     if depth == 0:
         hold.state = State.ENDING
+    else:
+        # At once, so that an owner who enters again meanwhile, while another thread releases here, counts from there.
+        hold.depth = depth
     call = hold.recipe.release_script(hold, depth)
     failure: BaseException | None = None
     done = False
@@ -107,9 +110,9 @@ def _finish(session: Session, hold: Hold, depth: int, error: BaseException) -> O
 
 
 def _note(session: Session, hold: Hold, depth: int) -> None:
-    hold.depth = depth
     hold.unsettled = False
     if depth == 0:
+        hold.depth = 0
         session.holds.end(hold)
 
 
