@@ -25,7 +25,7 @@ from interlock.asyncio.lock import Lock
 from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
 from interlock.backoff import ExponentialBackoff
-from interlock.options import Options, check_timeout
+from interlock.options import Options, check_served, check_timeout
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -57,6 +57,7 @@ class Client:
     """
 
     def __init__(self, endpoint: Endpoint, options: Options) -> None:
+        check_served(options)
         self._driver = AsyncDriver(endpoint, options)
         self._where = endpoint.where
 

@@ -18,7 +18,7 @@ from interlock._drivers.threads import ThreadDriver, current_owner
 from interlock._links.endpoint import Endpoint
 from interlock._links.urls import open_url
 from interlock.backoff import ExponentialBackoff
-from interlock.options import Options, check_timeout
+from interlock.options import Options, check_served, check_timeout
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.hold import Hold
 from interlock.sync.joint_lock import MultiLock, RedLock
@@ -57,6 +57,7 @@ class Client:
     """
 
     def __init__(self, endpoint: Endpoint, options: Options) -> None:
+        check_served(options)
         self._driver = ThreadDriver(endpoint, options)
         self._where = endpoint.where
 
