@@ -29,7 +29,7 @@ class Subscriber:
         self._wanted: dict[str, None] = {}
         self._connected = self._connecting = self._closed = False
         self._deaf_until = 0.0
-        self._epoch = 0
+        self._epoch = self._connection = 0
         self._sent_at = self._received_at = 0.0
 
     def subscribe(self, channel: str) -> None:
@@ -97,13 +97,15 @@ class Subscriber:
             self._connect(RECONNECT_PAUSE)
             return
         self._epoch += 1
+        self._connection = self._epoch
         self._connected = self.waiters.hearing = True
         self._sent_at = self._received_at = timeline.now
         for channel in self._wanted:
             self._send(channel, wanted=True)
 
     def _send(self, channel: str, *, wanted: bool) -> None:
-        timeline, epoch = self._network.timeline, self._epoch
+        # What is written to a connection that was cut, while nobody has noticed, never arrives.
+        timeline, epoch = self._network.timeline, self._connection
         self._sent_at = max(self._sent_at, timeline.now + self._network.latency())
 
         def arrive() -> None:

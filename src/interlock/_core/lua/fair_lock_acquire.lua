@@ -2,9 +2,9 @@
 --
 -- Asking keeps the asker's place in the queue. A place ends when its holder was silent for too long: its deadline is one wait
 -- for itself and one for each place before it, and whoever goes takes a wait along from all behind it, as Redisson has it. So
--- those who died together go together, and one script skips them all. One who is alive cuts nobody's to less than a wait from
--- now, in case they have shorter ones. Only deadlines that contain our waits are cut, which a quarter of a millisecond marks: what
--- Redisson sets behind one of ours inherits it. Entries of only one of list and zset stop nobody.
+-- those who died together go together, and one script skips them all. One who is alive leaves everybody time to ask again, in case
+-- their waits are shorter. Only deadlines that contain our waits are cut, which a quarter of a millisecond marks: what Redisson
+-- sets behind one of ours inherits it. Entries of only one of list and zset stop nobody.
 --
 -- KEYS[1]  lock      hash {holder: depth}; its TTL is the lease
 -- KEYS[2]  queue     list of holders, the next one first
@@ -82,7 +82,7 @@ if not head then
 elseif turn then
   redis.call('lrem', queue, 0, holder)
   redis.call('zrem', timeouts, holder)
-  gone, floor = gone + 1, now + wait
+  gone, floor = gone + 1, now + math.floor(wait / 3)
 elseif free and gone > 0 then
   redis.call(publish, channel .. ':' .. head, '0')
 end

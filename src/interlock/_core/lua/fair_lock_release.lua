@@ -43,7 +43,7 @@ if not held then
     return nil
   end
   redis.call('lrem', queue, 0, holder)
-  gone, floor, head = 1, now + wait, redis.call('lindex', queue, 0)
+  gone, floor, head = 1, now + math.floor(wait / 3), redis.call('lindex', queue, 0)
 end
 while head and place == 0 do
   local deadline = tonumber(redis.call('zscore', timeouts, head))
