@@ -59,6 +59,19 @@ async def test_a_writer_waits_for_the_living_only(rw: Stage, wire: Wire) -> None
     assert set(wire.hash()) == {"mode", (await writer.do(lambda: lock.write.hold)).holder}
 
 
+async def test_a_writer_takes_it_from_the_dead(rw: Stage, wire: Wire) -> None:
+    """A lock that only dead readers are left in is free for a single try, whatever its TTL."""
+    for number in range(3):
+        wire.java_reads(20, DEAD.format(number))
+    rw.redis.pexpire("name", 60_000)
+    await asyncio.sleep(0.05)
+    owner, write = rw.owner(), rw.lock(rw.client()).write
+    assert await owner.do(write.acquire, timeout=0)
+    assert set(wire.hash()) == {"mode", (await owner.do(lambda: write.hold)).holder}
+    assert wire.left() <= 30_000
+    await owner.do(write.release)
+
+
 async def test_the_dead_do_not_count(rw: Stage, wire: Wire) -> None:
     """A reader whose lease has ended is not counted by locked, and a writer's downgrade or a last release does not leave it the lock."""
     owner, lock = rw.owner(), rw.lock(rw.client())
@@ -94,10 +107,16 @@ async def test_the_dead_are_removed(rw: Stage, wire: Wire) -> None:
     for number in range(100):
         wire.java_reads(1, DEAD.format(number))
         reader = rw.owner()
-        await reader.do(lock.read.acquire)
+        await reader.do(lock.read.acquire, lease=5)
         await reader.do(lock.read.release)
         assert len(wire.hash()) <= 1 + 16 + 1
     assert wire.hash()[holder] == "1"
+    await asyncio.sleep(0.01)
+    reader = rw.owner()
+    await reader.do(lock.read.acquire)
+    await reader.do(lock.read.release)
+    assert wire.hash() == {"mode": "read", holder: "1"}, "who had the longest lease looks too"
+    assert 10_000 < wire.left() <= 20_000
 
 
 async def test_only_what_is_held_here_is_renewed(rw: Stage, wire: Wire) -> None:

@@ -2,7 +2,7 @@
 --
 -- Each entry of a reader is a key whose TTL is the entry's lease; a reader without any has died. The TTL of the lock is that of
 -- the longest entry, and while the lock is held for writing at least the writer's lease. A reader that joins others removes the
--- dead ones among them now and then: whenever all are a multiple of sixteen, which they must be to become more.
+-- dead ones among them when it makes the number of all a multiple of sixteen: so they cannot pile up, and most pay nothing.
 --
 -- A depth above 1 is a re-entry: it never takes a lock anew that was lost meanwhile.
 --

@@ -2,7 +2,7 @@
 --
 -- The undo of an acquire that was interrupted anywhere is the release to the former depth. When the one who leaves had the
 -- longest lease, the lock's TTL becomes the longest of the others', and those that are found to be dead are removed: each time
--- while the readers are few, else whenever they are a multiple of sixteen. While its owner also writes, the TTL is left alone.
+-- while the readers are few, else only when their number is a multiple of sixteen. While its owner also writes, the TTL is left alone.
 -- What a user may not do fails before the lock is freed.
 --
 -- KEYS[1]     lock     hash {mode: read or write, reader: depth, writer: depth}
@@ -47,7 +47,7 @@ if depth > 0 then
   return 1
 end
 local readers = redis.call('hlen', lock) - 1
-local alone = mode == 'read' and readers == 1
+local alone = readers == 1
 if mode == 'read' and not alone and (readers <= NOW_AND_THEN or readers % NOW_AND_THEN == 0) then
   local mine = -2
   for i = 2, #entries do
