@@ -38,7 +38,7 @@ class Table(Stage):
         """Return the multi lock over *names* of *client*."""
         return client.multi_lock(*[client.lock(name) for name in names], **options)
 
-    def keys(self) -> list[list[str]]:
+    def stored(self) -> list[list[str]]:
         """Return what is on each server that answers."""
         return [self.keys_of(server) for server in self.servers if server.alive]
 

@@ -71,7 +71,7 @@ async def test_owner_words(table: Table) -> None:
     assert await two.do(nobody.acquire, timeout=0) is False
     await one.do(same.release)
     await two.do(lock.release)
-    assert table.keys() == [[], [], []]
+    assert table.stored() == [[], [], []]
     for other in (b.lock("x", owner="another"), b.lock("x")):
         with pytest.raises(ConfigError, match="owner="):
             table.face.module.MultiLock(a.lock("x", owner="job"), other)
@@ -118,7 +118,7 @@ async def test_bad_times(table: Table, made: str) -> None:
             await owner.do(make(*locks).acquire, **bad)
     with pytest.raises(OverflowError):
         await owner.do(make(*locks).acquire, timeout=threading.TIMEOUT_MAX * 2)
-    assert table.keys() == [[], [], []]
+    assert table.stored() == [[], [], []]
 
 
 async def test_names(table: Table) -> None:

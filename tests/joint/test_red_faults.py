@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import interlock
 from interlock.errors import HoldLostError, QuorumError, ServerUnavailableError
+from joint.table import Table
 from lock.lock_like import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock.testing.servers import RedisServer
-    from joint.table import Table
 
 FIVE = pytest.mark.parametrize("own_servers", [5], indirect=True)
 
@@ -75,7 +76,7 @@ async def test_a_minority_that_is_down(
         assert await owner.do(lock.locked) is False
         assert await owner.do(lock.force_release) is False
     _revive(own.servers[:2])
-    await until(lambda: own.keys() == [[]] * 5, 20, "nothing is left where nobody answered")
+    await until(lambda: own.stored() == [[]] * 5, 20, "nothing is left where nobody answered")
 
 
 @down
@@ -114,7 +115,7 @@ async def test_an_outage_is_sat_out(own: Table) -> None:
     assert not waiting.done()
     own.servers[0].restart()
     assert await waiting
-    assert own.keys() == [["name"], ["name"]]
+    assert own.stored() == [["name"], ["name"]]
     await owner.do(lock.release)
 
 
@@ -131,7 +132,7 @@ async def test_renewal_keeps_the_quorum(own: Table) -> None:
         assert hold.valid
     assert not hold.lost.is_set()
     await owner.do(own.face.leave, lock)
-    assert own.keys() == [[], [], []]
+    assert own.stored() == [[], [], []]
 
 
 async def test_a_minority_that_lost_its_data(own: Table) -> None:
@@ -143,10 +144,10 @@ async def test_a_minority_that_lost_its_data(own: Table) -> None:
     await asyncio.sleep(1.5)
     assert hold.valid
     assert not hold.lost.is_set()
-    assert own.keys() == [["name"], [], ["name"]]
+    assert own.stored() == [["name"], [], ["name"]]
     assert await own.owner().do(lock.acquire, timeout=0) is False
     await owner.do(own.face.leave, lock)
-    assert own.keys() == [[], [], []]
+    assert own.stored() == [[], [], []]
 
 
 async def test_a_majority_that_lost_its_data(own: Table) -> None:
@@ -165,7 +166,7 @@ async def test_a_majority_that_lost_its_data(own: Table) -> None:
     with pytest.raises(HoldLostError):
         await owner.do(own.face.leave, lock)
     assert told == ["lost"]
-    assert own.keys() == [[], [], []]
+    assert own.stored() == [[], [], []]
     assert await owner.do(lock.acquire, timeout=0)
     assert await owner.do(lock.hold_count) == 1
     await owner.do(lock.release)
@@ -203,7 +204,9 @@ async def test_a_release_without_a_minority(
     assert await owner.do(lambda: lock.hold) is None
     if own.servers[0].alive:
         own.servers[0].resume()
-        await until(lambda: own.keys() == [[], [], []], 10, "the background has carried it through")
+        await until(
+            lambda: own.stored() == [[], [], []], 10, "the background has carried it through"
+        )
 
 
 async def test_a_release_without_a_majority(own: Table) -> None:
@@ -219,7 +222,7 @@ async def test_a_release_without_a_majority(own: Table) -> None:
     for server in own.servers[:2]:
         server.resume()
     await owner.do(lock.release)
-    await until(lambda: own.keys() == [[], [], []], 10, "it is free everywhere")
+    await until(lambda: own.stored() == [[], [], []], 10, "it is free everywhere")
 
 
 async def test_reentry_without_a_minority(own: Table) -> None:
@@ -235,4 +238,20 @@ async def test_reentry_without_a_minority(own: Table) -> None:
         assert await owner.do(lock.hold_count) == depth
         assert await own.owner().do(lock.acquire, timeout=0) is False
         await owner.do(lock.release)
-    await until(lambda: own.keys() == [[], [], []], 10, "it is free everywhere")
+    await until(lambda: own.stored() == [[], [], []], 10, "it is free everywhere")
+
+
+def test_a_connection_that_died_idle(own_servers: Sequence[RedisServer]) -> None:
+    """A connection that is dead before anything is written costs nobody a server."""
+    clients = [interlock.connect(server.url()) for server in own_servers]
+    lock = interlock.RedLock(*[client.lock("name") for client in clients])
+    lock.acquire()
+    lock.release()
+    for client in clients[:2]:
+        for connection in client._driver._pool._idle:
+            connection.close()
+    lock.acquire(timeout=0)
+    assert all(Table.keys_of(server) == ["name"] for server in own_servers)
+    lock.release()
+    for client in clients:
+        client.close()

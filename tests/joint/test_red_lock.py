@@ -26,10 +26,10 @@ async def test_all_servers_are_asked_at_once(five: Table) -> None:
         await owner.do(lock.release)
         proxy.clear_record()
         await owner.do(lock.acquire)
-        assert five.keys() == [["name"]] * 5
+        assert five.stored() == [["name"]] * 5
         assert proxy.round_trips == 1
         await owner.do(lock.release)
-        assert five.keys() == [[]] * 5
+        assert five.stored() == [[]] * 5
         assert proxy.round_trips == 2
         await five.end()
 
@@ -47,7 +47,7 @@ async def test_a_quorum_decides(five: Table, taken: int, granted: bool) -> None:
         assert hold.valid
         assert hold.depth == 1
         await owner.do(lock.release)
-    assert five.keys() == [["name"]] * taken + [[]] * (5 - taken)
+    assert five.stored() == [["name"]] * taken + [[]] * (5 - taken)
     assert await owner.do(lock.locked) is not granted
 
 
@@ -71,7 +71,7 @@ async def test_a_lease_ends_it(table: Table) -> None:
     """A hold with a lease is not renewed; its end is a loss."""
     lock, owner = table.red(table.clients(), lease=0.5), table.owner()
     hold = await owner.do(table.face.enter, lock)
-    await until(lambda: table.keys() == [[], [], []], 5, "all have ended")
+    await until(lambda: table.stored() == [[], [], []], 5, "all have ended")
     assert hold.lost.is_set()
     with pytest.raises(HoldLostError):
         await owner.do(table.face.leave, lock)
@@ -83,10 +83,10 @@ async def test_renewal(table: Table) -> None:
     hold = await owner.do(table.face.enter, lock)
     for _ in range(15):
         await asyncio.sleep(0.1)
-        assert table.keys() == [["name"]] * 3
+        assert table.stored() == [["name"]] * 3
         assert hold.valid
     await owner.do(table.face.leave, lock)
-    assert table.keys() == [[], [], []]
+    assert table.stored() == [[], [], []]
 
 
 async def test_reentry(table: Table) -> None:
@@ -104,9 +104,26 @@ async def test_reentry(table: Table) -> None:
     for depth in (2, 1, 0):
         await owner.do(lock.release)
         assert await owner.do(lock.hold_count) == depth
-    assert table.keys() == [[], [], []]
+    assert table.stored() == [[], [], []]
     with pytest.raises(NotHeldError):
         await owner.do(lock.release)
+
+
+async def test_reentry_finds_the_loss(table: Table) -> None:
+    """An entry that finds the quorum gone is told so; what is left is given back when it is left, and only then."""
+    clients, others = table.clients(), table.clients()
+    lock, owner, other = table.red(clients), table.owner(), table.owner()
+    await owner.do(lock.acquire)
+    for client in others[:2]:
+        await other.do(client.lock("name").force_release)
+    with pytest.raises(HoldLostError):
+        await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    assert hold.lost.is_set()
+    assert table.stored() == [[], [], ["name"]]
+    with pytest.raises(HoldLostError):
+        await owner.do(lock.release)
+    assert table.stored() == [[], [], []]
 
 
 async def test_members_that_are_not_reentrant(table: Table) -> None:
@@ -119,7 +136,7 @@ async def test_members_that_are_not_reentrant(table: Table) -> None:
         await owner.do(lock.acquire)
     assert await owner.do(lock.hold_count) == 1
     await owner.do(lock.release)
-    assert table.keys() == [[], [], []]
+    assert table.stored() == [[], [], []]
 
 
 async def test_what_was_held_before_stays_held(table: Table) -> None:
@@ -185,7 +202,7 @@ async def test_force_release(table: Table) -> None:
     hold = await owner.do(table.face.enter, lock)
     await owner.do(hold.on_lost, lambda: told.append(1))
     assert await other.do(lock.force_release) is True
-    assert table.keys() == [[], [], []]
+    assert table.stored() == [[], [], []]
     await until(lambda: told, 5, "the callback ran")
     with pytest.raises(HoldLostError) as caught:
         await owner.do(table.face.leave, lock)

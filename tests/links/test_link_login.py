@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from lock_like import until
 
 from interlock import ServerUnavailableError
 from interlock.testing.address import free_port
@@ -182,11 +181,12 @@ async def test_threads_and_tasks_share_few_connections(stage: Stage) -> None:
     assert 1 <= sum(c["name"] == "counted" for c in stage.redis.client_list()) <= 2
     stage.redis.client_pause(1500)
     if not stage.face.is_async:
-        busy = [asyncio.create_task(o.do(client.lock("busy").acquire)) for o in owners[:2]]
+        locks = [client.lock(f"busy-{number}") for number in range(2)]
+        pairs = list(zip(owners, locks, strict=False))
+        busy = [asyncio.create_task(owner.do(lock.acquire)) for owner, lock in pairs]
         await asyncio.sleep(0.3)
         with pytest.raises(ServerUnavailableError, match=r"all 2 connections .* max_connections"):
             await owners[2].do(client.lock("other").acquire, timeout=0)
-        await until(lambda: any(task.done() for task in busy), 5, "one of two has it")
-        for owner, task in zip(owners[:2], busy, strict=True):
-            await task
-            await owner.do(client.lock("busy").release)
+        assert await asyncio.gather(*busy) == [True, True]
+        for owner, lock in pairs:
+            await owner.do(lock.release)

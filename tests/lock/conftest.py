@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from lock_like import KINDS, Face, Kind, Stage
 
+from interlock.testing.servers import RedisServer
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     import redis
 
@@ -25,12 +27,28 @@ def kind(request: pytest.FixtureRequest) -> Kind:
     return request.param
 
 
+@pytest.fixture(scope="session")
+def other_servers() -> Iterator[list[RedisServer]]:
+    """Give two more servers, for kinds that take three."""
+    with RedisServer() as one, RedisServer() as two:
+        yield [one, two]
+
+
 @pytest.fixture
 async def stage(
-    face: Face, kind: Kind, redis_client: redis.Redis, redis_url: str
+    request: pytest.FixtureRequest,
+    face: Face,
+    kind: Kind,
+    redis_client: redis.Redis,
+    redis_url: str,
 ) -> AsyncIterator[Stage]:
     """Give each lock-like on each face in turn."""
-    set_up = Stage(face, kind, redis_url, redis_client)
+    others: list[RedisServer] = []
+    if kind.servers > 1:
+        others = request.getfixturevalue("other_servers")[: kind.servers - 1]
+    for server in others:
+        server.execute("FLUSHALL")
+    set_up = Stage(face, kind, redis_url, redis_client, others)
     yield set_up
     await set_up.end()
 

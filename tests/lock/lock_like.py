@@ -17,9 +17,11 @@ import interlock
 import interlock.asyncio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import redis
+
+    from interlock.testing.servers import RedisServer
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Kind:
         reentrant: whether its owner may take it again.
         keeps: the keys that stay when the lock *name* is free, as a function of the name.
         token: the one that the first hold of a name has.
+        servers: how many independent ones it takes; *make* is given a client of each.
     """
 
     name: str
@@ -39,10 +42,21 @@ class Kind:
     reentrant: bool = True
     keeps: Callable[[str], set[str]] = lambda _: set()
     token: int | None = None
+    servers: int = 1
 
 
 def _counter(name: str) -> set[str]:
     return {f"redisson_lock_token:{{{name}}}"}
+
+
+def _multi(clients: Sequence[Any], name: str, *, owner: str | None = None, **options: Any) -> Any:
+    members = [client.lock(name, owner=owner) for client in clients]
+    return clients[0].multi_lock(*members, **options)
+
+
+def _red(clients: Sequence[Any], name: str, *, owner: str | None = None, **options: Any) -> Any:
+    members = [client.lock(name, owner=owner) for client in clients]
+    return clients[0].red_lock(*members, **options)
 
 
 KINDS = [
@@ -78,6 +92,8 @@ KINDS = [
         reentrant=False,
     ),
     Kind("write", lambda client, name, **options: client.read_write_lock(name, **options).write),
+    Kind("multi", _multi, servers=2),
+    Kind("red", _red, servers=3),
 ]
 """All that the generic cases run over; a new kind of lock is one more line."""
 
@@ -164,18 +180,27 @@ class Face:
 class Stage:
     """A face, a kind of lock and a server; what is made here is taken down at the end."""
 
-    def __init__(self, face: Face, kind: Kind, url: str, redis_client: redis.Redis) -> None:
+    def __init__(
+        self,
+        face: Face,
+        kind: Kind,
+        url: str,
+        redis_client: redis.Redis,
+        others: Sequence[RedisServer] = (),
+    ) -> None:
         self.face = face
         self.kind = kind
         self.url = url
         self.redis = redis_client
-        self._clients: list[Any] = []
+        self._others = others
+        self._clients: dict[Any, list[Any]] = {}
         self._owners: list[Owner] = []
 
     def client(self, url: str | None = None, **options: Any) -> Any:
         """Return a new client."""
-        client = self.face.module.connect(url or self.url, **options)
-        self._clients.append(client)
+        urls = [url or self.url, *(server.url() for server in self._others)]
+        client, *others = [self.face.module.connect(each, **options) for each in urls]
+        self._clients[client] = others
         return client
 
     def owner(self) -> Owner:
@@ -186,6 +211,8 @@ class Stage:
 
     def lock(self, client: Any, name: str = "name", **options: Any) -> Any:
         """Return *client*'s lock of the kind that is being tested."""
+        if self._others:
+            return self.kind.make([client, *self._clients[client]], name, **options)
         return self.kind.make(client, name, **options)
 
     def left_behind(self, name: str = "name") -> set[str]:
@@ -194,10 +221,11 @@ class Stage:
         return keys - self.kind.keeps(name)
 
     async def close(self, client: Any) -> None:
-        """Close *client*."""
-        closed = client.close()
-        if inspect.isawaitable(closed):
-            await closed
+        """Close *client*, and those of other servers that were made with it."""
+        for each in (client, *self._clients[client]):
+            closed = each.close()
+            if inspect.isawaitable(closed):
+                await closed
 
     async def end(self) -> None:
         """Close every client and end every owner."""

@@ -23,7 +23,9 @@ from interlock._core.effects import Wait, undoing
 from interlock._core.holds import State
 from interlock._core.joint_hold import JointHold
 from interlock._core.scripts.lock import LockStatus
+from interlock._core.session import GRACE
 from interlock._core.several import Several, depths
+from interlock._core.together import together
 from interlock.errors import (
     AcquireTimeoutError,
     HoldLostError,
@@ -94,9 +96,7 @@ class Joint(Several):
         hold = self.hold_of(owner)
         if hold is not None and hold.lost(self._session.clock()):
             # What is left of it would be entered again, and what is lost acquired anew: their depths would differ.
-            for _ in range(max(member.depth for member in hold.members)):
-                _ = yield from self._release_all(hold.members)
-            self._forget(hold.members)
+            yield from self._end(hold)
             hold = None
         former = depths(self._holds(owner))
         claim = Claim(owner, deadline, lease, hold, former)
@@ -105,15 +105,25 @@ class Joint(Several):
     def acquire_or_raise(
         self, owner: Owner, deadline: float, timeout: float, lease: float | None
     ) -> Op[JointHold]:
-        """Acquire as `acquire` does, or raise AcquireTimeoutError."""
+        """Acquire as `acquire` does, or raise what a ``with`` statement needs.
+
+        Raises:
+            AcquireTimeoutError: *deadline* came first; one more round trip asked who holds a member.
+        """
         hold = yield from self.acquire(owner, deadline, lease)
-        if hold is None:
-            raise AcquireTimeoutError(
-                f"{self.kind} {self.name!r} not acquired in {timeout:g} s",
-                name=self.name,
-                timeout=timeout,
-            )
-        return hold
+        if hold is not None:
+            return hold
+        asking = [(member.session, member.status()) for member in self.members]
+        answers = yield from together(asking, GRACE / 2)
+        known = [answer.holders for answer in answers if isinstance(answer, LockStatus)]
+        holder = next((holder for holders in known for holder in holders), None)
+        raise AcquireTimeoutError(
+            f"{self.kind} {self.name!r} not acquired in {timeout:g} s; "
+            f"held by {holder or 'somebody who could not be asked for'}",
+            name=self.name,
+            timeout=timeout,
+            holder=holder,
+        )
 
     def release(self, owner: Owner) -> Op[None]:
         """Go down by one depth in every member; errors as `release_hold`."""
@@ -158,17 +168,16 @@ class Joint(Several):
         Cost:
             One round trip to all servers at once.
         """
-        lease = check_lease(lease)
         hold = self._mine(owner)
-        holding = [member for member in self.members if member.hold_of(owner) is not None]
-        outcomes = yield from self._all(lambda member: member.extend(owner, lease), holding, lease)
-        failures = [outcome for outcome in outcomes if outcome is not None]
-        if len(outcomes) - len(failures) >= self.needed:
-            return
-        for failure in failures:
-            if isinstance(failure, HoldLostError):
-                raise self._lost(hold, failure) from failure
-        raise failures[0]
+        if hold.state is State.ENDED:
+            raise releasing.not_held(self.kind, self.name, owner.label)
+        failure = yield from self._extend(owner, check_lease(lease))
+        if isinstance(failure, HoldLostError):
+            # Who asked for a lost member to be extended has it no more; so it goes with the others.
+            yield from self._end(hold)
+            raise self._lost(hold, failure) from failure
+        if failure is not None:
+            raise failure
 
     def force_release(self) -> Op[bool]:
         """Free every member, whoever holds it; tell whether any was locked.
@@ -238,6 +247,22 @@ class Joint(Several):
         if hold is None:
             raise releasing.not_held(self.kind, self.name, owner.label)
         return hold
+
+    def _extend(self, owner: Owner, lease: float) -> Op[InterlockError | None]:
+        """Extend every member that *owner* holds; return the most telling failure if those that are needed failed."""
+        holding = [member for member in self.members if member.hold_of(owner) is not None]
+        outcomes = yield from self._all(lambda member: member.extend(owner, lease), holding, lease)
+        failures = [outcome for outcome in outcomes if outcome is not None]
+        if len(outcomes) - len(failures) >= self.needed:
+            return None
+        lost = [failure for failure in failures if isinstance(failure, HoldLostError)]
+        return next(iter(lost or failures), None)
+
+    def _end(self, hold: JointHold) -> Op[None]:
+        """Give back what is left of a lost hold, at all depths."""
+        for _ in range(max(member.depth for member in hold.members)):
+            _ = yield from self._release_all(hold.members)
+        self._forget(hold.members)
 
     def _give_back(self, claim: Claim) -> Op[None]:
         """Go back to the former depths; what cannot be reached ends later, by the background or its lease."""

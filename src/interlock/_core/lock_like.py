@@ -206,8 +206,10 @@ class LockLike(ABC):
         """
         session = self._session
         call = self._force_release_script()
+        # What is still being acquired may be granted when the script has run, and must not be taken for what it freed.
+        held = [hold for hold in session.holds.of_key(self.key) if hold.state is not State.PENDING]
         released = yield from session.persist(call)
-        for hold in session.holds.of_key(self.key):
+        for hold in held:
             session.lose(hold, "force-released")
         return released or call.unknown
 

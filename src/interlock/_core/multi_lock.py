@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from interlock._core.effects import Away
 from interlock._core.joint import Joint
-from interlock.errors import HoldLostError
+from interlock._core.several import depths
+from interlock.errors import HoldLostError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,16 +46,28 @@ class MultiLock(Joint):
         Cost:
             One round trip a member, and one more to all at once with a *lease* of its own.
         """
+        clock, outage = self._session.clock, self._session.options.outage_timeout
+        give_up = claim.deadline
         while True:
-            if (yield from self._collect(claim)):
-                return self.hold_of(claim.owner)
+            failure: ServerUnavailableError | None = None
+            try:
+                if (yield from self._collect(claim, give_up)):
+                    return self.hold_of(claim.owner)
+            except ServerUnavailableError as error:
+                # Who waited for the first one has sat the outage out. The others are held for no longer than their budget.
+                if not error.transient or depths(self._holds(claim.owner)) == claim.former:
+                    raise
+                failure = error
             yield from self._give_back(claim)
-            if self._session.clock() >= claim.deadline:
+            give_up = claim.deadline if failure is None else min(give_up, clock() + outage)
+            if clock() >= give_up:
+                if failure is not None:
+                    raise failure
                 return None
-            yield from self._pause(claim.deadline)
+            yield from self._pause(give_up)
 
-    def _collect(self, claim: Claim) -> Op[bool]:
-        clock, owner, lease, until = self._session.clock, claim.owner, claim.lease, claim.deadline
+    def _collect(self, claim: Claim, deadline: float) -> Op[bool]:
+        clock, owner, lease, until = self._session.clock, claim.owner, claim.lease, deadline
         budget = MEMBER_BUDGET * len(self.members) * (0.75 + self._session.random() / 2)
         if lease is not None:
             # The first one would be over before the last one comes.
@@ -64,13 +77,14 @@ class MultiLock(Joint):
             if taken is None:
                 return False
             if member is self.members[0]:
-                until = min(claim.deadline, clock() + budget)
+                until = min(deadline, clock() + budget)
         if lease is not None and len(self.members) > 1:
             # Those that came first have lost some of their lease to the wait for the last.
-            try:
-                yield from self.extend(owner, lease)
-            except HoldLostError:
+            failure = yield from self._extend(owner, lease)
+            if isinstance(failure, HoldLostError):
                 return False
+            if failure is not None:
+                raise failure
         hold = self.hold_of(owner)
         return hold is not None and hold.valid(clock())
 

@@ -33,7 +33,6 @@ from interlock.errors import (
     InterlockError,
     QuorumError,
     ServerUnavailableError,
-    WrongTypeError,
 )
 
 if TYPE_CHECKING:
@@ -141,16 +140,10 @@ class RedLock(Joint):
     def _enter(
         self, claim: Claim, members: Sequence[LockLike]
     ) -> Op[Sequence[Hold | InterlockError | None]]:
-        """Try each of *members* once; raise what is not a failure of its server or the loss of its hold."""
-        outcomes = yield from self._all(
+        """Try each of *members* once."""
+        return self._all(
             lambda member: member.acquire(claim.owner, PAST, claim.lease), members, claim.lease
         )
-        for outcome in outcomes:
-            if isinstance(outcome, InterlockError) and not isinstance(
-                outcome, ServerUnavailableError | WrongTypeError | HoldLostError
-            ):
-                raise outcome
-        return outcomes
 
     def _judge(self, failures: dict[str, InterlockError], contest: _Contest) -> None:
         """Raise QuorumError when there are too many *failures*, and for too long."""

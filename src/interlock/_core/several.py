@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from interlock._core.holds import State
 from interlock._core.together import together
-from interlock.errors import ConfigError, InterlockError
+from interlock.errors import (
+    ConfigError,
+    HoldLostError,
+    InterlockError,
+    ServerUnavailableError,
+    WrongTypeError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,13 +95,15 @@ class Several(ABC):
     def _failures(
         self, outcomes: Sequence[object], members: Sequence[LockLike] | None = None
     ) -> dict[str, InterlockError]:
-        """Return what failed, by member and server."""
+        """Return what failed with a server or the hold there, by member and server; raise what is the caller's own mistake."""
         chosen = self.members if members is None else members
-        return {
-            f"{member.name} at {member.session.where}": outcome
-            for member, outcome in zip(chosen, outcomes, strict=True)
-            if isinstance(outcome, InterlockError)
-        }
+        failures: dict[str, InterlockError] = {}
+        for member, outcome in zip(chosen, outcomes, strict=True):
+            if isinstance(outcome, ServerUnavailableError | WrongTypeError | HoldLostError):
+                failures[f"{member.name} at {member.session.where}"] = outcome
+            elif isinstance(outcome, InterlockError):
+                raise outcome
+        return failures
 
 
 def depths(holds: Sequence[Hold | None]) -> list[int]:
