@@ -222,7 +222,7 @@ class Stage:
 
     async def close(self, client: Any) -> None:
         """Close *client*, and those of other servers that were made with it."""
-        for each in (client, *self._clients[client]):
+        for each in (client, *self._clients.get(client, ())):
             closed = each.close()
             if inspect.isawaitable(closed):
                 await closed
