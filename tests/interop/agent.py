@@ -1,0 +1,185 @@
+"""Agents: processes that use locks as they are told to, in Java and in Python, behind one interface.
+
+Each reads one JSON command a line and answers one JSON line each; `interop.peer` is the one in Python, ``agent/`` the one in Java.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import signal
+import subprocess
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+PATIENCE = 30.0
+"""Seconds that a command without a time of its own may take on a busy machine."""
+
+REFUSALS = ("IllegalMonitorStateException", "NotHeldError")
+"""What either language raises when a release is none of the caller's business."""
+
+
+class AgentError(Exception):
+    """What an agent's command raised.
+
+    Attributes:
+        kind: the class, in the agent's language.
+    """
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind = kind
+
+
+class AgentDiedError(Exception):
+    """The agent ended before it answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back.
+
+    Attributes:
+        value: of the command.
+        started: seconds, CLOCK_MONOTONIC.
+        ended: seconds, CLOCK_MONOTONIC.
+        owner: the second half of the owner's id.
+    """
+
+    value: Any
+    started: float
+    ended: float
+    owner: int
+
+
+class Agent:
+    """One process with named threads (or tasks), each an owner of its own.
+
+    Args:
+        language: for reports: java, sync or asyncio.
+        command: what to run.
+        log: where its standard error goes.
+    """
+
+    def __init__(self, language: str, command: Sequence[str], log: Path) -> None:
+        self.language = language
+        self.client_ids: dict[str, str] = {}
+        self._command = command
+        self._log = log
+        self._ids = itertools.count(1)
+        self._pending: dict[int, Future[Answer]] = {}
+        self._guard = threading.Lock()
+        self._process: subprocess.Popen[str]
+        self._reader: threading.Thread
+
+    def __enter__(self) -> Self:
+        """Start the process."""
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                bufsize=1,
+            )
+        self._reader = threading.Thread(target=self._read, name=f"{self.language} agent")
+        self._reader.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the process: at once, whatever it holds."""
+        self.kill()
+
+    def __repr__(self) -> str:
+        return f"<{self.language} agent>"
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def connect(self, **how: Any) -> str:
+        """Make a client; return the first half of its owners' ids."""
+        answer = self.start("connect", "connect", **how).result(PATIENCE)
+        self.client_ids[how.get("client", "main")] = answer.value
+        return str(answer.value)
+
+    def start(self, thread: str, do: str, **rest: Any) -> Future[Answer]:
+        """Send a command to *thread* without waiting for it."""
+        number = next(self._ids)
+        future: Future[Answer] = Future()
+        line = json.dumps({"id": number, "thread": thread, "do": do, **rest})
+        with self._guard:
+            self._pending[number] = future
+            try:
+                print(line, file=self._process.stdin, flush=True)
+            except (BrokenPipeError, ValueError):  # it is dead: `_read` has seen it, or will
+                self._pending.pop(number, None)
+                future.set_exception(AgentDiedError(f"{self} has ended"))
+        return future
+
+    def ask(self, thread: str, do: str, **rest: Any) -> Any:
+        """Send a command and return its value.
+
+        Raises:
+            AgentError: what the command raised.
+        """
+        return self.start(thread, do, **rest).result(PATIENCE + (rest.get("timeout") or 0)).value
+
+    def owner(self, thread: str, client: str = "main") -> str:
+        """Return the owner's id that *thread* has in Redis."""
+        number = self.start(thread, "sleep", seconds=0).result(PATIENCE).owner
+        return f"{self.client_ids[client]}:{number}"
+
+    def pause(self) -> None:
+        """Freeze the process."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it with SIGKILL; what was asked and not answered raises."""
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        with self._guard:
+            assert self._process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):  # what was written last is read by nobody
+                self._process.stdin.close()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as lines:
+            for line in lines:
+                self._settle(json.loads(line))
+        with self._guard:
+            orphans, self._pending = list(self._pending.values()), {}
+        for future in orphans:
+            future.set_exception(AgentDiedError(f"{self} has ended"))
+
+    def _settle(self, reply: dict[str, Any]) -> None:
+        with self._guard:
+            future = self._pending.pop(reply["id"])
+        if "error" in reply:
+            future.set_exception(AgentError(reply["error"], reply["message"]))
+        else:
+            future.set_result(
+                Answer(reply["value"], reply["started"], reply["ended"], reply["owner"])
+            )

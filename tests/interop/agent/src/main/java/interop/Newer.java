@@ -1,0 +1,40 @@
+package interop;
+
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+
+/** Calls what older versions of Redisson lack, so that one source compiles with all. */
+final class Newer {
+    private Newer() {}
+
+    static Object call(Object object, String name, Object... arguments) {
+        for (Method method : object.getClass().getMethods()) {
+            if (method.getName().equals(name) && fits(method.getParameterTypes(), arguments)) {
+                try {
+                    return method.invoke(object, arguments);
+                } catch (InvocationTargetException error) {
+                    throw error.getCause() instanceof RuntimeException
+                            ? (RuntimeException) error.getCause()
+                            : new IllegalStateException(error.getCause());
+                } catch (IllegalAccessException error) {
+                    throw new IllegalStateException(error);
+                }
+            }
+        }
+        throw new UnsupportedOperationException("this version has no " + name);
+    }
+
+    private static boolean fits(Class<?>[] types, Object[] arguments) {
+        if (types.length != arguments.length) {
+            return false;
+        }
+        for (int i = 0; i < types.length; i++) {
+            boolean number = types[i] == long.class && arguments[i] instanceof Long
+                    || types[i] == int.class && arguments[i] instanceof Integer;
+            if (!number && !types[i].isInstance(arguments[i])) {
+                return false;
+            }
+        }
+        return true;
+    }
+}

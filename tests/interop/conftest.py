@@ -1,0 +1,99 @@
+"""Fixtures of the interoperation tests: agents in Java and in Python on one real server."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interop import java
+from interop.agent import Agent
+from interop.pair import Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from interlock.testing.servers import RedisServer
+
+PEER = Path(__file__).with_name("peer.py")
+POLL_CAP = 20.0
+"""Seconds between two looks of a Python waiter: who acquires sooner than that was woken by a message."""
+
+Start = "Callable[[str], Agent]"
+_numbers = itertools.count(1)
+
+
+def _python(face: str, log: Path) -> Agent:
+    return Agent(face, [sys.executable, str(PEER), face], log)
+
+
+@pytest.fixture(scope="session")
+def need_java() -> None:
+    """Skip the test, which fails in CI, where there is no Java."""
+    if not java.is_there():
+        pytest.skip(java.MISSING)
+
+
+@pytest.fixture(scope="session")
+def start_agent(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str], Agent]:
+    """Give a function that makes an agent, to be entered: ``java``, ``java-3.27.2``, ``sync`` or ``asyncio``."""
+    logs = tmp_path_factory.mktemp("agents")
+
+    def start(which: str) -> Agent:
+        log = logs / f"{which}.log"
+        if which.startswith("java"):
+            return java.java_agent(which.partition("-")[2] or java.NEW, log)
+        return _python(which, log)
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def shared_agents(
+    server: RedisServer, start_agent: Callable[[str], Agent]
+) -> Iterator[Callable[[str], Agent]]:
+    """Give a function from an agent's name to the one that all tests share, connected to the shared server."""
+    started: dict[str, Agent] = {}
+    with contextlib.ExitStack() as stack:
+
+        def shared(which: str) -> Agent:
+            if which not in started:
+                started[which] = stack.enter_context(start_agent(which))
+                connect(started[which], server)
+            return started[which]
+
+        yield shared
+
+
+def connect(agent: Agent, server: RedisServer, client: str = "main", **options: float) -> None:
+    """Make *agent* a client of *server*."""
+    if agent.language == "java":
+        agent.connect(client=client, addresses=[server.url()], **options)
+    else:
+        agent.connect(client=client, url=server.url(), options={"poll_cap": POLL_CAP, **options})
+
+
+@pytest.fixture(
+    params=["java>sync", "sync>java", "java>asyncio", "asyncio>java"],
+)
+def pair(
+    request: pytest.FixtureRequest, need_java: None, shared_agents: Callable[[str], Agent]
+) -> Pair:
+    """Give a first and a second agent, one of which is in Java: both ways round, with both faces."""
+    first, second = request.param.split(">")
+    return Pair(shared_agents(first), shared_agents(second), f"orders:{next(_numbers)}")
+
+
+@pytest.fixture(params=["java-3.27.2>sync", "sync>java-3.27.2"])
+def old_pair(
+    request: pytest.FixtureRequest, need_java: None, shared_agents: Callable[[str], Agent]
+) -> Pair:
+    """Give `pair` with an old Redisson."""
+    first, second = request.param.split(">")
+    return Pair(shared_agents(first), shared_agents(second), f"orders:{next(_numbers)}")

@@ -1,0 +1,58 @@
+"""The agent in Java: built once by Maven, for each version of Redisson."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from .agent import Agent
+
+NEW, OLD = "4.7.0", "3.27.2"
+"""The versions of Redisson: the whole matrix with the first, a short core with the second."""
+
+MISSING = "Java 17 and Maven are not installed: interoperation with Redisson was NOT tested"
+
+_HOME = Path(__file__).parent / "agent"
+_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+_QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+
+
+def is_there() -> bool:
+    """Return whether the agent can be built and run."""
+    return all(shutil.which(tool) for tool in ("java", "javac", "mvn"))
+
+
+def target() -> Path:
+    """Return where builds go: the source tree's own place, or the one that INTERLOCK_AGENT_TARGET names."""
+    return Path(os.environ.get("INTERLOCK_AGENT_TARGET", _HOME / "target"))
+
+
+def classpath(version: str) -> str:
+    """Build the agent with Redisson *version* unless it is built already; return its class path.
+
+    Raises:
+        RuntimeError: it did not build.
+    """
+    built = target() / version
+    stamp = built / "built"
+    sources = [_HOME / "pom.xml", *_HOME.glob("src/**/*.java")]
+    newest = max(source.stat().st_mtime for source in sources)
+    if not stamp.exists() or stamp.stat().st_mtime < newest:
+        command = [
+            *("mvn", "-q", "-B", "compile"),
+            f"-Dredisson.version={version}",
+            f"-Dagent.target={target()}",
+        ]
+        ran = subprocess.run(command, cwd=_HOME, capture_output=True, text=True, check=False)
+        if ran.returncode:
+            raise RuntimeError(f"the agent in Java does not build:\n{ran.stdout}{ran.stderr}")
+        stamp.touch()
+    return f"{built}/classes:{built}/lib/*"
+
+
+def java_agent(version: str, log: Path) -> Agent:
+    """Return the agent with Redisson *version*, not started yet."""
+    command = ["java", *_JVM, _QUIET, "-cp", classpath(version), "interop.Agent"]
+    return Agent("java", command, log)

@@ -1,0 +1,77 @@
+"""Two agents that meet at one object."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from .agent import Agent, Answer
+
+SETTLE = 0.6
+"""Seconds after which a waiter on a busy machine has subscribed and looked again."""
+
+PROMPT = 4.0
+"""Seconds within which a woken waiter acquires on a busy machine; far below any lease or poll cap in use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """One thread of an agent at one object.
+
+    Attributes:
+        agent: the process.
+        thread: its thread or task.
+        target: what commands speak of.
+    """
+
+    agent: Agent
+    thread: str
+    target: dict[str, Any]
+
+    def start(self, do: str, **rest: Any) -> Future[Answer]:
+        """Begin a command."""
+        return self.agent.start(self.thread, do, **self.target, **rest)
+
+    def ask(self, do: str, **rest: Any) -> Any:
+        """Perform a command; return its value."""
+        return self.agent.ask(self.thread, do, **self.target, **rest)
+
+    def wait(self, do: str = "acquire", **rest: Any) -> Future[Answer]:
+        """Begin a command that has to wait, and see that it does.
+
+        Raises:
+            AssertionError: it did not wait.
+        """
+        waiting = self.start(do, **rest)
+        time.sleep(SETTLE)
+        assert not waiting.done(), waiting
+        return waiting
+
+    @property
+    def owner(self) -> str:
+        """The owner's id in Redis."""
+        return self.agent.owner(self.thread, self.target.get("client", "main"))
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two agents of two languages, and a name of their own.
+
+    Attributes:
+        first: holds, as a rule.
+        second: waits, as a rule.
+        name: of the object.
+    """
+
+    first: Agent
+    second: Agent
+    name: str
+
+    def at(self, kind: str, thread: str = "t1", **target: Any) -> tuple[Party, Party]:
+        """Return both at the object of *kind*."""
+        of = {"kind": kind, "name": self.name, **target}
+        return Party(self.first, thread, of), Party(self.second, thread, of)
