@@ -1,43 +1,109 @@
-"""The command line: one command for each question."""
+"""The command line: one command for each question, or none for all of them."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import uncontended
-from benchmarks.report import as_json, as_table
+from benchmarks import peers
+from benchmarks.measure import Pace
+from benchmarks.report import as_json
+from benchmarks.tables import as_table
+from benchmarks.work import conduct, line_up
+from benchmarks.works import WORKS, uncontended
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS = {"uncontended": uncontended}
+    from benchmarks.report import Report
+    from benchmarks.work import Work
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run one command and print its report; 1 when a peer ended in an error."""
+    """Measure one work and print its report; 1 when a peer ended in an error."""
+    arguments = _parser().parse_args(words)
+    report = run(_work(arguments), arguments)
+    text = json.dumps(as_json(report), indent=2)
+    if arguments.json not in (None, "-"):
+        Path(arguments.json).write_text(text + "\n", encoding="utf-8")
+    print(text if arguments.json == "-" else as_table(report))
+    return int(report.failed)
+
+
+def run(work: Work, arguments: argparse.Namespace) -> Report:
+    """Measure *work* as the command line says."""
+    return conduct(
+        work,
+        pace=Pace(arguments.warmup, arguments.seconds),
+        rounds=arguments.rounds,
+        seed=arguments.seed,
+        server=arguments.server,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, module in COMMANDS.items():
-        command = commands.add_parser(name, help=module.__doc__, description=module.__doc__)
-        module.configure(command)
-        command.add_argument(
+    for name, work in WORKS.items():
+        command = commands.add_parser(name, help=work.question, description=work.question)
+        add = command.add_argument
+        if name == "uncontended":
+            add("--threads", type=_counts, default=uncontended.THREADS, metavar="N,...")
+            add("--tasks", type=_counts, default=uncontended.TASKS, metavar="N,...")
+        add(
+            "--only", type=re.compile, metavar="REGEX", help="the cases in whose name this is found"
+        )
+        add("--peers", type=_names, default=peers.NAMES, metavar="NAME,...", help="default: all")
+        add("--rounds", type=_count, default=work.rounds, help=f"default: {work.rounds}")
+        seconds = f"counted in every round; default: {work.seconds:g}"
+        add("--seconds", type=float, default=work.seconds, help=seconds)
+        add("--warmup", type=float, default=0.3, help="seconds before these; default: 0.3")
+        add("--seed", type=int, help="of the order; by default drawn, and printed")
+        add("--server", type=Path, metavar="PATH", help="the redis-server or valkey-server to run")
+        add(
             "--json",
             nargs="?",
             const="-",
             metavar="FILE",
             help="write JSON to FILE as well; without FILE to standard output instead of the table",
         )
-    arguments = parser.parse_args(words)
-    report = COMMANDS[arguments.command].run(arguments)
-    text = json.dumps(as_json(report), indent=2)
-    if arguments.json not in (None, "-"):
-        Path(arguments.json).write_text(text + "\n", encoding="utf-8")
-    print(text if arguments.json == "-" else as_table(report))
-    return int(report.failed)
+    return parser
+
+
+def _work(arguments: argparse.Namespace) -> Work:
+    work: Work = WORKS[arguments.command]
+    if arguments.command == "uncontended":
+        cases = uncontended.cases(arguments.threads, arguments.tasks)
+        work = replace(work, contenders=line_up(cases, peers.UNCONTENDED))
+    chosen = [
+        contender
+        for contender in work.contenders
+        if contender.peer.name in arguments.peers
+        and (arguments.only is None or arguments.only.search(str(contender.case)))
+    ]
+    return replace(work, contenders=tuple(chosen))
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    return tuple(_count(word) for word in text.split(",")) if text else ()
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    if unknown := [name for name in names if name not in peers.NAMES]:
+        raise argparse.ArgumentTypeError(f"no such peer: {', '.join(unknown)}")
+    return names
 
 
 if __name__ == "__main__":

@@ -1,19 +1,20 @@
 """Compare contenders round by round, so that a machine's changing speed cancels out.
 
 In every round each case is measured with all its contenders, one directly after the other, in an
-order shuffled from a seed. A ratio divides two rates of the same round and case; reported are the
+order shuffled from a seed. A ratio divides two figures of the same round and case; reported are the
 median of these ratios and their spread, never the ratio of two medians.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from benchmarks.measure import Case
     from benchmarks.peer import Peer
@@ -29,11 +30,15 @@ class Contender:
 
 @dataclass(slots=True)
 class Result:
-    """What the rounds gave for one contender: a figure for each round, or the error that ended it."""
+    """What the rounds gave for one contender: figures by name for each, or the error that ended it."""
 
     contender: Contender
-    rates: list[float] = field(default_factory=list[float])
+    rounds: list[Mapping[str, float]] = field(default_factory=list["Mapping[str, float]"])
     error: str | None = None
+
+    def figures(self, name: str) -> list[float]:
+        """Return the figure *name* of each round; empty with an error."""
+        return [figures[name] for figures in self.rounds if name in figures]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ def compare(
     *,
     rounds: int,
     seed: int,
-    measure: Callable[[Contender], float],
+    measure: Callable[[Contender], Mapping[str, float]],
     progress: Callable[[int, Contender], None],
 ) -> list[Result]:
     """Measure all contenders in *rounds* interleaved rounds.
@@ -73,10 +78,10 @@ def compare(
             continue
         progress(number, result.contender)
         try:
-            result.rates.append(measure(result.contender))
+            result.rounds.append(measure(result.contender))
         except Exception as failure:  # noqa: BLE001 - whatever a peer raises is its result
             result.error = f"{type(failure).__name__}: {failure}"
-            result.rates.clear()  # what cannot be relied on is not shown as a figure
+            result.rounds.clear()  # what cannot be relied on is not shown as a figure
     return results
 
 
@@ -91,8 +96,9 @@ def _schedule(
                 yield number, result
 
 
-def ratios(result: Result, reference: Result) -> list[float]:
-    """Divide the rates of the two, round by round; empty when either has an error."""
-    if not result.rates or not reference.rates:
+def ratios(result: Result, reference: Result, name: str) -> list[float]:
+    """Divide the figures *name* of the two, round by round; empty when either has an error."""
+    ours, theirs = result.figures(name), reference.figures(name)
+    if not ours or not theirs:
         return []
-    return [ours / theirs for ours, theirs in zip(result.rates, reference.rates, strict=True)]
+    return [one / other if other else math.inf for one, other in zip(ours, theirs, strict=True)]

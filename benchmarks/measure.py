@@ -20,7 +20,7 @@ from benchmarks.peer import SyncPeer
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
 
-    from benchmarks.peer import AsyncLock, AsyncPeer, AsyncSession, Peer, SyncLock, SyncSession
+    from benchmarks.peer import AsyncLock, AsyncPeer, AsyncSession, SyncLock, SyncSession
 
 # Seconds beyond the window after which a worker counts as stuck; generous, for busy machines.
 GRACE = 15.0
@@ -28,13 +28,24 @@ GRACE = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """How many workers of which kind ("threads" or "tasks")."""
+    """How many workers of which kind ("threads" or "tasks").
+
+    Attributes:
+        workers: In each process.
+        processes: How many there are, besides the one that measures if it is more than one.
+        work: Seconds for which a lock is held.
+    """
 
     kind: str
     workers: int
+    processes: int = 1
+    work: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.workers} {self.kind if self.workers != 1 else self.kind.removesuffix('s')}"
+        kind = self.kind if self.workers != 1 else self.kind.removesuffix("s")
+        processes = f"{self.processes} x " if self.processes > 1 else ""
+        work = f", {self.work * 1000:g} ms" if self.work else ""
+        return f"{processes}{self.workers} {kind}{work}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +98,7 @@ class _Window:
         return Sample(counted / self._pace.seconds, total)
 
 
-def measure(peer: Peer, workers: int, url: str, pace: Pace) -> Sample:
+def measure(peer: SyncPeer | AsyncPeer, workers: int, url: str, pace: Pace) -> Sample:
     """Measure *peer* on the server at *url*; what the peer raises is raised."""
     gc.collect()  # the garbage of the former contender is not this one's
     if isinstance(peer, SyncPeer):
@@ -104,7 +115,7 @@ def _measure_threads(session: SyncSession, name: str, workers: int, pace: Pace) 
     def work(index: int) -> None:
         try:
             lock = session.lock(f"{name}:{index}")
-            _pair(lock)
+            pair(lock)
             barrier.wait()
             _repeat(lock, window, failures)
         except threading.BrokenBarrierError:
@@ -128,7 +139,8 @@ def _measure_threads(session: SyncSession, name: str, workers: int, pace: Pace) 
     return window.sample()
 
 
-def _pair(lock: SyncLock) -> None:
+def pair(lock: SyncLock) -> None:
+    """Take a free lock and give it back."""
     if not lock.acquire():
         raise RefusedError
     lock.release()
@@ -165,13 +177,14 @@ async def _measure_tasks(peer: AsyncPeer, workers: int, url: str, pace: Pace) ->
 async def _gather(session: AsyncSession, name: str, workers: int, pace: Pace) -> Sample:
     window = _Window(pace)
     locks = [session.lock(f"{name}:{index}") for index in range(workers)]
-    await _together(_pair_async(lock) for lock in locks)
+    await together(pair_async(lock) for lock in locks)
     window.start()  # no task runs before all of them exist: they start together
-    await _together(_repeat_async(lock, window) for lock in locks)
+    await together(_repeat_async(lock, window) for lock in locks)
     return window.sample()
 
 
-async def _together(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+async def together(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run *works* as tasks; the first that fails ends all, and its error is raised."""
     try:
         async with asyncio.TaskGroup() as group:
             for work in works:
@@ -181,7 +194,8 @@ async def _together(works: Iterable[Coroutine[Any, Any, None]]) -> None:
         raise failures.exceptions[0] from None
 
 
-async def _pair_async(lock: AsyncLock) -> None:
+async def pair_async(lock: AsyncLock) -> None:
+    """Take a free lock and give it back."""
     if not await lock.acquire():
         raise RefusedError
     await lock.release()

@@ -7,6 +7,7 @@ measured with them.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
@@ -14,6 +15,9 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
+
+
+PYTHON = (sys.executable, "-m", "benchmarks.agent")
 
 
 class SyncLock(Protocol):
@@ -65,11 +69,15 @@ class _Description:
         packages: The distributions whose versions belong into a report.
         calls: Commands that the server counts for each pair of acquire and release; the audit
             after a run compares them with what the peer says it did.
+        program: What serves as the peer's agent, in works that have processes of their own.
+        leaves: What the names of keys begin with that outlive a release, if any do; "" allows none.
     """
 
     name: str
     packages: tuple[str, ...]
     calls: Mapping[str, int] = field(default_factory=lambda: {"evalsha": 2})
+    leaves: str = ""
+    program: tuple[str, ...] = PYTHON
 
     def versions(self) -> dict[str, str]:
         """Look up the installed versions; "missing" for what is not installed."""
@@ -99,4 +107,22 @@ class AsyncPeer(_Description):
     open: Callable[[str, int], AbstractAsyncContextManager[AsyncSession]]
 
 
-Peer: TypeAlias = SyncPeer | AsyncPeer
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramPeer(_Description):
+    """A peer of another language, whose agent stands for threads, or what is used in their place.
+
+    Attributes:
+        build: Makes the program, once for each run; raises where the language is not installed.
+        other: The versions that no Python distribution tells.
+    """
+
+    kind: ClassVar[str] = "threads"
+    build: Callable[[], None]
+    other: Mapping[str, str]
+
+    def versions(self) -> dict[str, str]:
+        """Return what the build files ask for."""
+        return dict(self.other)
+
+
+Peer: TypeAlias = SyncPeer | AsyncPeer | ProgramPeer

@@ -1,38 +1,106 @@
-"""A report: what was measured, where, and how it is shown, as a table or as JSON."""
+"""A report: what was measured, where, what was to be reached, and all of it as JSON."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.compare import Result, Spread, ratios
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from benchmarks.environment import Environment
 
-SCHEMA = 1  # raised when a reader of the JSON would have to change
+SCHEMA = 2  # raised when a reader of the JSON would have to change
+OURS = "interlock"
+BEST = "best"
+LIMITS = ("bare", "bare lock")
+_STARVED = 10  # a waiter who got less than a tenth of the mean was starved
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One figure of a work.
+
+    Attributes:
+        name: In what was measured and in the JSON.
+        title: In tables, with the unit.
+        form: How a number is printed.
+        scale: What a number is multiplied with before it is printed.
+    """
+
+    name: str
+    title: str
+    form: str = ",.0f"
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What interlock is to reach in one case.
+
+    Attributes:
+        case: As printed.
+        column: The figure's name.
+        to: Another peer, or BEST of the peers that starve nobody, to compare with; None: itself.
+        least: The median is to be no lower.
+        most: The median is to be no higher.
+        peer: Whose figure it is.
+    """
+
+    case: str
+    column: str
+    to: str | None = None
+    least: float = -math.inf
+    most: float = math.inf
+    peer: str = OURS
+
+    def __str__(self) -> str:
+        bound = f">= {self.least:g}" if self.least > -math.inf else f"<= {self.most:g}"
+        to = {None: "", BEST: " x the best that starves nobody"}.get(self.to, f" x {self.to}")
+        return f"{self.case}: {self.column} of {self.peer} {bound}{to}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A goal and what was reached; None when there is no figure."""
+
+    goal: Goal
+    reached: float | None
+    rival: str | None
+
+    @property
+    def met(self) -> bool:
+        """Whether the median lies within the bounds."""
+        return self.reached is not None and self.goal.least <= self.reached <= self.goal.most
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The outcome of one command.
+    """The outcome of one work.
 
     Attributes:
         command: As given on the command line.
-        unit: Of the figures.
+        question: What was asked.
+        columns: The figures; the first is the one that ratios are made of.
         settings: What decides how was measured, the seed included.
         references: The peers, by name, whose share the others are told as.
+        goals: What is to be reached.
+        notes: What a reader of the figures must know.
     """
 
     command: str
-    unit: str
+    question: str
+    columns: Sequence[Column]
     settings: Mapping[str, float]
     environment: Environment
     server: Mapping[str, str]
     results: Sequence[Result]
     references: Sequence[str]
+    goals: Sequence[Goal] = ()
+    notes: Sequence[str] = ()
 
     @property
     def failed(self) -> bool:
@@ -42,11 +110,57 @@ class Report:
     def shares(self, result: Result) -> dict[str, list[float]]:
         """Return the ratios to each other reference of the same case that has figures."""
         shares = {
-            other.contender.peer.name: ratios(result, other)
+            other.contender.peer.name: ratios(result, other, self.columns[0].name)
             for other in self.results
             if other is not result and other.contender.case == result.contender.case
         }
         return {name: shares[name] for name in self.references if shares.get(name)}
+
+    def verdicts(self) -> list[Verdict]:
+        """Judge every goal whose case was measured."""
+        cases = {str(result.contender.case) for result in self.results}
+        return [self._verdict(goal) for goal in self.goals if goal.case in cases]
+
+    def _verdict(self, goal: Goal) -> Verdict:
+        ours = self._result(goal.case, goal.peer)
+        if ours is None or not ours.figures(goal.column):
+            return Verdict(goal, None, None)
+        if goal.to is None:
+            return Verdict(goal, Spread.of(ours.figures(goal.column)).median, None)
+        rival = self._best(goal) if goal.to == BEST else self._result(goal.case, goal.to)
+        figures = ratios(ours, rival, goal.column) if rival is not None else []
+        if rival is None or not figures:
+            return Verdict(goal, None, None)
+        return Verdict(goal, Spread.of(figures).median, rival.contender.peer.name)
+
+    def _result(self, case: str, peer: str) -> Result | None:
+        for result in self.results:
+            if (str(result.contender.case), result.contender.peer.name) == (case, peer):
+                return result
+        return None
+
+    def _best(self, goal: Goal) -> Result | None:
+        rivals = [
+            result
+            for result in self.results
+            if str(result.contender.case) == goal.case
+            and result.contender.peer.name not in (goal.peer, *LIMITS)
+            and result.figures(goal.column)
+            and not starves(result)
+        ]
+        worth = max if goal.least > -math.inf else min
+        return worth(
+            rivals, key=lambda rival: Spread.of(rival.figures(goal.column)).median, default=None
+        )
+
+
+def starves(result: Result) -> bool:
+    """Tell whether some waiter got less than a tenth of the mean, in any round."""
+    return any(
+        figures["least"] * _STARVED < figures["mean"]
+        for figures in result.rounds
+        if "least" in figures
+    )
 
 
 def as_json(report: Report) -> dict[str, Any]:
@@ -55,91 +169,42 @@ def as_json(report: Report) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "command": report.command,
-        "unit": report.unit,
+        "question": report.question,
+        "columns": {column.name: column.title for column in report.columns},
         "settings": dict(report.settings),
         "environment": asdict(report.environment),
         "server": dict(report.server),
         "peers": {name: peer.versions() for name, peer in peers.items()},
         "results": [_result_json(report, result) for result in report.results],
+        "goals": [
+            {"goal": str(verdict.goal), "reached": verdict.reached, "met": verdict.met}
+            for verdict in report.verdicts()
+        ],
+        "notes": list(report.notes),
     }
 
 
 def _result_json(report: Report, result: Result) -> dict[str, Any]:
     case, peer = result.contender.case, result.contender.peer
+    names = {name: None for figures in result.rounds for name in figures}
     return {
+        "case": str(case),
         "kind": case.kind,
         "workers": case.workers,
+        "processes": case.processes,
+        "work": case.work,
         "peer": peer.name,
         "error": result.error,
-        "figures": _figures_json(result.rates, 1),
-        "ratios": {
-            name: _figures_json(figures, 4) for name, figures in report.shares(result).items()
-        },
+        "starves": starves(result),
+        "figures": {name: _figures_json(result.figures(name)) for name in names} or None,
+        "ratios": {name: _figures_json(figures) for name, figures in report.shares(result).items()},
     }
 
 
-def _figures_json(figures: Sequence[float], digits: int) -> dict[str, Any] | None:
-    if not figures:
-        return None
-    spread = {name: round(value, digits) for name, value in asdict(Spread.of(figures)).items()}
-    return {**spread, "rounds": [round(figure, digits) for figure in figures]}
+def _figures_json(figures: Sequence[float]) -> dict[str, Any]:
+    # JSON has no infinity, and six digits are more than any figure here is worth.
+    def plain(number: float) -> float | None:
+        return float(f"{number:.6g}") if math.isfinite(number) else None
 
-
-def as_table(report: Report) -> str:
-    """Return *report* as text for people."""
-    environment, settings = report.environment, report.settings
-    header = [
-        f"{report.command}: {report.unit}, median (min..max) over rounds; ratios round by round",
-        f"{environment.started}, commit {environment.commit or 'unknown'}",
-        f"{environment.system}, {environment.processor}, {environment.cpus} cpus",
-        f"load {environment.load}, {environment.python}",
-        f"server {report.server['name']} {report.server['version']}, on the same machine",
-        ", ".join(f"{name} {value}" for name, value in settings.items()),
-        *_versions(report),
-        "",
-    ]
-    columns = ["case", "peer", report.unit, *(f"of {name}" for name in report.references)]
-    rows = [columns]
-    case = None
-    for result in report.results:
-        if case not in (None, result.contender.case):
-            rows.append([])
-        first = result.contender.case != case
-        case = result.contender.case
-        rows.append(
-            [str(case) if first else "", result.contender.peer.name, *_cells(report, result)]
-        )
-    return "\n".join([*header, *_aligned(rows)])
-
-
-def _versions(report: Report) -> Iterable[str]:
-    packages: dict[str, str] = {}
-    for result in report.results:
-        packages |= result.contender.peer.versions()
-    yield ", ".join(f"{name} {version}" for name, version in packages.items())
-
-
-def _cells(report: Report, result: Result) -> list[str]:
-    if result.error is not None:
-        return [f"error: {' '.join(result.error.split())}"]
-    shares = report.shares(result)
-    return [
-        _spread(result.rates, ",.0f"),
-        *(_spread(shares.get(name, []), ".2f") for name in report.references),
-    ]
-
-
-def _spread(figures: Sequence[float], form: str) -> str:
-    if not figures:
-        return "-"
-    spread = Spread.of(figures)
-    return f"{spread.median:{form}} ({spread.low:{form}}..{spread.high:{form}})"
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
-    # The last cell of a row widens no column: it may be an error of any length.
-    widths = [max(len(row[i]) for row in rows if i < len(row) - 1) for i in range(len(rows[0]) - 1)]
-    widths.append(0)
-    for row in rows:
-        cells = zip(row, widths, strict=False)
-        yield "  ".join(f"{cell:<{width}}" for cell, width in cells).rstrip()
+    spread = {name: plain(value) for name, value in asdict(Spread.of(figures)).items()}
+    return {**spread, "rounds": [plain(figure) for figure in figures]}

@@ -8,18 +8,47 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.peers import bare, interlock, redis_py
+from benchmarks.peers import (
+    aioredlock,
+    bare,
+    bare_lock,
+    coredis,
+    interlock,
+    portalocker,
+    pottery,
+    python_redis_lock,
+    redis_py,
+)
 
 if TYPE_CHECKING:
     from benchmarks.peer import Peer
 
-PEERS: tuple[Peer, ...] = (
-    bare.SYNC,
-    bare.ASYNC,
-    redis_py.SYNC,
-    redis_py.ASYNC,
+_LIBRARIES: tuple[Peer, ...] = (
     interlock.SYNC,
     interlock.ASYNC,
+    redis_py.SYNC,
+    redis_py.ASYNC,
+    python_redis_lock.SYNC,
+    pottery.SYNC,
+    pottery.ASYNC,
+    coredis.ASYNC,
+    aioredlock.ASYNC,
+    portalocker.SYNC,
 )
 
+UNCONTENDED: tuple[Peer, ...] = (bare.SYNC, bare.ASYNC, *_LIBRARIES)
+"""Beside the limit of a pair that nobody disturbs."""
+
+CONTENDED: tuple[Peer, ...] = (bare_lock.SYNC, bare_lock.ASYNC, *_LIBRARIES)
+"""Beside the limit of a lock that is waited for."""
+
+PEERS: tuple[Peer, ...] = (bare.SYNC, bare.ASYNC, *CONTENDED)
 NAMES = tuple(dict.fromkeys(peer.name for peer in PEERS))
+
+
+def find(name: str, kind: str) -> Peer:
+    """Return the peer *name* for workers of *kind*."""
+    for peer in PEERS:
+        if (peer.name, peer.kind) == (name, kind):
+            return peer
+    raise LookupError(f"no peer {name} for {kind}")

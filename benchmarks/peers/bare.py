@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 _LUA = Path(__file__).parents[2] / "src" / "interlock" / "_core" / "lua"
 _LEASE = 30_000  # milliseconds
-_HOLDER = "00000000-0000-0000-0000-000000000000:1"  # as long as a real one
+_CLIENT = "00000000-0000-0000-0000-000000000000"  # as long as a real one
 
 
-def _pack(*words: str | int | bytes) -> bytes:
+def pack(*words: str | int | bytes) -> bytes:
+    """Return one command as it is sent."""
     # The annotation of hiredis means one word, and takes a tuple of any length.
     return cast("bytes", hiredis.pack_command(words))  # type: ignore[arg-type]
 
@@ -41,32 +42,41 @@ def _text(stem: str) -> bytes:
 
 def _evalsha(stem: str, key: str, *args: str | int) -> bytes:
     digest = sha1(_text(stem), usedforsecurity=False).hexdigest()
-    return _pack("EVALSHA", digest, 1, key, *args)
+    return pack("EVALSHA", digest, 1, key, *args)
 
 
-def _loads() -> list[bytes]:
-    return [_pack("SCRIPT", "LOAD", _text(stem)) for stem in ("lock_acquire", "lock_release")]
+def load_commands() -> list[bytes]:
+    """Return the commands that load both scripts."""
+    return [pack("SCRIPT", "LOAD", _text(stem)) for stem in ("lock_acquire", "lock_release")]
 
 
-def _acquire(name: str) -> bytes:
-    return _evalsha("lock_acquire", name, _LEASE, _HOLDER, 1)
+def acquire_command(name: str, number: int = 1) -> bytes:
+    """Return the attempt to take *name*, for the holder *number*."""
+    return _evalsha("lock_acquire", name, _LEASE, f"{_CLIENT}:{number}", 1)
 
 
-def _release(name: str) -> bytes:
-    channel = f"redisson_lock__channel:{{{name}}}"
-    return _evalsha("lock_release", name, _HOLDER, 0, "PUBLISH", channel)
+def release_command(name: str, number: int = 1) -> bytes:
+    """Return the release of *name*, which publishes."""
+    return _evalsha("lock_release", name, f"{_CLIENT}:{number}", 0, "PUBLISH", channel_of(name))
 
 
-def _unexpected(reply: object) -> ConnectionError:
+def channel_of(name: str) -> str:
+    """Return where the release of *name* is published."""
+    return f"redisson_lock__channel:{{{name}}}"
+
+
+def unexpected(reply: object) -> ConnectionError:
+    """Return the error for a reply that cannot be."""
     return ConnectionError(f"the server answered {reply!r}")
 
 
-def _address(url: str) -> tuple[str, int]:
+def address_of(url: str) -> tuple[str, int]:
+    """Return the host and the port of *url*."""
     parts = urlsplit(url)
     return parts.hostname or "localhost", parts.port or 6379
 
 
-class _Connection:
+class Connection:
     """A blocking socket that takes packed commands."""
 
     def __init__(self, address: tuple[str, int]) -> None:
@@ -78,6 +88,10 @@ class _Connection:
     def call(self, command: bytes) -> Any:
         """Send *command* and return its reply; an error reply is returned, not raised."""
         self._socket.sendall(command)
+        return self.read()
+
+    def read(self) -> Any:
+        """Wait for a reply, or a message."""
         reader = self._reader
         while (reply := reader.gets()) is False:
             data = self._socket.recv(65536)
@@ -87,43 +101,44 @@ class _Connection:
         return reply
 
     def close(self) -> None:
+        """Close the socket."""
         self._socket.close()
 
 
 class _Lock:
-    def __init__(self, connection: _Connection, name: str) -> None:
+    def __init__(self, connection: Connection, name: str) -> None:
         self._call = connection.call
-        self._acquire = _acquire(name)
-        self._release = _release(name)
+        self._acquire = acquire_command(name)
+        self._release = release_command(name)
 
     def acquire(self) -> bool:
         if (reply := self._call(self._acquire)) is not None:
-            raise _unexpected(reply)
+            raise unexpected(reply)
         return True
 
     def release(self) -> None:
         if (reply := self._call(self._release)) != 1:
-            raise _unexpected(reply)
+            raise unexpected(reply)
 
 
 @dataclass(frozen=True, slots=True)
 class _Session:
     address: tuple[str, int]
-    connections: list[_Connection] = field(default_factory=list[_Connection])
+    connections: list[Connection] = field(default_factory=list[Connection])
 
     def lock(self, name: str) -> _Lock:
-        connection = _Connection(self.address)
+        connection = Connection(self.address)
         self.connections.append(connection)
         return _Lock(connection, name)
 
 
 @contextmanager
 def _open(url: str, _workers: int) -> Generator[_Session]:
-    session = _Session(_address(url))
+    session = _Session(address_of(url))
     try:
-        loader = _Connection(session.address)
+        loader = Connection(session.address)
         session.connections.append(loader)
-        for load in _loads():
+        for load in load_commands():
             loader.call(load)
         yield session
     finally:
@@ -157,9 +172,18 @@ class Pipe(asyncio.Protocol):
         if not self._outgoing:
             self._loop.call_soon(self._flush)
         self._outgoing.append(command)
+        return self.expect()
+
+    def expect(self) -> asyncio.Future[Any]:
+        """Return the reply after those that are due already; on a subscription, the next message."""
         waiting: asyncio.Future[Any] = self._loop.create_future()
         self._waiting.append(waiting)
         return waiting
+
+    def close(self) -> None:
+        """Close the connection."""
+        assert self._transport is not None
+        self._transport.close()
 
     def _flush(self) -> None:
         assert self._transport is not None
@@ -171,6 +195,8 @@ class Pipe(asyncio.Protocol):
         reader = self._reader
         reader.feed(data)
         while (reply := reader.gets()) is not False:
+            if not self._waiting:
+                continue  # a message that nobody waits for
             waiting = self._waiting.popleft()
             if not waiting.done():
                 waiting.set_result(reply)
@@ -179,17 +205,17 @@ class Pipe(asyncio.Protocol):
 class _AsyncLock:
     def __init__(self, pipe: Pipe, name: str) -> None:
         self._call = pipe.call
-        self._acquire = _acquire(name)
-        self._release = _release(name)
+        self._acquire = acquire_command(name)
+        self._release = release_command(name)
 
     async def acquire(self) -> bool:
         if (reply := await self._call(self._acquire)) is not None:
-            raise _unexpected(reply)
+            raise unexpected(reply)
         return True
 
     async def release(self) -> None:
         if (reply := await self._call(self._release)) != 1:
-            raise _unexpected(reply)
+            raise unexpected(reply)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +228,9 @@ class _AsyncSession:
 
 @asynccontextmanager
 async def _open_async(url: str, _workers: int) -> AsyncGenerator[_AsyncSession]:
-    transport, pipe = await asyncio.get_running_loop().create_connection(Pipe, *_address(url))
+    transport, pipe = await asyncio.get_running_loop().create_connection(Pipe, *address_of(url))
     try:
-        for load in _loads():
+        for load in load_commands():
             await pipe.call(load)
         yield _AsyncSession(pipe)
     finally:

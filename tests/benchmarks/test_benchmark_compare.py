@@ -26,7 +26,7 @@ def measured(seed: int) -> list[list[Contender]]:
         CONTENDERS,
         rounds=ROUNDS,
         seed=seed,
-        measure=lambda contender: 1.0,
+        measure=lambda contender: {"rate": 1.0},
         progress=lambda number, contender: rounds.setdefault(number, []).append(contender),
     )
     return list(rounds.values())
@@ -66,34 +66,35 @@ def test_an_error_ends_a_contender_and_takes_its_figures() -> None:
     calls: Counter[int] = Counter()
     broken = CONTENDERS[4]
 
-    def measure(contender: Contender) -> float:
+    def measure(contender: Contender) -> dict[str, float]:
         calls[id(contender)] += 1
         if contender is broken and calls[id(contender)] == 2:
             raise OSError("gone")
-        return 1.0
+        return {"rate": 1.0}
 
     results = compare(
         CONTENDERS, rounds=ROUNDS, seed=5, measure=measure, progress=lambda number, contender: None
     )
     for result in results:
         if result.contender is broken:
-            assert (result.error, result.rates) == ("OSError: gone", [])
+            assert (result.error, result.figures("rate")) == ("OSError: gone", [])
         else:
-            assert (result.error, result.rates) == (None, [1.0] * ROUNDS)
+            assert (result.error, result.figures("rate")) == (None, [1.0] * ROUNDS)
     assert calls[id(broken)] == 2
 
 
 def test_ratios_are_made_within_a_round() -> None:
     """A machine that slows down between two rounds changes no ratio."""
-    ours = Result(CONTENDERS[0], [100.0, 10.0, 50.0])
-    theirs = Result(CONTENDERS[1], [200.0, 20.0, 100.0])
-    assert ratios(ours, theirs) == [0.5, 0.5, 0.5]
+    ours = Result(CONTENDERS[0], [{"rate": figure} for figure in (100.0, 10.0, 50.0)])
+    theirs = Result(CONTENDERS[1], [{"rate": figure} for figure in (200.0, 20.0, 100.0)])
+    assert ratios(ours, theirs, "rate") == [0.5, 0.5, 0.5]
 
 
 def test_an_error_has_no_ratio() -> None:
     """Nothing is divided by or into a contender that failed."""
-    fine, failed = Result(CONTENDERS[0], [1.0]), Result(CONTENDERS[1], [], "OSError: gone")
-    assert ratios(fine, failed) == ratios(failed, fine) == []
+    fine = Result(CONTENDERS[0], [{"rate": 1.0}])
+    failed = Result(CONTENDERS[1], [], "OSError: gone")
+    assert ratios(fine, failed, "rate") == ratios(failed, fine, "rate") == []
 
 
 def test_a_spread_is_median_range_and_quartiles() -> None:

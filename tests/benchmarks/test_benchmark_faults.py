@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, NoReturn
 
@@ -15,9 +15,12 @@ from benchmarks.compare import Contender
 from benchmarks.measure import Case, Pace
 from benchmarks.peer import AsyncPeer, SyncPeer
 from benchmarks.peers import bare
-from benchmarks.report import as_json, as_table
+from benchmarks.report import as_json
+from benchmarks.tables import as_table
+from benchmarks.work import conduct
+from benchmarks.works import uncontended
 
-from benchmarks import measure, uncontended
+from benchmarks import measure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -109,13 +112,9 @@ def run(peer: Peer, rounds: int = 1) -> Report:
     """Report on *peer* beside the bare limit."""
     case = Case(peer.kind, 2)
     limit = bare.SYNC if peer.kind == "threads" else bare.ASYNC
-    return uncontended.report(
-        [Contender(case, limit), Contender(case, peer)],
-        pace=Pace(0.0, 0.05),
-        rounds=rounds,
-        seed=1,
-        server=None,
-    )
+    contenders = (Contender(case, limit), Contender(case, peer))
+    work = replace(uncontended.WORK, contenders=contenders)
+    return conduct(work, pace=Pace(0.0, 0.05), rounds=rounds, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +141,7 @@ def test_a_faulty_peer_is_shown_as_an_error(peer: Peer, error: str) -> None:
     assert error in faulty["error"]
     assert (faulty["figures"], faulty["ratios"]) == (None, {})
     assert limit["error"] is None
-    assert limit["figures"]["median"] > 0
+    assert limit["figures"]["rate"]["median"] > 0
     assert report.failed
     assert f"faulty  error: {faulty['error']}" in as_table(report)
 

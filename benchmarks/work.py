@@ -1,0 +1,132 @@
+"""A work: one question, the figures that answer it, and what interlock is to reach.
+
+Every work is measured the same way: in interleaved rounds, each measurement on emptied servers
+that belong to the run and are stopped with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from benchmarks.audit import Auditor
+from benchmarks.compare import Contender, compare
+from benchmarks.environment import Environment
+from benchmarks.report import Report
+from interlock.testing.server import RedisServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from benchmarks.measure import Case, Pace
+    from benchmarks.peer import Peer
+    from benchmarks.report import Column, Goal
+
+
+@dataclass(frozen=True, slots=True)
+class Bed:
+    """The servers of a run; most works have one."""
+
+    servers: tuple[RedisServer, ...]
+    auditors: tuple[Auditor, ...]
+
+    @property
+    def url(self) -> str:
+        """The URLs, joined by spaces."""
+        return " ".join(server.url() for server in self.servers)
+
+    @property
+    def auditor(self) -> Auditor:
+        """The observer of the first server."""
+        return self.auditors[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One question.
+
+    Attributes:
+        name: On the command line.
+        question: What is asked, in one sentence.
+        columns: The figures; the first is the one that ratios are made of.
+        contenders: Who is measured in which case.
+        measure: Measures one contender once; whatever it raises is the result.
+        references: The peers, by name, whose share the others are told as.
+        goals: What interlock is to reach.
+        servers: How many a run has.
+        seconds: Counted in every round, unless told otherwise.
+        rounds: Unless told otherwise.
+    """
+
+    name: str
+    question: str
+    columns: tuple[Column, ...]
+    contenders: tuple[Contender, ...]
+    measure: Callable[[Contender, Bed, Pace], Mapping[str, float]]
+    references: tuple[str, ...] = ("bare", "redis-py")
+    goals: tuple[Goal, ...] = ()
+    servers: int = 1
+    seconds: float = 1.0
+    rounds: int = 7
+    notes: tuple[str, ...] = field(default=())
+
+
+def line_up(cases: Sequence[Case], chosen: Sequence[Peer]) -> tuple[Contender, ...]:
+    """Put each peer into each case of its kind, case by case."""
+    return tuple(
+        Contender(case, peer) for case in cases for peer in chosen if peer.kind == case.kind
+    )
+
+
+def conduct(
+    work: Work, *, pace: Pace, rounds: int, seed: int | None = None, server: Path | None = None
+) -> Report:
+    """Measure *work* on private servers.
+
+    Args:
+        work: What to measure.
+        pace: How long each time.
+        rounds: How often.
+        seed: Of the order; None draws one.
+        server: The binary to run.
+    """
+    environment = Environment.here()
+    seed = random.randrange(2**32) if seed is None else seed
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(RedisServer(server)) for _ in range(work.servers)]
+        clients = [stack.enter_context(server.client()) for server in servers]
+        bed = Bed(tuple(servers), tuple(Auditor(client) for client in clients))
+
+        def measured(contender: Contender) -> Mapping[str, float]:
+            for auditor in bed.auditors:
+                auditor.begin()
+            return work.measure(contender, bed, pace)
+
+        def progress(number: int, contender: Contender) -> None:
+            where = f"{work.name}, round {number}/{rounds}: {contender.case}, {contender.peer.name}"
+            print(where, file=sys.stderr, flush=True)
+
+        results = compare(
+            work.contenders, rounds=rounds, seed=seed, measure=measured, progress=progress
+        )
+        return Report(
+            command=work.name,
+            question=work.question,
+            columns=work.columns,
+            settings={
+                "rounds": rounds,
+                "seconds": pace.seconds,
+                "warmup": pace.warmup,
+                "seed": seed,
+            },
+            environment=environment,
+            server=bed.auditor.server(),
+            results=results,
+            references=work.references,
+            goals=work.goals,
+            notes=work.notes,
+        )
