@@ -44,7 +44,8 @@ class _Session:
 
 @contextmanager
 def _open(url: str, workers: int) -> Generator[_Session]:
-    with redis.Redis.from_url(url, max_connections=workers + 1) as client:
+    # A waiter has a subscription, and asks on further connections.
+    with redis.Redis.from_url(url, max_connections=4 * workers + 4) as client:
         yield _Session(client)
 
 
