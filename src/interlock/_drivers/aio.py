@@ -17,6 +17,7 @@ from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle
 from interlock._drivers.keeper import Keeper
 from interlock._drivers.listener import Listener
+from interlock._drivers.lookout import lookout_for
 from interlock._drivers.tasks import Alarm, in_thread
 from interlock._links.pipeline import Pipeline
 from interlock.errors import ClosedError, ConfigError, InterlockError, ServerUnavailableError
@@ -45,6 +46,7 @@ class AsyncDriver:
         self._endpoint = endpoint
         self._timeout = endpoint.command_timeout or options.command_timeout
         self._listener = Listener(endpoint, self._timeout)
+        self._lookout = lookout_for(endpoint, self._timeout)
         waiters = self._listener.waiters = Waiters(threading.Lock(), self._listener)
         self.session = Session(
             options=options,
@@ -295,6 +297,8 @@ class AsyncDriver:
 
     def _end_threads(self, calls: Sequence[Eval[object]], timeout: float) -> None:
         self._listener.close()
+        if self._lookout is not None:
+            self._lookout.close()
         self._keeper.close(calls, timeout)
 
     def at_exit(self) -> None:
@@ -307,6 +311,8 @@ class AsyncDriver:
         """Become another client in a forked child, which holds nothing."""
         self._keeper.after_fork()
         self._listener.after_fork()
+        if self._lookout is not None:
+            self._lookout.after_fork()
         self._alarms.clear()
         self._loop = self._pipeline = self._connecting = None
         self._listener.waiters = Waiters(threading.Lock(), self._listener)

@@ -22,7 +22,7 @@ from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
     from interlock._core.waiters import Waiters
-    from interlock._links.endpoint import Endpoint
+    from interlock._links.endpoint import Origin
 
 PING_INTERVAL = 5.0
 FIRST_PAUSE = 0.05
@@ -40,7 +40,7 @@ class Listener:
 
     waiters: Waiters
 
-    def __init__(self, endpoint: Endpoint, timeout: float, *, sharded: bool = False) -> None:
+    def __init__(self, endpoint: Origin, timeout: float, *, sharded: bool = False) -> None:
         self._endpoint = endpoint
         self._timeout = timeout
         kind = "S" if sharded else ""
@@ -153,6 +153,13 @@ class Listener:
             heard_at = clock.now()
             if isinstance(message, ReplyError):
                 continue  # a channel that this user may not hear: who waits there looks every poll cap
-            kind, channel, *_ = cast("list[bytes]", message)
-            if kind in (b"message", b"smessage", self._confirmed):
-                self.waiters.notify(channel.decode())
+            kind, channel, *rest = cast("list[bytes]", message)
+            if kind == self._confirmed:
+                self._heard(channel.decode(), None)
+            elif kind in (b"message", b"smessage"):
+                self._heard(channel.decode(), rest[0])
+
+    def _heard(self, channel: str, payload: bytes | None) -> None:
+        """Pass a message on; None instead of one tells that the channel is heard from now on."""
+        del payload
+        self.waiters.notify(channel)

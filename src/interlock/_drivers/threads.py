@@ -17,6 +17,7 @@ from interlock._drivers import clock, lifecycle
 from interlock._drivers.fan_out import ask
 from interlock._drivers.keeper import Keeper
 from interlock._drivers.listener import Listener
+from interlock._drivers.lookout import lookout_for
 from interlock._links.pool import Pool
 from interlock.errors import ClosedError, ConfigError
 
@@ -115,6 +116,7 @@ class ThreadDriver:
         self._timeout = endpoint.command_timeout or options.command_timeout
         self._pool = Pool(endpoint)
         self._listener = Listener(endpoint, self._timeout)
+        self._lookout = lookout_for(endpoint, self._timeout)
         waiters = self._listener.waiters = Waiters(threading.Lock(), self._listener)
         self.session = Session(
             options=options,
@@ -279,6 +281,8 @@ class ThreadDriver:
 
     def _end(self, timeout: float) -> None:
         self._listener.close()
+        if self._lookout is not None:
+            self._lookout.close()
         # What is under way comes to its end first, so that all that is held is known.
         self._pool.close(timeout)
         self._keeper.close(list(self.session.farewell()), timeout)
@@ -288,6 +292,8 @@ class ThreadDriver:
         self._pool.forget()
         self._keeper.after_fork()
         self._listener.after_fork()
+        if self._lookout is not None:
+            self._lookout.after_fork()
         self._alarms.clear()
         self._listener.waiters = Waiters(threading.Lock(), self._listener)
         self.session.become(str(uuid.uuid4()), self._listener.waiters)

@@ -17,7 +17,7 @@ import ssl
 import struct
 from typing import TYPE_CHECKING, Any
 
-from interlock._links.replies import refusal
+from interlock._links.replies import left, refusal
 from interlock._links.resp import (
     ParserError,
     Reader,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock._core.effects import Eval
-    from interlock._links.endpoint import Endpoint
+    from interlock._links.endpoint import Origin
 
 TICK = 0.05
 """Seconds."""
@@ -51,8 +51,9 @@ class Connection:
         ServerUnavailableError: no connection within about *timeout*.
     """
 
-    def __init__(self, endpoint: Endpoint, timeout: float) -> None:
+    def __init__(self, endpoint: Origin, timeout: float) -> None:
         self.where = endpoint.where
+        self._moves = endpoint.moves
         self._inner: Any = endpoint.connect(timeout)
         self._socket: socket.socket = self._inner._sock  # noqa: SLF001 - redis-py connects, we drive
         self._kernel_timeout = not isinstance(self._socket, ssl.SSLSocket)
@@ -94,7 +95,7 @@ class Connection:
             if unknown_script(reply):
                 reply = self._command(pack_eval(call))
             if isinstance(reply, ReplyError):
-                raise refusal(str(reply), call, self.where)
+                raise refusal(str(reply), call, self.where, moves=self._moves)
         return reply
 
     @property
@@ -158,10 +159,17 @@ class Connection:
             self._write([pack_eval(calls[i]) for i in missing])
             for i, answer in zip(missing, self._replies(timeout, meanwhile), strict=True):
                 replies[i] = answer
-        return [
-            refusal(str(reply), call, self.where) if isinstance(reply, ReplyError) else reply
+        answers = [
+            refusal(str(reply), call, self.where, moves=self._moves)
+            if isinstance(reply, ReplyError)
+            else reply
             for call, reply in zip(calls, replies, strict=True)
         ]
+        for answer in answers:
+            if isinstance(answer, ServerUnavailableError) and left(answer):
+                answer.sent = True  # by those of the others that came before the server was demoted
+                raise answer
+        return answers
 
     def _write(self, commands: list[bytes]) -> None:
         self._pending = len(commands)

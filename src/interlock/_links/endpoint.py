@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import urlsplit
 
 import redis
@@ -39,21 +39,37 @@ _PASSWORD = re.compile(r"(?<=[?&])([^=&]*password)=[^&]*")
 _parse_url: Callable[[str], dict[str, Any]] = getattr(sync, "parse_url")  # noqa: B009 - it has no types
 
 
+class Origin(Protocol):
+    """What blocking connections come from."""
+
+    where: str
+    moves: bool
+
+    def connect(self, timeout: float) -> Any:
+        """Return a connected and authenticated redis-py connection; errors as `Endpoint.connect`."""
+        ...
+
+
 class Endpoint:
     """One server: its address, credentials and TLS settings.
 
     Attributes:
         where: the address, for messages; never a password.
+        moves: whether another server may take its place; what leads to the former one is then given up.
         command_timeout: seconds, when the URL gave ``socket_timeout``.
         max_connections: how many connections threads may share, when the URL gave it.
         seen: True once a connection succeeded; from then on a failure is an outage rather than a mistake.
     """
+
+    moves = False
 
     def __init__(
         self,
         connection_class: type,
         kwargs: Mapping[str, Any],
         prepare: Callable[[], object] | None = None,
+        *,
+        where: str | None = None,
     ) -> None:
         self._prepare = prepare
         self._kind = (
@@ -65,44 +81,30 @@ class Endpoint:
         self.max_connections: int | None = kwargs.get("max_connections")
         self.seen = False
         host = f"{kwargs.get('host', 'localhost')}:{kwargs.get('port', 6379)}"
-        self.where: str = kwargs.get("path", host)
+        self.where: str = where or kwargs.get("path", host)
         self._check()
 
     @classmethod
-    def from_url(cls, url: str, prepare: Callable[[], object] | None = None) -> Self:
+    def from_url(
+        cls, url: str, prepare: Callable[[], object] | None = None, *, shown: str | None = None
+    ) -> Self:
         """Read a ``redis://``, ``rediss://`` or ``unix://`` URL, with query parameters as redis-py takes them.
 
         Args:
             url: the URL.
             prepare: called before every connection; blocks.
+            shown: what the user wrote, if that is another URL.
 
         Raises:
             ConfigError: for what cannot be read, or an unknown parameter.
         """
-        try:
-            kwargs: dict[str, Any] = _parse_url(url)
-            _ = urlsplit(url).port
-        except ValueError as error:
-            # Where a port is expected there may stand half a password: that error is neither quoted nor kept.
-            why = str(error)
-            if why.startswith("Port"):
-                why = "the port must be 0 to 65535, and / ? # @ : in a password percent-encoded"
-            raise ConfigError(f"cannot use the URL {redact(url)!r}: {why}") from None
-        # redis-py takes a path that is no number for database 0.
-        if "path" not in kwargs and (urlsplit(url).path.strip("/") and "db" not in kwargs):
-            raise ConfigError(
-                f"cannot use the URL {redact(url)!r}: its path must be the number of a database"
-            )
+        kwargs = read_url(url, shown)
         return cls(kwargs.pop("connection_class", sync.Connection), kwargs, prepare)
 
     @classmethod
     def from_pool(cls, pool: Any) -> Self:
         """Take server and credentials of a redis-py connection pool (sync or asyncio)."""
-        given: dict[str, Any] = dict(pool.connection_kwargs)
-        # What the user left to redis-py's defaults is left to ours.
-        for name in ("socket_timeout", "socket_connect_timeout", "max_connections"):
-            given.pop(name, None)
-        return cls(pool.connection_class, given)
+        return cls(pool.connection_class, read_pool(pool))
 
     def _check(self) -> None:
         for name in ("command_timeout", "connect_timeout", "max_connections"):
@@ -167,6 +169,19 @@ class Endpoint:
         self.seen = True
         return connection
 
+    def ask(self, connection: Any, *command: str) -> Any:
+        """Return the reply to *command* on a *connection* made by `connect`; closed on an error.
+
+        Raises:
+            ServerUnavailableError: an error of the server's or of the connection's.
+        """
+        try:
+            connection.send_command(*command)
+            return connection.read_response()
+        except (redis.RedisError, OSError) as error:
+            connection.disconnect()
+            raise self._unconnected(error) from error
+
     async def connect_async(self, timeout: float) -> Any:
         """Return a connected and authenticated redis.asyncio connection; errors as `connect`."""
         if self._prepare is not None:
@@ -186,6 +201,55 @@ class Endpoint:
             raise
         self.seen = True
         return connection
+
+    async def ask_async(self, connection: Any, *command: str) -> Any:
+        """Return the reply to *command* on a *connection* made by `connect_async`; errors as `ask`."""
+        try:
+            await connection.send_command(*command)
+            return await connection.read_response()
+        except (redis.RedisError, OSError) as error:
+            await connection.disconnect(nowait=True)
+            raise self._unconnected(error) from error
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+
+
+def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
+    """Return what *url*, of one server, means as keyword arguments of a redis-py connection pool.
+
+    Args:
+        url: a URL with a scheme that redis-py knows.
+        shown: what the user wrote, if that is another one.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    shown = redact(shown or url)
+    try:
+        kwargs: dict[str, Any] = _parse_url(url)
+        _ = urlsplit(url).port
+    except ValueError as error:
+        # Where a port is expected there may stand half a password: that error is neither quoted nor kept.
+        why = str(error)
+        if why.startswith("Port"):
+            why = "the port must be 0 to 65535, and / ? # @ : in a password percent-encoded"
+        raise ConfigError(f"cannot use the URL {shown!r}: {why}") from None
+    # redis-py takes a path that is no number for database 0.
+    if "path" not in kwargs and (urlsplit(url).path.strip("/") and "db" not in kwargs):
+        raise ConfigError(
+            f"cannot use the URL {shown!r}: its path must be the number of a database"
+        )
+    return kwargs
+
+
+def read_pool(pool: Any) -> dict[str, Any]:
+    """Return the keyword arguments of a redis-py connection pool that are the user's will."""
+    given: dict[str, Any] = dict(pool.connection_kwargs)
+    # What the user left to redis-py's defaults is left to ours; a Sentinel's pool names itself.
+    for name in ("socket_timeout", "socket_connect_timeout", "max_connections", "connection_pool"):
+        given.pop(name, None)
+    return given
 
 
 def _parameters(connection_class: Any) -> set[str]:

@@ -15,7 +15,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from interlock._links.replies import refusal
+from interlock._links.replies import left, refusal
 from interlock._links.resp import (
     ParserError,
     Reader,
@@ -38,10 +38,12 @@ class Pipeline(asyncio.Protocol):
     Args:
         where: the server's address, for messages.
         timeout: seconds without an answer after which it is dead.
+        moves: as of the endpoint.
     """
 
-    def __init__(self, where: str, timeout: float) -> None:
+    def __init__(self, where: str, timeout: float, *, moves: bool = False) -> None:
         self.where = where
+        self._moves = moves
         self.dead = False
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
@@ -62,7 +64,7 @@ class Pipeline(asyncio.Protocol):
         Raises:
             ServerUnavailableError: no connection within about *timeout* seconds.
         """
-        self = cls(endpoint.where, timeout)
+        self = cls(endpoint.where, timeout, moves=endpoint.moves)
         inner = await endpoint.connect_async(timeout)
         # redis-py connects, we drive: it must not close, or complain of, what is ours from here on.
         self._writer, inner._writer, inner._reader = inner._writer, None, None  # noqa: SLF001
@@ -85,7 +87,10 @@ class Pipeline(asyncio.Protocol):
             if unknown_script(reply):
                 reply = await self._send(pack_eval(call), seconds)
             if isinstance(reply, ReplyError):
-                raise refusal(str(reply), call, self.where)
+                error = refusal(str(reply), call, self.where, moves=self._moves)
+                if left(error):
+                    self._die("its server is a replica now")
+                raise error
         return reply
 
     async def answered(self) -> None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._links.connection import Connection
+from interlock._links.replies import left
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -134,7 +135,9 @@ class Pool:
 
     def failed(self, connection: Connection, error: BaseException) -> None:
         """Take a connection back whose command ended by *error*."""
-        answered = isinstance(error, InterlockError) and not getattr(error, "sent", False)
+        answered = isinstance(error, InterlockError) and not (
+            getattr(error, "sent", False) or left(error)
+        )
         interrupted = not isinstance(error, Exception)
         if answered or (interrupted and connection.drain(DRAIN_TIMEOUT)):
             self._idle.append(connection)

@@ -55,8 +55,21 @@ def error_code(text: str) -> str:
     return match[1] if match else "ERR"
 
 
-def refusal(text: str, call: Eval[object] | None, where: str) -> InterlockError:
-    """Return what a caller is to be told when the server answered *call* by an error; nothing was changed unless it says so."""
+ELSEWHERE = ("READONLY", "MASTERDOWN")
+"""What only a replica says: where the primary may move, it has moved."""
+
+
+def refusal(
+    text: str, call: Eval[object] | None, where: str, *, moves: bool = False
+) -> InterlockError:
+    """Return what a caller is to be told when the server answered *call* by an error; nothing was changed unless it says so.
+
+    Args:
+        text: the error.
+        call: the script.
+        where: the server's address.
+        moves: whether a replica's answer means that the primary is another one now, which is to be looked for.
+    """
     code = error_code(text)
     if code == "WRONGTYPE":
         keys = call.keys if call is not None else ()
@@ -65,7 +78,18 @@ def refusal(text: str, call: Eval[object] | None, where: str) -> InterlockError:
             "object; choose another name or remove that key",
             keys=keys,
         )
+    if moves and code in ELSEWHERE:
+        return ServerUnavailableError(
+            f"the server asked for {where} is a replica now: looking for the primary ({text})",
+            code=code,
+            transient=True,
+        )
     return _unavailable(text, where)
+
+
+def left(error: object) -> bool:
+    """Return whether *error* says that the connection which it came by leads to a former primary."""
+    return isinstance(error, ServerUnavailableError) and error.code in ELSEWHERE and error.transient
 
 
 def _unavailable(text: str, where: str) -> ServerUnavailableError:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import warnings
+from typing import Any
 
 from interlock._embedded import EmbeddedServer, ensure
 from interlock._embedded.place import place_of
 from interlock._links.endpoint import Endpoint, redact
+from interlock._links.sentinel_origin import from_sentinel_pool, from_sentinel_url, is_sentinel_pool
 from interlock.errors import ConfigError
 
 PLAIN = ("redis", "rediss", "unix")
-SCHEMES = (*PLAIN, "embedded")
+SENTINEL = ("redis+sentinel", "rediss+sentinel")
+SCHEMES = (*PLAIN, *SENTINEL, "embedded")
 
 
 class EmbeddedWarning(UserWarning):
@@ -49,4 +52,16 @@ def open_url(url: str | None) -> Endpoint:
         name = rest.rstrip("/") or "default"
         server = EmbeddedServer(place_of(name))
         return Endpoint.from_url(server.url, prepare=lambda: ensure(name))
+    if scheme in SENTINEL:
+        return from_sentinel_url(url)
     return Endpoint.from_url(url)
+
+
+def endpoint_of(client: Any) -> Endpoint:
+    """Return the endpoint that a redis-py *client* is configured for.
+
+    Raises:
+        ConfigError: it cannot be used.
+    """
+    pool = client.connection_pool
+    return from_sentinel_pool(pool) if is_sentinel_pool(pool) else Endpoint.from_pool(pool)

@@ -15,8 +15,7 @@ from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
 from interlock._drivers.aio import AsyncDriver
 from interlock._drivers.tasks import current_owner
-from interlock._links.endpoint import Endpoint
-from interlock._links.urls import open_url
+from interlock._links.urls import endpoint_of, open_url
 from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.hold import Hold
 from interlock.asyncio.joint_lock import MultiLock, RedLock
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.lock_like import LockLike
+    from interlock._links.endpoint import Endpoint
     from interlock.backoff import Backoff
 
 
@@ -38,8 +38,8 @@ def connect(url: str | None = None, *, options: Options | None = None, **changes
     """Return a client of the server at *url*; connections are made when they are needed.
 
     Args:
-        url: ``redis://``, ``rediss://``, ``unix://`` or ``embedded://``; None for ``INTERLOCK_URL``, then ``REDIS_URL``, else
-            the embedded server.
+        url: ``redis://``, ``rediss://``, ``unix://``, ``redis+sentinel://``, ``rediss+sentinel://`` or ``embedded://``; None for
+            ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server.
         options: how the client behaves.
         **changes: single fields of `Options`, as keywords.
 
@@ -66,12 +66,13 @@ class Client:
         """Return a client of the server that a redis-py *client* is configured for, with its credentials.
 
         Args:
-            client: a `redis.Redis` or `redis.asyncio.Redis`; its connections are not used.
+            client: a `redis.Redis` or `redis.asyncio.Redis`, `redis.sentinel.Sentinel.master_for` too; its connections are
+                not used.
             options: how the client behaves.
             **changes: single fields of `Options`, as keywords.
         """
         chosen = (options or Options()).replace(**changes)
-        return cls(Endpoint.from_pool(client.connection_pool), chosen)
+        return cls(endpoint_of(client), chosen)
 
     def __repr__(self) -> str:
         state = " closed" if self._driver.closed else ""

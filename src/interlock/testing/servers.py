@@ -19,7 +19,7 @@ from interlock.testing.patience import wait_until
 from interlock.testing.server import RedisServer, ServerStartError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -158,19 +158,71 @@ class SentinelServers(ReplicatedServers):
         Raises:
             TimeoutError: There was none within *timeout* seconds.
         """
-        promoted: list[RedisServer] = []
+        others = [server for server in self.servers if server is not old]
+        return self._primary_among(others, timeout, f"a quorum of Sentinels replaced {old!r}")
 
-        def has_happened() -> bool:
+    def _primary_among(
+        self, candidates: Sequence[RedisServer], timeout: float, what: str
+    ) -> RedisServer:
+        found: list[RedisServer] = []
+
+        def is_found() -> bool:
             votes = Counter(map(self._primary_port, self.sentinels))
-            promoted[:] = [
+            found[:] = [
                 server
-                for server in self.servers
-                if server is not old and votes[server.port] >= 2 and _is_primary(server)  # noqa: PLR2004 - the quorum
+                for server in candidates
+                if votes[server.port] >= 2 and _is_primary(server)  # noqa: PLR2004 - the quorum
             ]
-            return bool(promoted)
+            return bool(found)
 
-        wait_until(has_happened, timeout, f"a quorum of Sentinels replaced {old!r}")
-        return promoted[0]
+        wait_until(is_found, timeout, what)
+        return found[0]
+
+    def heal(self) -> RedisServer:
+        """Undo what a test did: every server and Sentinel is up, knows all others, and holds no data.
+
+        Returns:
+            The present primary; the others follow it, whatever they were at the start.
+        """
+        for server in (*self.servers, *self.sentinels):
+            if server.alive:
+                server.resume()
+            else:
+                server.restart(empty=False)
+        primary = self.present_primary()
+        for server in self.servers:
+            if server is not primary:
+                # Sentinels would do the same, some ten seconds later.
+                server.execute("REPLICAOF", LOOPBACK, primary.port)
+        primary.execute("FLUSHALL")
+        wait_until(lambda: self._healed(primary), _READY_TIMEOUT, "all servers are as they were")
+        return primary
+
+    def present_primary(self, timeout: float = 30.0) -> RedisServer:
+        """Return the server that a quorum names and that has the role.
+
+        Raises:
+            TimeoutError: There was none within *timeout* seconds.
+        """
+        return self._primary_among(self.servers, timeout, "a quorum names a primary")
+
+    def _healed(self, primary: RedisServer) -> bool:
+        for server in self.servers:
+            role = cast("list[object]", server.execute("ROLE"))
+            if server is not primary and (role[2], role[3]) != (primary.port, b"connected"):
+                return False
+        for sentinel in self.sentinels:
+            state = self._state(sentinel)
+            replicas = cast(
+                "list[list[bytes]]", sentinel.execute("SENTINEL", "REPLICAS", self.service)
+            )
+            flags = [
+                state[b"flags"],
+                *(replica[replica.index(b"flags") + 1] for replica in replicas),
+            ]
+            if set(flags) != {b"master", b"slave"} or self._primary_port(sentinel) != primary.port:
+                return False
+        return self._acquainted()
 
     def _assemble(self, stack: contextlib.ExitStack) -> None:
         # All in the file: a Sentinel told at run time would first try without the password, and
@@ -195,11 +247,14 @@ class SentinelServers(ReplicatedServers):
 
     def _acquainted(self) -> bool:
         for sentinel in self.sentinels:
-            reply = cast("list[bytes]", sentinel.execute("SENTINEL", "MASTER", self.service))
-            state = dict(zip(reply[::2], reply[1::2], strict=True))
+            state = self._state(sentinel)
             if int(state[b"num-slaves"]) != self._count or state[b"num-other-sentinels"] != b"2":
                 return False
         return True
+
+    def _state(self, sentinel: RedisServer) -> dict[bytes, bytes]:
+        reply = cast("list[bytes]", sentinel.execute("SENTINEL", "MASTER", self.service))
+        return dict(zip(reply[::2], reply[1::2], strict=True))
 
     def _primary_port(self, sentinel: RedisServer) -> int | None:
         try:

@@ -1,0 +1,163 @@
+"""A primary under Sentinel: connections that lead to it and to nobody else.
+
+Theory. Sentinels name the primary, and may be wrong for a moment: so each connection counts only once its server itself says
+that it is one (ROLE). After that the hot path is that of a single server. What may still go wrong with a connection is told
+in three ways, each of which ends in asking the Sentinels again: it breaks; its server answers as a replica does; a Sentinel
+announces another primary, and the connections to the former one are cut, which also frees those who wait for a server that hangs.
+
+New connections go where a Sentinel says, never to an address that was good once: a former primary that comes back takes
+itself for one until it is told otherwise.
+
+Source: https://redis.io/docs/latest/develop/reference/sentinel-clients/; hazards F05.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from interlock._links.endpoint import Endpoint
+from interlock._links.open_connections import OpenConnections
+from interlock._links.sentinel import LEAST
+from interlock.errors import ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping
+
+    from interlock._links.open_connections import Address
+    from interlock._links.sentinel import Sentinels
+
+FRESH = 0.1
+"""Seconds for which an answer of the Sentinels serves all connections that are opened at about the same time."""
+LOGIN = 1.0
+"""Seconds after which a server that does not log us in counts as one that hangs, unless the caller has much more time."""
+
+
+class SentinelEndpoint(Endpoint):
+    """The primary of a service, wherever it is.
+
+    Args:
+        sentinels: who knows.
+        connection_class: of redis-py, for the data nodes.
+        kwargs: for it; host and port are not looked at.
+
+    Attributes:
+        sentinels: who knows.
+        connected: called after every connection that was made.
+    """
+
+    moves = True
+
+    def __init__(
+        self, sentinels: Sentinels, connection_class: type, kwargs: Mapping[str, Any]
+    ) -> None:
+        self._connection_class, self._given = connection_class, dict(kwargs)
+        super().__init__(connection_class, kwargs, where=sentinels.where)
+        self.sentinels = sentinels
+        self.connected: Callable[[], None] = lambda: None
+        self._nodes: dict[Address, Endpoint] = {}
+        self.after_fork()
+
+    def after_fork(self) -> None:
+        """Know nothing of the connections of the parent process."""
+        self._asking = threading.Lock()
+        self._found: tuple[float, Address] | None = None
+        self._open = OpenConnections()
+
+    def connect(self, timeout: float) -> Any:
+        """Return a connection to the primary; errors as `Endpoint.connect`."""
+        until, at = time.monotonic() + timeout, self._open.cuts
+        address = self._look_up(timeout)
+        node = self._node(address)
+        with self._reaching():
+            connection = node.connect(_patience(until))
+            role = node.ask(connection, "ROLE")
+            if role[0] != b"master" or not self._open.add(address, connection, at):
+                connection.disconnect()
+                raise self._demoted(node)
+        self._connected()
+        return connection
+
+    async def connect_async(self, timeout: float) -> Any:
+        """Return a connection to the primary; errors as `Endpoint.connect`."""
+        until, at = time.monotonic() + timeout, self._open.cuts
+        address = self._fresh() or await self.sentinels.look_up_async(timeout)
+        node = self._node(address)
+        with self._reaching():
+            connection = await node.connect_async(_patience(until))
+            role = await node.ask_async(connection, "ROLE")
+            if role[0] != b"master" or not self._open.add_async(address, connection, at):
+                await connection.disconnect(nowait=True)
+                raise self._demoted(node)
+        self._connected()
+        return connection
+
+    def moved(self, address: Address) -> None:
+        """Take *address* for the primary's and cut the connections to any other; from any thread."""
+        self._found = (time.monotonic(), address)
+        self._open.cut(address)
+
+    def recheck(self, timeout: float) -> None:
+        """Ask the Sentinels whether the primary is another one now.
+
+        Raises:
+            ServerUnavailableError: they did not tell.
+        """
+        self.moved(self.sentinels.look_up(timeout))
+
+    def _connected(self) -> None:
+        self.seen = True
+        self.connected()
+
+    def _look_up(self, timeout: float) -> Address:
+        until = time.monotonic() + timeout
+        # Many who connect at once ask once.
+        if not self._asking.acquire(timeout=max(timeout, LEAST)):
+            raise ServerUnavailableError(
+                f"no answer from the Sentinels for {self.where} in {timeout:g} s", transient=True
+            )
+        try:
+            address = self._fresh()
+            if address is None:
+                address = self.sentinels.look_up(until - time.monotonic())
+                self._found = (time.monotonic(), address)
+            return address
+        finally:
+            self._asking.release()
+
+    def _fresh(self) -> Address | None:
+        found = self._found
+        return found[1] if found is not None and time.monotonic() - found[0] < FRESH else None
+
+    def _node(self, address: Address) -> Endpoint:
+        node = self._nodes.get(address)
+        if node is None:
+            host, port = address
+            kwargs = {**self._given, "host": host, "port": port}
+            node = self._nodes[address] = Endpoint(self._connection_class, kwargs)
+        node.seen = node.seen or self.seen
+        return node
+
+    @contextmanager
+    def _reaching(self) -> Generator[None]:
+        """See to it that when the server that was named cannot be reached the next try asks again, and makes sense."""
+        try:
+            yield
+        except ServerUnavailableError as error:
+            self._found = None
+            error.transient = error.transient or error.code is None
+            raise
+
+    def _demoted(self, node: Endpoint) -> ServerUnavailableError:
+        return ServerUnavailableError(
+            f"{node.where}, which the Sentinels named for {self.where}, is not the primary: a failover is under way",
+            transient=True,
+        )
+
+
+def _patience(until: float) -> float:
+    """Return how long connecting may take: a server that does not log us in for long hangs, and another may be there by then."""
+    seconds = until - time.monotonic()
+    return max(min(seconds, LOGIN), seconds / 3, LEAST)

@@ -1,0 +1,50 @@
+"""Fixtures of the Sentinel tests: one bed for all of them, mended after each."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock.testing.servers import SentinelServers
+
+# The stage that lock tests are played on is theirs; it serves here as well.
+sys.path.append(str(Path(__file__).parents[1] / "lock"))
+
+from lock_like import KINDS, Face, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+
+@pytest.fixture(params=["sync", "asyncio"])
+def face(request: pytest.FixtureRequest) -> Face:
+    """Give each face in turn."""
+    return Face(request.param)
+
+
+@pytest.fixture(scope="session")
+def whole_bed() -> Iterator[SentinelServers]:
+    """Give a primary with two replicas under three Sentinels, which think it down after a second."""
+    with SentinelServers(down_after=1.0) as servers:
+        yield servers
+
+
+@pytest.fixture
+def bed(whole_bed: SentinelServers) -> SentinelServers:
+    """Give the bed with everybody up and no data, whatever the test before did to it."""
+    whole_bed.heal()
+    return whole_bed
+
+
+@pytest.fixture
+async def stage(face: Face, bed: SentinelServers) -> AsyncIterator[Stage]:
+    """Give each face in turn, with the plain lock, on the service as a whole."""
+    with bed.present_primary().client() as seen:
+        set_up = Stage(face, KINDS[0], bed.url(), seen)
+        yield set_up
+        # Whatever was killed comes back first: closing releases.
+        bed.heal()
+        await set_up.end()
