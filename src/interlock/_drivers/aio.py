@@ -20,6 +20,7 @@ from interlock._drivers.listener import Listener
 from interlock._drivers.lookout import lookout_for
 from interlock._drivers.tasks import Alarm, in_thread
 from interlock._links.pipeline import Pipeline
+from interlock._links.resp import ReplyError
 from interlock.errors import ClosedError, ConfigError, InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -79,13 +80,43 @@ class AsyncDriver:
         is cancelled again.
         """
         self._start()
-        tickets: list[Ticket] = []
+        effect: Effect | None = None
+        failure: BaseException | None = None
         try:
-            return await self._drive(op, None, tickets)
-        except asyncio.CancelledError as error:
+            # The hot path: one script, and done; every coroutine less on the way to the future counts.
+            effect = op.send(None)
+            pipeline = self._pipeline
+            if (
+                type(effect) is Eval
+                and effect.deadline == NEVER
+                and pipeline is not None
+                and not pipeline.dead
+            ):
+                reply = await pipeline.begin(effect)
+                if isinstance(reply, ReplyError):
+                    reply = await pipeline.judged(effect, reply, self._timeout)
+                effect = op.send(reply)
+        except StopIteration as stop:
+            done: R = stop.value
+            return done
+        except BaseException as error:
             if ended(op):
                 raise
-            return await self._finish(op, error, tickets)
+            effect, failure = None, error
+        return await self._go_on(op, effect, failure)
+
+    async def _go_on(self, op: Op[R], effect: Effect | None, failure: BaseException | None) -> R:
+        """Perform the rest of *op*, beginning with *effect* or by throwing *failure* into it."""
+        tickets: list[Ticket] = []
+        try:
+            if isinstance(failure, asyncio.CancelledError):
+                return await self._finish(op, failure, tickets)
+            try:
+                return await self._drive(op, effect, failure, tickets)
+            except asyncio.CancelledError as error:
+                if ended(op):
+                    raise
+                return await self._finish(op, error, tickets)
         finally:
             for ticket in tickets:
                 self.session.waiters.leave(ticket)
@@ -99,17 +130,22 @@ class AsyncDriver:
         if self._loop is not asyncio.get_running_loop():
             self._bind()
 
-    async def _drive(self, op: Op[R], failure: BaseException | None, tickets: list[Ticket]) -> R:
+    async def _drive(
+        self,
+        op: Op[R],
+        effect: Effect | None,
+        failure: BaseException | None,
+        tickets: list[Ticket],
+    ) -> R:
         reply: object = None
         while True:
             try:
                 while True:
-                    effect = op.send(reply) if failure is None else op.throw(failure)
-                    failure = None
-                    if type(effect) is Eval:
-                        reply = await self._eval(effect)
-                    else:
-                        reply = await self._perform(effect, tickets)
+                    if effect is None:
+                        effect = op.send(reply) if failure is None else op.throw(failure)
+                        failure = None
+                    reply = await self._perform(effect, tickets)
+                    effect = None
             except StopIteration as stop:
                 result: R = stop.value
                 return result
@@ -118,12 +154,12 @@ class AsyncDriver:
             except BaseException as error:
                 if ended(op):
                     raise
-                failure = error
+                failure, effect = error, None
 
     async def _finish(self, op: Op[R], failure: BaseException, tickets: list[Ticket]) -> R:
         """Drive the rest of a cancelled operation where no further cancellation reaches it."""
         assert self._loop is not None
-        task = self._loop.create_task(self._drive(op, failure, tickets))
+        task = self._loop.create_task(self._drive(op, None, failure, tickets))
         self._finishing.add(task)
         try:
             while not task.done():

@@ -84,13 +84,22 @@ class Pipeline(asyncio.Protocol):
         """
         reply = await self._send(pack_evalsha(call.script, call.keys, call.args), seconds)
         if isinstance(reply, ReplyError):
-            if unknown_script(reply):
-                reply = await self._send(pack_eval(call), seconds)
-            if isinstance(reply, ReplyError):
-                error = refusal(str(reply), call, self.where, moves=self._moves)
-                if left(error):
-                    self._die("its server is a replica now")
-                raise error
+            return await self.judged(call, reply, seconds)
+        return reply
+
+    def begin(self, call: Eval[object]) -> asyncio.Future[object]:
+        """Send *call*, which may take the connection's time-out; the future's result may be for `judged`."""
+        return self._slot(pack_evalsha(call.script, call.keys, call.args))
+
+    async def judged(self, call: Eval[object], reply: object, seconds: float) -> object:
+        """Return the *reply* to *call*, which is sent with its text if the server does not know it; errors as `eval`."""
+        if unknown_script(reply):
+            reply = await self._send(pack_eval(call), seconds)
+        if isinstance(reply, ReplyError):
+            error = refusal(str(reply), call, self.where, moves=self._moves)
+            if left(error):
+                self._die("its server is a replica now")
+            raise error
         return reply
 
     async def answered(self) -> None:
@@ -102,7 +111,12 @@ class Pipeline(asyncio.Protocol):
         if self._slots:
             _ = await self._send(pack(("PING",)), self._timeout)
 
-    async def _send(self, packed: bytes, seconds: float) -> object:
+    def _slot(self, packed: bytes) -> asyncio.Future[object]:
+        """Have *packed* sent; return the future of its reply.
+
+        Raises:
+            ServerUnavailableError: the connection is dead; nothing was sent.
+        """
         if self.dead:
             raise ServerUnavailableError(f"lost the connection to {self.where}", transient=True)
         slot: asyncio.Future[object] = self._loop.create_future()
@@ -112,6 +126,10 @@ class Pipeline(asyncio.Protocol):
         self._slots.append(slot)
         if self._check is None:
             self._check = self._loop.call_later(self._timeout, self._check_alive, self._answers)
+        return slot
+
+    async def _send(self, packed: bytes, seconds: float) -> object:
+        slot = self._slot(packed)
         if seconds >= self._timeout:
             return await slot
         self._hurried.append((slot, seconds))
