@@ -6,7 +6,7 @@ import dataclasses
 import math
 import re
 from _thread import TIMEOUT_MAX
-from collections.abc import Callable  # noqa: TC003 - dataclass fields are read at run time
+from collections.abc import Callable, Iterable  # noqa: TC003 - dataclass fields are read at run time
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -127,15 +127,41 @@ def check_name(name: object) -> str:
         TypeError: unless it is a string.
         ConfigError: if it is empty or cannot be written as UTF-8.
     """
-    if not isinstance(name, str):
-        raise TypeError(f"a name must be a str, not {type(name).__name__}")
-    if not name:
+    text = check_text(name, "a name")
+    if not text:
         raise ConfigError("a name must not be empty")
+    return text
+
+
+def check_text(text: object, what: str) -> str:
+    """Return *text* if it is a string that can be sent.
+
+    Raises:
+        TypeError: unless it is a string.
+        ConfigError: if it cannot be written as UTF-8.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"{what} must be a str, not {type(text).__name__}")
     try:
-        name.encode()
+        text.encode()
     except UnicodeEncodeError as error:
-        raise ConfigError(f"a name must be valid Unicode, not {name!r}") from error
-    return name
+        raise ConfigError(f"{what} must be valid Unicode, not {text!r}") from error
+    return text
+
+
+def check_values(values: Iterable[str]) -> tuple[str, ...]:
+    """Return *values* each once and in order, if a group lock can hold them.
+
+    Raises:
+        TypeError: for one that is not a string, or a string in place of several.
+        ConfigError: if there is none, or one cannot be written as UTF-8.
+    """
+    if isinstance(values, str):
+        raise TypeError(f"values must be several str, not one: [{values!r}] holds just that")
+    found = tuple(sorted({check_text(value, "a value") for value in values}))
+    if not found:
+        raise ConfigError("a group lock needs at least one value")
+    return found
 
 
 def _is_number(value: object) -> bool:

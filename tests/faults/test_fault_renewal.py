@@ -108,7 +108,7 @@ async def test_a_callback_that_closes_the_client(stage: Stage) -> None:
     """An on_lost callback may close the client from the renewal thread: what is held is released, and nothing hangs."""
     locks, owner = await _held(stage, 3)
     lost, ended = await owner.do(lambda: locks[0].hold), threading.Event()
-    client = stage._clients[0]
+    (client,) = stage._clients
     await owner.do(lost.on_lost, lambda: (client.close(), ended.set()))
     stage.redis.delete("name-0")
     await until(ended.is_set, 3, "the client is closed")

@@ -59,6 +59,10 @@ def _red(clients: Sequence[Any], name: str, *, owner: str | None = None, **optio
     return clients[0].red_lock(*members, **options)
 
 
+def _group(client: Any, name: str, **options: Any) -> Any:
+    return client.group_lock(name, ["one", "two"], **options)
+
+
 KINDS = [
     Kind("lock", lambda client, name, **options: client.lock(name, **options)),
     Kind(
@@ -92,6 +96,12 @@ KINDS = [
         reentrant=False,
     ),
     Kind("write", lambda client, name, **options: client.read_write_lock(name, **options).write),
+    Kind("group", _group),
+    Kind(
+        "group-once",
+        lambda client, name, **options: _group(client, name, reentrant=False, **options),
+        reentrant=False,
+    ),
     Kind("multi", _multi, servers=2),
     Kind("red", _red, servers=3),
 ]

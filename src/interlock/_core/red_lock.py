@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from interlock._core.effects import NEVER, Away
@@ -61,12 +61,14 @@ class _Contest:
         hold: what was acquired.
         queue: the member on whose channel releases are heard.
         give_up: when to stop asking for a quorum that is not there.
+        failures: why there was none at the last look.
     """
 
     claim: Claim
     hold: JointHold | None = None
     queue: LockLike | None = None
     give_up: float = NEVER
+    failures: dict[str, InterlockError] = field(default_factory=dict[str, InterlockError])
 
 
 class RedLock(Joint):
@@ -115,6 +117,9 @@ class RedLock(Joint):
                 queue.session, queue.channel, claim.deadline, POLL, self._attempt, contest
             )
             _ = yield from Away(queue.session, waiting)
+        if contest.hold is None and contest.failures:
+            # The time was up between two looks.
+            raise self._unavailable(contest.failures)
         return contest.hold
 
     def _attempt(self, contest: _Contest) -> Op[float | None]:
@@ -149,8 +154,9 @@ class RedLock(Joint):
         """Raise QuorumError when there are too many *failures*, and for too long."""
         now = self._session.clock()
         if len(failures) <= self.spare:
-            contest.give_up = NEVER
+            contest.give_up, contest.failures = NEVER, {}
             return
+        contest.failures = failures
         lasting = sum(not getattr(error, "transient", False) for error in failures.values())
         patience = now + self._session.options.outage_timeout
         contest.give_up = min(contest.give_up, contest.claim.deadline, patience)

@@ -29,9 +29,9 @@ _SECTION = "\ud800"
 """A lone surrogate: no channel has it, because it cannot be sent."""
 
 
-def section(channel: str, number: int) -> str:
-    """Return what to wait on for *number* of what is announced on *channel*."""
-    return channel if number == 1 else f"{channel}{_SECTION}{number}"
+def section(channel: str, wanted: object) -> str:
+    """Return where those stand who wait for *wanted* (1: a single one) of what is announced on *channel*."""
+    return channel if wanted == 1 else f"{channel}{_SECTION}{wanted}"
 
 
 def _whole(channel: str) -> str:

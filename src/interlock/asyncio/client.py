@@ -11,6 +11,7 @@ from interlock._core import lock as core_lock
 from interlock._core import semaphore as core_semaphore
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
+from interlock._core.group_lock import GroupLock
 from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
 from interlock._drivers.aio import AsyncDriver
@@ -27,6 +28,7 @@ from interlock.backoff import ExponentialBackoff
 from interlock.options import Options, check_served, check_timeout
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
 
     from interlock._core.lock_like import LockLike
@@ -161,6 +163,29 @@ class Client:
         See `interlock.fencing` for the check that the protected resource makes.
         """
         recipe = FencedLock(self._driver.session, name, reentrant=reentrant)
+        return self._face(recipe, timeout, lease, owner)
+
+    def group_lock(
+        self,
+        group: str,
+        values: Iterable[str],
+        *,
+        timeout: float | None = None,
+        lease: float | None = None,
+        reentrant: bool = True,
+        owner: str | None = None,
+    ) -> Lock:
+        """Return all of *values* of *group* as one lock, in one key, however many they are.
+
+        Args:
+            group: the key in Redis, unless a name mapper says otherwise.
+            values: what is locked, in any order; Java has the same with ``StringCodec``.
+            timeout: seconds that a ``with`` statement waits; None for ever.
+            lease: seconds after which a hold ends by itself.
+            reentrant: whether its owner may take the same values again.
+            owner: who holds it, instead of the task.
+        """
+        recipe = GroupLock(self._driver.session, group, values, reentrant=reentrant)
         return self._face(recipe, timeout, lease, owner)
 
     def read_write_lock(

@@ -12,6 +12,7 @@ from interlock._core import lock as core_lock
 from interlock._core import semaphore as core_semaphore
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
+from interlock._core.group_lock import GroupLock
 from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
 from interlock._drivers.threads import ThreadDriver, current_owner
@@ -27,6 +28,7 @@ from interlock.sync.read_write_lock import ReadWriteLock
 from interlock.sync.semaphore import Semaphore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
 
     from interlock._core.lock_like import LockLike
@@ -155,6 +157,29 @@ class Client:
         See `interlock.fencing` for the check that the protected resource makes.
         """
         recipe = FencedLock(self._driver.session, name, reentrant=reentrant)
+        return self._face(recipe, timeout, lease, owner)
+
+    def group_lock(
+        self,
+        group: str,
+        values: Iterable[str],
+        *,
+        timeout: float | None = None,
+        lease: float | None = None,
+        reentrant: bool = True,
+        owner: str | None = None,
+    ) -> Lock:
+        """Return all of *values* of *group* as one lock, in one key, however many they are.
+
+        Args:
+            group: the key in Redis, unless a name mapper says otherwise.
+            values: what is locked, in any order; Java has the same with ``StringCodec``.
+            timeout: seconds that a ``with`` statement waits; None for ever.
+            lease: seconds after which a hold ends by itself.
+            reentrant: whether its owner may take the same values again.
+            owner: who holds it, instead of the thread.
+        """
+        recipe = GroupLock(self._driver.session, group, values, reentrant=reentrant)
         return self._face(recipe, timeout, lease, owner)
 
     def read_write_lock(

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from interlock._core import names
+from interlock._core import highway_hash, names
+from interlock._core.group_lock import GroupLock
 from interlock.testing.redis_model import Stored
 
 if TYPE_CHECKING:
@@ -79,6 +80,33 @@ def apart(one: Hold, other: Hold) -> bool:
     return not both_read and one.owner() is not other.owner()
 
 
+def depth_in_group(hold: Hold, dump: Dump) -> int:
+    """Return how deep the server has *hold* of a group lock: all of its values, in this depth."""
+    stored = dump.get(hold.key)
+    if (
+        stored is None
+        or not isinstance(stored.value, dict)
+        or not isinstance(hold.recipe, GroupLock)
+    ):
+        return 0
+    found = stored.value
+    fields = [highway_hash.field(value) for value in hold.recipe.values]
+    if any(found.get(field.encode()) != hold.holder.encode() for field in fields):
+        return 0
+    return min(int(found[f"{field}:{hold.holder}:lock_count".encode()]) for field in fields)
+
+
+def fields_of_values(lock: LockLike, dump: Dump) -> str | None:
+    """Return what is wrong with a group lock: a value has a holder, a time and a depth, or nothing of it is there."""
+    stored = dump.get(lock.key)
+    if stored is None or not isinstance(stored.value, dict):
+        return None
+    held = {field: holder for field, holder in stored.value.items() if b":" not in field}
+    parts = (b"expire_time", b"lock_count")
+    expected = {b":".join((*item, part)) for item in held.items() for part in parts} | held.keys()
+    return f"fields: {sorted(stored.value)}" if expected != stored.value.keys() else None
+
+
 def _no_keys(_: LockLike) -> frozenset[str]:
     return frozenset()
 
@@ -107,6 +135,7 @@ RULES: dict[str, Rules] = {
     "spin lock": Rules(free=None),
     # Nobody tidies up behind those who died waiting before somebody asks again; who waits is on a channel of its own.
     "fair lock": Rules(wrong=fair_queue, free=None, survivors=places),
+    "group lock": Rules(depth_in_group, fields_of_values),
     "read lock": Rules(depth_of_reader, readers_or_writer, apart),
     "write lock": Rules(wrong=readers_or_writer, exclude=apart),
     "fenced lock": Rules(survivors=lambda lock: frozenset({names.fence_token(lock.key)})),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
+from interlock._core.group_lock import GroupLock
 from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
 from interlock.backoff import ExponentialBackoff
@@ -30,10 +31,18 @@ def _read_or_write(me: Process, name: str) -> LockLike:
     return (ReadLock if me.client.name == "a" else WriteLock)(me.client.session, name)
 
 
+def _group(me: Process, name: str) -> LockLike:
+    """Return a lock of two values, of which each client shares one with every other."""
+    return GroupLock(
+        me.client.session, name, tuple({"a": "ab", "b": "bc"}.get(me.client.name, "ca"))
+    )
+
+
 KINDS: dict[str, Callable[[Process, str], LockLike]] = {
     "lock": lambda me, name: me.lock(name),
     "fair lock": lambda me, name: FairLock(me.client.session, name),
     "fenced lock": lambda me, name: FencedLock(me.client.session, name),
+    "group lock": _group,
     "read lock": _read_or_write,
     "write lock": lambda me, name: WriteLock(me.client.session, name),
     "spin lock": lambda me, name: SpinLock(me.client.session, name, backoff=ExponentialBackoff()),

@@ -1,0 +1,150 @@
+"""HighwayHash-128: what a value is called inside a group lock.
+
+A keyed hash of 64-bit words in four lanes: each packet of 32 bytes is added, multiplied and its bytes shuffled; ten more rounds finish.
+Own code, because no kept package has it; a short value takes about 0.2 ms, and the last ones are remembered.
+
+Redisson's key is fixed: nothing here is a secret.
+
+Source: Alakuijala, Cox, Wassenberg, "Fast keyed hash/pseudo-random function using SIMD multiply and permute" (2016); Redisson's
+``Hash.hash128toBase64`` (redisson-wire 0.1).
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import struct
+from typing import Final
+
+Lanes = tuple[int, int, int, int]
+
+REDISSON_KEY: Final[Lanes] = (
+    0x9E3779B97F4A7C15,
+    0xF39CC0605CEDC834,
+    0x1082276BF3A27251,
+    0xF86C6A11D0C18E95,
+)
+_MASK: Final = 0xFFFFFFFFFFFFFFFF
+_LOW: Final = 0xFFFFFFFF
+_MUL0: Final[Lanes] = (
+    0xDBE6D5D5FE4CCE2F,
+    0xA4093822299F31D0,
+    0x13198A2E03707344,
+    0x243F6A8885A308D3,
+)
+_MUL1: Final[Lanes] = (
+    0x3BD39E10CB0EF593,
+    0xC0ACF169B5F18A8C,
+    0xBE5466CF34E90C6C,
+    0x452821E638D01377,
+)
+_PACKET: Final = 32
+_HALF: Final = 16
+_QUARTER: Final = 4
+_FINAL_ROUNDS: Final = 6
+
+
+@functools.lru_cache(maxsize=10_000)
+def field(value: str) -> str:
+    """Return the hash field that stands for *value*, as Java does with a StringCodec: base64 without its padding."""
+    first, second = hash128(value.encode(), REDISSON_KEY)
+    return base64.b64encode(struct.pack(">QQ", first, second)).decode().rstrip("=")
+
+
+def hash128(data: bytes, key: Lanes) -> tuple[int, int]:
+    """Return the 128 bits of *data* under *key*, as two numbers, the lower one first."""
+    state = _State(key)
+    whole = len(data) - len(data) % _PACKET
+    for start in range(0, whole, _PACKET):
+        state.update(struct.unpack_from("<4Q", data, start))
+    if whole < len(data):
+        state.update_remainder(data[whole:])
+    for _ in range(_FINAL_ROUNDS):
+        state.permute_and_update()
+    v0, v1, mul0, mul1 = state.v0, state.v1, state.mul0, state.mul1
+    return (
+        (v0[0] + mul0[0] + v1[2] + mul1[2]) & _MASK,
+        (v0[1] + mul0[1] + v1[3] + mul1[3]) & _MASK,
+    )
+
+
+def _swap_halves(word: int) -> int:
+    return word >> 32 | (word & _LOW) << 32
+
+
+class _State:
+    """Four lanes of four words each."""
+
+    def __init__(self, key: Lanes) -> None:
+        self.mul0: list[int] = list(_MUL0)
+        self.mul1: list[int] = list(_MUL1)
+        self.v0 = [mul ^ word for mul, word in zip(_MUL0, key, strict=True)]
+        self.v1 = [mul ^ _swap_halves(word) for mul, word in zip(_MUL1, key, strict=True)]
+
+    def update(self, packet: tuple[int, ...]) -> None:
+        """Take in 32 bytes."""
+        v0, v1, mul0, mul1 = self.v0, self.v1, self.mul0, self.mul1
+        for i in range(4):
+            v1[i] = (v1[i] + mul0[i] + packet[i]) & _MASK
+            mul0[i] ^= (v1[i] & _LOW) * (v0[i] >> 32)
+            v0[i] = (v0[i] + mul1[i]) & _MASK
+            mul1[i] ^= (v0[i] & _LOW) * (v1[i] >> 32)
+        _zipper_merge_and_add(v1, v0)
+        _zipper_merge_and_add(v0, v1)
+
+    def update_remainder(self, rest: bytes) -> None:
+        """Take in the last bytes, fewer than 32."""
+        size = len(rest)
+        for i in range(4):
+            self.v0[i] = (self.v0[i] + (size << 32) + size) & _MASK
+            low, high = self.v1[i] & _LOW, self.v1[i] >> 32
+            self.v1[i] = _rotate(high, size) << 32 | _rotate(low, size)
+        words, odd = size & ~3, size & 3
+        packet = bytearray(_PACKET)
+        packet[:words] = rest[:words]
+        if size >= _HALF:
+            packet[28:32] = rest[-_QUARTER:]
+        elif odd:
+            packet[16], packet[17], packet[18] = rest[words], rest[words + odd // 2], rest[-1]
+        self.update(struct.unpack("<4Q", packet))
+
+    def permute_and_update(self) -> None:
+        """Mix the lanes with each other."""
+        v0 = self.v0
+        self.update(tuple(_swap_halves(v0[i]) for i in (2, 3, 0, 1)))
+
+
+def _rotate(word: int, by: int) -> int:
+    """Return the 32-bit *word* rotated to the left."""
+    return (word << by | word >> (32 - by)) & _LOW
+
+
+def _zipper_merge_and_add(source: list[int], target: list[int]) -> None:
+    """Add the bytes of each pair of words, interleaved so that the good ones of a product meet the poor ones of the other."""
+    for i in (0, 2):
+        low, high = source[i], source[i + 1]
+        target[i] = (target[i] + _merge_low(low, high)) & _MASK
+        target[i + 1] = (target[i + 1] + _merge_high(low, high)) & _MASK
+
+
+def _merge_low(low: int, high: int) -> int:
+    return (
+        ((low & 0xFF000000) | (high & 0xFF00000000)) >> 24
+        | ((low & 0xFF0000000000) | (high & 0xFF000000000000)) >> 16
+        | (low & 0xFF0000)
+        | (low & 0xFF00) << 32
+        | (high & 0xFF00000000000000) >> 8
+        | (low & 0xFF) << 56
+    )
+
+
+def _merge_high(low: int, high: int) -> int:
+    return (
+        ((high & 0xFF000000) | (low & 0xFF00000000)) >> 24
+        | (high & 0xFF0000)
+        | (high & 0xFF0000000000) >> 16
+        | (high & 0xFF00) << 24
+        | (low & 0xFF000000000000) >> 8
+        | (high & 0xFF) << 48
+        | (low & 0xFF00000000000000)
+    )

@@ -1,0 +1,31 @@
+-- group_lock_force_release: free every field, whoever holds it, and tell the waiters.
+--
+-- KEYS[1]     group    hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds, "<field>:<holder>:lock_count": depth}
+-- ARGV[1]     publish  string, PUBLISH or SPUBLISH
+-- ARGV[2]     channel  string, where waiters listen
+-- ARGV[3..n]  field    string, what stands for one value
+--
+-- Returns  1 when one of them was locked, else 0
+-- Source   RedissonFasterMultiLock.forceUnlockAsync, Redisson 4.7.0
+-- Wire     the hash, and "0" on the channel; this text is our own
+local group, publish, channel, fields = KEYS[1], ARGV[1], ARGV[2], ARGV
+local FIRST = 3
+
+local clock = redis.call('time')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+
+local locked = 0
+for i = FIRST, #fields do
+  local owner = redis.call('hget', group, fields[i])
+  if owner then
+    local theirs = fields[i] .. ':' .. owner
+    if tonumber(redis.call('hget', group, theirs .. ':expire_time') or 0) > now then
+      locked = 1
+    end
+    redis.call('hdel', group, fields[i], theirs .. ':expire_time', theirs .. ':lock_count')
+  end
+end
+if locked == 1 then
+  redis.call(publish, channel, '0')
+end
+return locked

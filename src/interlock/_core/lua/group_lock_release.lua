@@ -1,0 +1,43 @@
+-- group_lock_release: go down to *depth* on every field; at 0 free them all and tell the waiters.
+--
+-- The undo of an acquire that was interrupted anywhere is the release to the former depth. Neither the TTL nor the time of a
+-- field changes: an inner release neither shortens nor lengthens what the outer hold was promised.
+--
+-- A server that is out of memory refuses HSET, but only as a script's first write: hence the HDEL of a field that is never there.
+--
+-- KEYS[1]     group    hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds, "<field>:<holder>:lock_count": depth}
+-- ARGV[1]     holder   string, "<client id>:<number>"
+-- ARGV[2]     depth    integer >= 0, the depth to reach: sending it twice changes nothing
+-- ARGV[3]     publish  string, PUBLISH or SPUBLISH
+-- ARGV[4]     channel  string, where waiters listen
+-- ARGV[5..n]  field    string, what stands for one value
+--
+-- Returns  1 when done, nil when this holder does not hold all of them (what it held is at *depth* then)
+-- Source   RedissonFasterMultiLock.unlockInnerAsync, Redisson 4.7.0
+-- Wire     the hash, and "0" on the channel when fields are freed; this text is our own
+local group, holder, depth, publish, channel, fields = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV
+local FIRST = 5
+
+local held, all_held = {}, true
+for i = FIRST, #fields do
+  if redis.call('hget', group, fields[i]) == holder then
+    held[#held + 1] = fields[i]
+  else
+    all_held = false
+  end
+end
+if #held > 0 then
+  redis.call('hdel', group, '')
+end
+for _, field in ipairs(held) do
+  local mine = field .. ':' .. holder
+  if depth > 0 then
+    redis.call('hset', group, mine .. ':lock_count', depth)
+  else
+    redis.call('hdel', group, field, mine .. ':expire_time', mine .. ':lock_count')
+  end
+end
+if depth == 0 and #held > 0 then
+  redis.call(publish, channel, '0')
+end
+return all_held and 1 or nil

@@ -1,0 +1,39 @@
+"""Fixtures of the group lock's tests: both faces on a real server that knows every script."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lock.lock_like import KINDS, Face, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import redis
+
+GROUP = next(kind for kind in KINDS if kind.name == "group")
+
+
+@pytest.fixture(params=["sync", "asyncio"])
+def face(request: pytest.FixtureRequest) -> Face:
+    """Give each face in turn."""
+    return Face(request.param)
+
+
+@pytest.fixture
+def loaded(redis_client: redis.Redis) -> redis.Redis:
+    """Give a client of a server that knows every script, so that each call is one EVALSHA."""
+    for text in resources.files("interlock._core").joinpath("lua").iterdir():
+        redis_client.script_load(text.read_text())
+    return redis_client
+
+
+@pytest.fixture
+async def stage(face: Face, loaded: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
+    """Give the group lock on each face in turn."""
+    set_up = Stage(face, GROUP, redis_url, loaded)
+    yield set_up
+    await set_up.end()

@@ -1,0 +1,171 @@
+"""The group lock: all of its values or none, beside other values of the group, and a loss of one is a loss of all."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import interlock
+from interlock import ConfigError, HoldLostError, ReentryError
+from lock.lock_like import until
+
+if TYPE_CHECKING:
+    from lock.lock_like import Stage
+
+VALUES = "abcdef"
+
+
+async def test_who_shares_a_value_excludes(stage: Stage) -> None:
+    """Locks that share a value exclude each other, of whatever client; those that share none do not."""
+    client, other, a, b = stage.client(), stage.client(), stage.owner(), stage.owner()
+    assert await a.do(client.group_lock("g", ["a", "b"]).acquire)
+    for rival in (client, other):
+        assert not await b.do(rival.group_lock("g", ["b", "c"]).acquire, timeout=0)
+        for free in (rival.group_lock("g", ["c", "d"]), rival.group_lock("h", ["a", "b"])):
+            assert await b.do(free.acquire, timeout=0)
+            await b.do(free.release)
+    await a.do(client.group_lock("g", ["a", "b"]).release)
+    assert stage.redis.keys() == []
+
+
+async def test_the_order_of_values_does_not_matter(stage: Stage) -> None:
+    """The same values in another order, or twice, are the same lock: its owner enters again."""
+    client, owner = stage.client(), stage.owner()
+    assert await owner.do(client.group_lock("g", ["a", "b"]).acquire)
+    assert await owner.do(client.group_lock("g", iter("bab")).acquire, timeout=0)
+    assert await owner.do(client.group_lock("g", ("b", "a")).hold_count) == 2
+
+
+@pytest.mark.parametrize("options", [{"timeout": 0}, {"timeout": 5}, {}])
+async def test_an_owner_does_not_wait_for_itself(stage: Stage, options: dict[str, Any]) -> None:
+    """Wanting values of which one is held by the same owner's other group lock is an error at once, and changes nothing."""
+    client, owner = stage.client(), stage.owner()
+    await owner.do(client.group_lock("g", ["a", "b"]).acquire)
+    before = stage.redis.hgetall("g")
+    with pytest.raises(ReentryError, match="one group lock"):
+        await owner.do(client.group_lock("g", ["b", "c"]).acquire, **options)
+    assert stage.redis.hgetall("g") == before
+    assert await owner.do(client.group_lock("g", ["c"]).acquire, timeout=0)
+
+
+async def test_a_waiter_waits_for_its_values_only(stage: Stage) -> None:
+    """Who waits for one value has it when that is free, however long others of the group are held or waited for."""
+    client = stage.client(poll_cap=30)
+    owners = [stage.owner() for _ in range(4)]
+    first, second = client.group_lock("g", ["a"]), client.group_lock("g", ["b"])
+    await owners[0].do(first.acquire)
+    await owners[1].do(second.acquire)
+    waiting = asyncio.create_task(owners[2].do(client.group_lock("g", ["a"]).acquire))
+    await asyncio.sleep(0.2)
+    behind = asyncio.create_task(owners[3].do(client.group_lock("g", ["b"]).acquire))
+    await asyncio.sleep(0.2)
+    released = time.monotonic()
+    await owners[1].do(second.release)
+    assert await asyncio.wait_for(behind, 5)
+    assert time.monotonic() - released < 0.5
+    assert not waiting.done()
+    await owners[0].do(first.release)
+    assert await asyncio.wait_for(waiting, 5)
+
+
+async def test_losing_one_value_is_losing_all(stage: Stage) -> None:
+    """When an operator frees one of the values, the next renewal tells the loss of the hold, and nothing of it is left."""
+    client, owner = stage.client(lease=0.6), stage.owner()
+    lock = client.group_lock("g", ["a", "b"])
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    assert await stage.owner().do(stage.client().group_lock("g", ["b"]).force_release)
+    await until(hold.lost.is_set, 3, "it is told")
+    with pytest.raises(HoldLostError, match="force-released"):
+        await owner.do(lock.release)
+    await until(lambda: stage.redis.keys() == [], 3, "its other value ends")
+
+
+@pytest.mark.parametrize("ask_first", [True, False])
+async def test_a_loss_is_told_by_the_owners_own_question(stage: Stage, ask_first: bool) -> None:
+    """A hold of which one value was freed is not owned any more, and its release says so and frees the others."""
+    client, owner = stage.client(), stage.owner()
+    lock = client.group_lock("g", ["a", "b"])
+    await owner.do(lock.acquire)
+    assert await stage.owner().do(stage.client().group_lock("g", ["a"]).force_release)
+    if ask_first:
+        assert not await owner.do(lock.owned)
+    with pytest.raises(HoldLostError):
+        await owner.do(lock.release)
+    if not ask_first:
+        assert stage.redis.keys() == []
+
+
+async def test_many_values(stage: Stage) -> None:
+    """A thousand values are one key and one round trip, renewed as one."""
+    client, owner = stage.client(lease=0.6), stage.owner()
+    lock = client.group_lock("g", [f"value {number}" for number in range(1000)])
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    assert stage.redis.hlen("g") == 3000
+    await asyncio.sleep(1)
+    assert hold.valid
+    assert await owner.do(lock.owned)
+    await owner.do(lock.release)
+    assert stage.redis.keys() == []
+
+
+async def test_random_subsets(stage: Stage) -> None:
+    """Many owners of three clients that take random values of one group have each value one at a time, and all come to their end."""
+    draw, clients = random.Random(7), [stage.client() for _ in range(3)]
+    inside, entries = dict.fromkeys(VALUES, 0), 0
+
+    async def work(number: int) -> None:
+        nonlocal entries
+        owner, client = stage.owner(), clients[number % 3]
+        for _ in range(3):
+            values = draw.sample(VALUES, draw.randint(1, 4))
+            lock = client.group_lock("g", values)
+            await owner.do(lock.acquire)
+            for value in values:
+                inside[value] += 1
+            assert max(inside.values()) == 1
+            await asyncio.sleep(draw.random() / 100)
+            for value in values:
+                inside[value] -= 1
+            entries += 1
+            await owner.do(lock.release)
+
+    await asyncio.wait_for(asyncio.gather(*map(work, range(12))), 60)
+    assert entries == 36
+    assert stage.redis.keys() == []
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ("abc", TypeError),
+        ([], ConfigError),
+        ([1], TypeError),
+        ([b"a"], TypeError),
+        (["a", None], TypeError),
+        (["\ud800"], ConfigError),
+    ],
+)
+async def test_bad_values(stage: Stage, values: Any, error: type[Exception]) -> None:
+    """What cannot be values is refused when the lock is made; an empty string can be one."""
+    client = stage.client()
+    with pytest.raises(error):
+        client.group_lock("g", values)
+    assert client.group_lock("g", [""]).name == "g"
+
+
+async def test_members_of_a_multi_lock(stage: Stage) -> None:
+    """A group lock may be a member of a multi lock; two of one group may not, for one lock can have all of their values."""
+    client, owner = stage.client(), stage.owner()
+    both = client.multi_lock(client.group_lock("g", ["a", "b"]), client.lock("name"))
+    await owner.do(both.acquire)
+    assert {*stage.redis.keys()} == {b"g", b"name"}
+    await owner.do(both.release)
+    assert stage.redis.keys() == []
+    with pytest.raises(interlock.ConfigError):
+        client.multi_lock(client.group_lock("g", ["a"]), client.group_lock("g", ["b"]))

@@ -1,0 +1,162 @@
+"""What goes over the wire: the hash, its TTL and the messages before and after each operation, byte for byte as Redisson has them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lock.lock_like import until
+
+if TYPE_CHECKING:
+    import redis
+
+    from interlock.testing.servers import RedisServer
+    from lock.lock_like import Stage
+
+# What Redisson calls the values "a", "order:1" and "42" (tests/interop/fixtures/highwayhash.json).
+A, ORDER, ANSWER = "qwvAS12pR0CgRitaypEjUw", "VohkkMHNiudvq57uOYf+SQ", "RE0IojEvPTY8Dofe3IkBNA"
+CHANNEL = "redisson_lock__channel:{stock}"
+JAVA = "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38"
+JUST = 2000
+"""Milliseconds: less than this is gone of a lease that was taken just now."""
+
+
+def _taken(server: redis.Redis, holder: str, depth: int, lease: int, *fields: str) -> None:
+    """Check that *fields*, and nothing else, are held by *holder*."""
+    now = round(time.time() * 1000)
+    found = {field.decode(): value.decode() for field, value in server.hgetall("stock").items()}
+    for field in fields:
+        assert found.pop(field) == holder
+        assert found.pop(f"{field}:{holder}:lock_count") == str(depth)
+        assert lease - JUST < int(found.pop(f"{field}:{holder}:expire_time")) - now <= lease
+    assert found == {}
+
+
+def _java_takes(server: redis.Redis, field: str, seconds: float) -> None:
+    expires = round((time.time() + seconds) * 1000)
+    names = {f"{field}:{JAVA}:expire_time": expires, f"{field}:{JAVA}:lock_count": 1}
+    server.hset("stock", mapping={field: JAVA, **names})
+    server.pexpire("stock", 60_000)
+
+
+async def test_each_step_leaves_redissons_bytes(stage: Stage) -> None:
+    """Each value has a field for its holder, its time and its depth; the TTL is the lease; afterwards nothing is left, and it is told."""
+    client, owner, server = stage.client(), stage.owner(), stage.redis
+    lock = client.group_lock("stock", ["order:1", "a"])
+    with server.pubsub(ignore_subscribe_messages=True) as ears:
+        ears.subscribe(CHANNEL)
+        ears.get_message(timeout=5)
+        await owner.do(lock.acquire)
+        holder = (await owner.do(lambda: lock.hold)).holder
+        assert server.keys() == [b"stock"]
+        _taken(server, holder, 1, 30_000, A, ORDER)
+        assert 30_000 - JUST < server.pttl("stock") <= 30_000
+
+        await owner.do(lock.acquire, lease=60)
+        _taken(server, holder, 2, 60_000, A, ORDER)
+        assert 60_000 - JUST < server.pttl("stock") <= 60_000
+
+        await owner.do(lock.acquire, lease=1)
+        _taken(server, holder, 3, 60_000, A, ORDER)
+        for depth in (2, 1):
+            await owner.do(lock.release)
+            _taken(server, holder, depth, 60_000, A, ORDER)
+        assert ears.get_message(timeout=0.1) is None
+        await owner.do(lock.release)
+        assert server.keys() == []
+        assert ears.get_message(timeout=5)["data"] == b"0"
+
+        await owner.do(lock.acquire)
+        assert await owner.do(lock.force_release)
+        assert server.keys() == []
+        assert ears.get_message(timeout=5)["data"] == b"0"
+        assert not await owner.do(lock.force_release)
+        assert ears.get_message(timeout=0.1) is None
+
+
+async def test_other_values_are_left_alone(stage: Stage) -> None:
+    """Two holds of different values share the hash; whatever happens to one, the other's fields stay, and the longer TTL."""
+    client, server, a, b = stage.client(), stage.redis, stage.owner(), stage.owner()
+    mine, theirs = client.group_lock("stock", ["a"]), client.group_lock("stock", ["42"])
+    await a.do(mine.acquire, lease=60)
+    await b.do(theirs.acquire, lease=5)
+    holder = (await a.do(lambda: mine.hold)).holder
+    assert server.hlen("stock") == 6
+    assert server.pttl("stock") > 5_000
+    assert await b.do(theirs.force_release)
+    _taken(server, holder, 1, 60_000, A)
+    assert await a.do(mine.owned)
+    assert (await a.do(lambda: mine.hold)).valid
+    await a.do(mine.release)
+    assert server.keys() == []
+
+
+async def test_redissons_hold_is_understood(stage: Stage) -> None:
+    """Values that Java holds are refused, as long as Java said, and free at once with Java's message."""
+    client, owner, server = stage.client(poll_cap=30), stage.owner(), stage.redis
+    lock = client.group_lock("stock", ["a", "42"])
+    _java_takes(server, A, 20)
+    assert await owner.do(lock.locked)
+    assert 18 < await owner.do(lock.remaining) <= 20
+    assert not await owner.do(lock.acquire, timeout=0.05)
+    waiting = asyncio.create_task(owner.do(lock.acquire))
+    await until(lambda: server.pubsub_channels() == [CHANNEL.encode()], 5, "it subscribed")
+    await asyncio.sleep(0.2)
+    server.hdel(
+        "stock", *[A + part for part in ("", f":{JAVA}:expire_time", f":{JAVA}:lock_count")]
+    )
+    server.publish(CHANNEL, "0")
+    assert await asyncio.wait_for(waiting, 5)
+    _taken(server, (await owner.do(lambda: lock.hold)).holder, 1, 30_000, A, ANSWER)
+
+
+async def test_what_a_dead_holder_left_goes_when_it_is_taken(stage: Stage) -> None:
+    """A value whose time is over is free although its hash lives on; taking it removes what its last holder left."""
+    lock, owner, server = stage.client().group_lock("stock", ["a"]), stage.owner(), stage.redis
+    _java_takes(server, A, 0.4)
+    assert not await owner.do(lock.acquire, timeout=0)
+    assert await owner.do(lock.acquire, timeout=5)
+    _taken(server, (await owner.do(lambda: lock.hold)).holder, 1, 30_000, A)
+
+
+async def test_the_conversation(stage: Stage, server: RedisServer) -> None:
+    """Acquire and release are one EVALSHA each, and write what they must and nothing else."""
+    lock, owner = stage.client().group_lock("stock", ["a"]), stage.owner()
+    await owner.do(lock.acquire)
+    await owner.do(lock.release)
+    with server.client() as watcher, watcher.monitor() as monitor:
+        await owner.do(lock.acquire)
+        holder = (await owner.do(lambda: lock.hold)).holder
+        await owner.do(lock.release)
+        stage.redis.echo("the end")
+        heard: list[str] = []
+        while not (line := monitor.next_command()["command"]).endswith("the end"):
+            heard.append(line)
+    assert sum(line.startswith("EVALSHA") for line in heard) == 2
+    writing = ("hset", "hdel", "pexpire", "publish", "del")
+    written = [line for line in heard if line.split()[0].lower() in writing]
+    taken = f"hset stock {A} {holder} {A}:{holder}:expire_time "
+    assert written[0].startswith(taken)
+    assert written[0].endswith(f" {A}:{holder}:lock_count 1")
+    assert written[1:] == [
+        "pexpire stock 30000",
+        "hdel stock ",
+        f"hdel stock {A} {A}:{holder}:expire_time {A}:{holder}:lock_count",
+        f"PUBLISH {CHANNEL} 0",
+    ]
+
+
+@pytest.mark.parametrize("group", ["a{b}c", "prefix:{x}"])
+async def test_a_group_with_braces(stage: Stage, group: str) -> None:
+    """A group whose name has braces gets no more of them in its channel, as in Redisson."""
+    lock, owner = stage.client().group_lock(group, ["a"]), stage.owner()
+    with stage.redis.pubsub(ignore_subscribe_messages=True) as ears:
+        ears.subscribe(f"redisson_lock__channel:{group}")
+        ears.get_message(timeout=5)
+        await owner.do(lock.acquire)
+        assert stage.redis.keys() == [group.encode()]
+        await owner.do(lock.release)
+        assert ears.get_message(timeout=5)["data"] == b"0"
