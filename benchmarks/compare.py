@@ -102,3 +102,11 @@ def ratios(result: Result, reference: Result, name: str) -> list[float]:
     if not ours or not theirs:
         return []
     return [one / other if other else math.inf for one, other in zip(ours, theirs, strict=True)]
+
+
+def differences(result: Result, reference: Result, name: str) -> list[float]:
+    """Subtract the figures *name* of the reference, round by round; empty when either has an error."""
+    ours, theirs = result.figures(name), reference.figures(name)
+    if not ours or not theirs:
+        return []
+    return [one - other for one, other in zip(ours, theirs, strict=True)]

@@ -70,13 +70,13 @@ class _Description:
         calls: Commands that the server counts for each pair of acquire and release; the audit
             after a run compares them with what the peer says it did.
         program: What serves as the peer's agent, in works that have processes of their own.
-        leaves: What the names of keys begin with that outlive a release, if any do; "" allows none.
+        leaves: What the names of keys begin with that outlive a release, if any do.
     """
 
     name: str
     packages: tuple[str, ...]
     calls: Mapping[str, int] = field(default_factory=lambda: {"evalsha": 2})
-    leaves: str = ""
+    leaves: tuple[str, ...] = ()
     program: tuple[str, ...] = PYTHON
 
     def versions(self) -> dict[str, str]:

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.compare import Result, Spread, ratios
+from benchmarks.compare import Result, Spread, differences, ratios
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,6 +48,7 @@ class Goal:
         least: The median is to be no lower.
         most: The median is to be no higher.
         peer: Whose figure it is.
+        apart: Whether to subtract the other's figure, not to divide by it.
     """
 
     case: str
@@ -56,10 +57,12 @@ class Goal:
     least: float = -math.inf
     most: float = math.inf
     peer: str = OURS
+    apart: bool = False
 
     def __str__(self) -> str:
         bound = f">= {self.least:g}" if self.least > -math.inf else f"<= {self.most:g}"
-        to = {None: "", BEST: " x the best that starves nobody"}.get(self.to, f" x {self.to}")
+        sign = "above" if self.apart else "x"
+        to = {None: "", BEST: " x the best that starves nobody"}.get(self.to, f" {sign} {self.to}")
         return f"{self.case}: {self.column} of {self.peer} {bound}{to}"
 
 
@@ -128,9 +131,9 @@ class Report:
         if goal.to is None:
             return Verdict(goal, Spread.of(ours.figures(goal.column)).median, None)
         rival = self._best(goal) if goal.to == BEST else self._result(goal.case, goal.to)
-        figures = ratios(ours, rival, goal.column) if rival is not None else []
-        if rival is None or not figures:
+        if rival is None or not rival.figures(goal.column):
             return Verdict(goal, None, None)
+        figures = (differences if goal.apart else ratios)(ours, rival, goal.column)
         return Verdict(goal, Spread.of(figures).median, rival.contender.peer.name)
 
     def _result(self, case: str, peer: str) -> Result | None:

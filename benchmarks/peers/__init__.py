@@ -13,10 +13,12 @@ from benchmarks.peers import (
     bare,
     bare_lock,
     coredis,
+    family,
     interlock,
     portalocker,
     pottery,
     python_redis_lock,
+    quorum,
     redis_py,
 )
 
@@ -42,7 +44,10 @@ UNCONTENDED: tuple[Peer, ...] = (bare.SYNC, bare.ASYNC, *_LIBRARIES)
 CONTENDED: tuple[Peer, ...] = (bare_lock.SYNC, bare_lock.ASYNC, *_LIBRARIES)
 """Beside the limit of a lock that is waited for."""
 
-PEERS: tuple[Peer, ...] = (bare.SYNC, bare.ASYNC, *CONTENDED)
+FAMILY: tuple[Peer, ...] = (*family.FAMILY, family.SHARED, family.SHARED_ASYNC)
+"""interlock's other objects."""
+
+PEERS: tuple[Peer, ...] = (bare.SYNC, bare.ASYNC, *CONTENDED, *FAMILY, *quorum.QUORUM)
 NAMES = tuple(dict.fromkeys(peer.name for peer in PEERS))
 
 

@@ -39,6 +39,6 @@ SYNC = SyncPeer(
     "python-redis-lock",
     ("python-redis-lock", "redis", "hiredis"),
     {"set": 1, "evalsha": 1},
-    leaves="lock-signal:",  # for a second, so that who is about to wait finds it
+    leaves=("lock-signal:",),  # for a second, so that who is about to wait finds it
     open=_open,
 )

@@ -2,6 +2,32 @@
 
 from __future__ import annotations
 
-from benchmarks.works import contended, handoff, uncontended
+from typing import TYPE_CHECKING
 
-WORKS = {module.WORK.name: module.WORK for module in (uncontended, handoff, contended)}
+from benchmarks.works import (
+    contended,
+    fair,
+    family,
+    handoff,
+    many,
+    quorum,
+    startup,
+    uncontended,
+)
+
+if TYPE_CHECKING:
+    from benchmarks.work import Work
+
+_ALL: tuple[Work, ...] = (
+    uncontended.WORK,
+    handoff.WORK,
+    contended.WORK,
+    family.OBJECTS,
+    family.WANTED,
+    fair.WORK,
+    quorum.WORK,
+    many.WORK_HOLDS,
+    many.WORK_WAITERS,
+    startup.WORK,
+)
+WORKS = {work.name: work for work in _ALL}

@@ -1,0 +1,58 @@
+"""Every other object beside the plain lock: uncontended, and wanted by many."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from benchmarks import peers
+from benchmarks.measure import Case, measure
+from benchmarks.peer import ProgramPeer
+from benchmarks.peers import bare, interlock
+from benchmarks.report import Column, Goal
+from benchmarks.work import Work, line_up
+from benchmarks.works import contended
+
+if TYPE_CHECKING:
+    from benchmarks.compare import Contender
+    from benchmarks.measure import Pace
+    from benchmarks.work import Bed
+
+_ONE_NAME = "read lock, one name"
+_LOCKS = (interlock.SYNC, interlock.ASYNC)
+_CASES = (Case("threads", 1), Case("threads", 32), Case("tasks", 100))
+
+
+def _measure(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
+    peer, workers = contender.peer, contender.case.workers
+    assert not isinstance(peer, ProgramPeer)
+    sample = measure(peer, workers, bed.url, pace)
+    sent = bed.auditor.commands(peer.calls)
+    bed.auditor.check(sample.total, workers, peer.calls, peer.leaves)
+    return {"rate": sample.rate, "trips": sent / sample.total}
+
+
+OBJECTS = Work(
+    name="objects",
+    question="What does each object cost beside the plain lock when nobody waits?",
+    columns=(Column("rate", "pairs/s"), Column("trips", "round trips a pair", ".2f")),
+    contenders=line_up(_CASES, (bare.SYNC, bare.ASYNC, *_LOCKS, *peers.FAMILY)),
+    measure=_measure,
+    references=("bare", "interlock"),
+    goals=(Goal("32 threads", "rate", to="interlock", least=0.8, peer=_ONE_NAME),),
+    rounds=5,
+    notes=("the audit finds two EVALSHA for each pair of every object, and nothing else",),
+)
+
+_WANTED = (Case("threads", 8, processes=4, work=0.001), Case("tasks", 32, work=0.001))
+_EXCLUSIVE = tuple(peer for peer in peers.FAMILY if not peer.name.startswith("read lock"))
+
+WANTED = replace(
+    contended.WORK,
+    name="wanted",
+    question="What do many workers get from each object, with 1 ms of work?",
+    contenders=line_up(_WANTED, (*_LOCKS, *_EXCLUSIVE)),
+    references=("interlock",),
+    goals=(),
+    seconds=5.0,
+)

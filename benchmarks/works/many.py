@@ -1,0 +1,195 @@
+"""Many holds that are renewed, and many tasks that wait: what they cost this side and the server."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.compare import Contender
+from benchmarks.measure import Case
+from benchmarks.peers import interlock
+from benchmarks.report import Column, Goal
+from benchmarks.work import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    import redis
+
+    from benchmarks.measure import Pace
+    from benchmarks.work import Bed
+
+_ROOT = Path(__file__).parents[2]
+_LEASE = 30.0  # seconds, interlock's default
+_PERIOD = _LEASE / 3
+_SAMPLE = 500  # holds that are looked at each time
+_LOOK = 0.05  # seconds between two looks
+_NAMES = 10  # waiters for each name
+_SEND = ("evalsha",)
+
+HOLDS = (Case("holds", 10_000), Case("holds", 100_000))
+WAITERS = (Case("waiting tasks", 10_000),)
+
+
+class _Probe:
+    """A program of benchmarks.probes; each `step` is one line from it."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def step(self) -> dict[str, Any]:
+        """Wait for the next line; a probe that ends without one has told why on standard error."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the probe has ended: {self._process.wait()}")
+        facts: dict[str, Any] = json.loads(line)
+        return facts
+
+    def go_on(self) -> None:
+        """Let it do what is left."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+
+
+@contextlib.contextmanager
+def _probe(*words: object) -> Generator[_Probe]:
+    command = [sys.executable, "-m", "benchmarks.probes", *map(str, words)]
+    with subprocess.Popen(
+        command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield _Probe(process)
+        finally:
+            process.kill()
+
+
+def _measure_holds(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
+    count = contender.case.workers
+    with (
+        bed.servers[0].client() as client,
+        _probe("holds", bed.url, count, _LEASE) as probe,
+    ):
+        facts = probe.step()
+        keys = [f"hold:{number}" for number in random.sample(range(count), min(count, _SAMPLE))]
+        # Whole periods, after one in which everything was taken and the rounds have found their places.
+        time.sleep(_PERIOD)
+        periods = max(1, round(pace.seconds / _PERIOD))
+        before, least = bed.auditor.commands(_SEND), _LEASE
+        ends = time.monotonic() + periods * _PERIOD
+        while time.monotonic() < ends:
+            least = min(least, _least_left(client, keys))
+            time.sleep(_LOOK)
+        trips = bed.auditor.commands(_SEND) - before
+        probe.go_on()
+        facts |= probe.step()
+    if facts["lost"]:
+        raise RuntimeError(f"{facts['lost']:.0f} of {count} holds were lost")
+    return {
+        "trips": trips / periods / (count / 100),
+        "bytes_hold": facts["bytes_hold"],
+        "bytes_lock": facts["bytes_lock"],
+        "late": max(0.0, _LEASE - _PERIOD - least),
+    }
+
+
+def _least_left(client: redis.Redis, keys: list[str]) -> float:
+    """Return the seconds that the first of *keys* to end has left."""
+    pipeline = client.pipeline(transaction=False)
+    for key in keys:
+        pipeline.pttl(key)
+    left: float = min(pipeline.execute()) / 1000
+    if left < 0:
+        raise RuntimeError("a hold has ended on the server")
+    return left
+
+
+def _measure_waiters(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
+    count, names = contender.case.workers, contender.case.workers // _NAMES
+    with bed.servers[0].client() as client:
+        # A Redisson-like holder in the server's memory alone: a hash with one field.
+        pipeline = client.pipeline(transaction=False)
+        for number in range(names):
+            pipeline.hset(f"wanted:{number}", "another:1", 1)
+            pipeline.pexpire(f"wanted:{number}", 600_000)
+        pipeline.execute()
+        with _probe("waiters", bed.url, count, names) as probe:
+            facts = probe.step()
+            lines = client.client_list()
+            subscribers = sum(int(line["sub"]) > 0 for line in lines)
+            before = bed.auditor.commands(_SEND)
+            time.sleep(pace.seconds)
+            idle = bed.auditor.commands(_SEND) - before
+            for number in range(names):
+                pipeline.delete(f"wanted:{number}")
+                pipeline.publish(f"redisson_lock__channel:{{wanted:{number}}}", "0")
+            pipeline.execute()
+            probe.go_on()
+            facts |= probe.step()
+    return {
+        "bytes_waiter": facts["bytes_waiter"],
+        "bytes_task": facts["bytes_task"],
+        "subscribers": float(subscribers),
+        "connections": float(len(lines) - 2),  # without those of the audit and of this program
+        "idle": idle / pace.seconds / names,
+        "drained": facts["drained"],
+    }
+
+
+WORK_HOLDS = Work(
+    name="holds",
+    question="What do many holds cost that are kept and renewed?",
+    columns=(
+        Column("trips", "round trips for 100 holds and period", ".2f"),
+        Column("bytes_hold", "bytes a hold"),
+        Column("bytes_lock", "bytes a lock object"),
+        Column("late", "latest renewal, ms", ".0f", 1000),
+    ),
+    contenders=tuple(Contender(case, interlock.ASYNC) for case in HOLDS),
+    measure=_measure_holds,
+    references=(),
+    goals=(
+        *(Goal(str(case), "trips", most=1.01) for case in HOLDS),
+        *(Goal(str(case), "bytes_hold", most=1024) for case in HOLDS),
+        *(Goal(str(case), "late", most=_LEASE / 6) for case in HOLDS),
+    ),
+    seconds=20.0,
+    rounds=2,
+    notes=(
+        f"lease {_LEASE:g} s, renewed every {_PERIOD:g} s; late: seen from outside, on the server",
+        "bytes: allocated by the interpreter, as tracemalloc counts them",
+    ),
+)
+
+WORK_WAITERS = Work(
+    name="waiters",
+    question="What do many waiting tasks cost, ten for each name?",
+    columns=(
+        Column("bytes_waiter", "bytes a waiter"),
+        Column("bytes_task", "of them an idle task"),
+        Column("subscribers", "subscribers"),
+        Column("connections", "connections"),
+        Column("idle", "commands a second and name", ".2f"),
+        Column("drained", "until all had a turn, s", ".1f"),
+    ),
+    contenders=tuple(Contender(case, interlock.ASYNC) for case in WAITERS),
+    measure=_measure_waiters,
+    references=(),
+    goals=(
+        *(Goal(str(case), "subscribers", most=1) for case in WAITERS),
+        *(Goal(str(case), "bytes_waiter", most=4096) for case in WAITERS),
+        *(Goal(str(case), "idle", most=1.0) for case in WAITERS),
+    ),
+    seconds=10.0,
+    rounds=3,
+    notes=(
+        "bytes: allocated by the interpreter, as tracemalloc counts them; with the task itself",
+    ),
+)
