@@ -18,6 +18,7 @@ import tracemalloc
 import interlock.asyncio
 
 _SLEEPERS = 1000
+_SETTLE, _SETTLED = 1.0, 2000  # seconds until waiters wait: some at least, and one for so many
 
 
 def _tell(**facts: float) -> None:
@@ -75,7 +76,7 @@ async def waiters(url: str, count: int, names: int) -> None:
         sleepers.clear()
         before = _allocated()
         tasks = [asyncio.create_task(wait(number)) for number in range(count)]
-        await asyncio.sleep(5)  # everybody has tried, subscribed and settled
+        await asyncio.sleep(_SETTLE + count / _SETTLED)  # everybody has tried and subscribed
         after = _allocated()
         tracemalloc.stop()
         _tell(bytes_waiter=(after - before) / count, bytes_task=task_bytes)

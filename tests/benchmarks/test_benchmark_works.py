@@ -1,0 +1,97 @@
+"""The works about the family, many holds, many waiters, quorum and start-up, as small as they can be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from benchmarks.audit import AuditError, Auditor
+from benchmarks.compare import Contender
+from benchmarks.measure import Case, Pace
+from benchmarks.peers import FAMILY, find, interlock, quorum
+from benchmarks.report import Report, as_json
+from benchmarks.turns import Turn
+from benchmarks.work import Work, conduct
+from benchmarks.works import fair, family, many, startup
+from benchmarks.works import quorum as red
+
+from interlock.testing.server import RedisServer
+
+
+def _conduct(work: Work, *contenders: Contender, seconds: float = 0.3) -> Report:
+    chosen = replace(work, contenders=contenders)
+    report = conduct(chosen, pace=Pace(0.05, seconds), rounds=1, seed=1)
+    for result in as_json(report)["results"]:
+        assert result["error"] is None
+        assert set(result["figures"]) >= {column.name for column in work.columns}
+    return report
+
+
+def test_every_object_takes_two_round_trips_a_pair() -> None:
+    """Each object of both faces is measured, and the audit finds one EVALSHA to acquire and one to release."""
+    contenders = [Contender(Case(peer.kind, 2), peer) for peer in FAMILY]
+    report = _conduct(family.OBJECTS, *contenders, seconds=0.1)
+    for result in report.results:
+        assert 2 <= result.figures("trips")[0] < 2.5
+
+
+def test_other_objects_exclude() -> None:
+    """The contended work finds no two holders of a fair lock, or of a single permit."""
+    chosen = [find(name, "tasks") for name in ("fair lock", "leased semaphore")]
+    _conduct(family.WANTED, *(Contender(Case("tasks", 3), peer) for peer in chosen))
+
+
+def test_the_red_lock_asks_every_server() -> None:
+    """On each server the audit finds the commands of every pair."""
+    contenders = [Contender(Case(peer.kind, 1), peer) for peer in quorum.QUORUM[:2]]
+    _conduct(red.WORK, *contenders)
+
+
+def test_processes_in_a_fair_queue_are_measured() -> None:
+    """A small queue gives all figures, and nobody is overtaken."""
+    contender = Contender(Case("threads", 1, processes=2, work=0.001), fair.FAIR)
+    report = _conduct(fair.WORK, contender)
+    assert report.results[0].figures("overtaken") == [0]
+
+
+def test_an_overtaking_is_beyond_doubt() -> None:
+    """Who asked clearly later and got the lock first is counted; who asked at the same time is not."""
+    first, second = Turn(0.0, 3.0, 4.0), Turn(1.0, 2.0, 3.0)
+    assert fair.overtakings([[first], [second]], doubt=0.5) == 1
+    assert fair.overtakings([[first], [second]], doubt=1.5) == 0
+    assert fair.overtakings([[Turn(0, 1, 2)], [Turn(1, 3, 4)]], doubt=0) == 0
+
+
+def test_many_holds_are_renewed_in_few_trips(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred holds cost two round trips a period, and none is lost."""
+    monkeypatch.setattr(many, "_LEASE", 3.0)
+    monkeypatch.setattr(many, "_PERIOD", 1.0)
+    report = _conduct(many.WORK_HOLDS, Contender(Case("holds", 200), interlock.ASYNC), seconds=2)
+    assert 0.5 <= report.results[0].figures("trips")[0] <= 1.5
+
+
+def test_many_waiters_share_one_subscription() -> None:
+    """Fifty waiters on five names have one subscriber, and all of them have their turn at last."""
+    waiters = Contender(Case("waiting tasks", 50), interlock.ASYNC)
+    report = _conduct(many.WORK_WAITERS, waiters, seconds=1)
+    assert report.results[0].figures("subscribers") == [1]
+
+
+def test_start_up_is_measured_from_a_new_process() -> None:
+    """The import takes time, and connecting some round trips."""
+    contender = Contender(startup.CASE, interlock.SYNC)
+    report = _conduct(startup.WORK, contender, seconds=0.1)
+    (result,) = report.results
+    assert result.figures("ready")[0] > result.figures("module")[0] > 0
+    assert 2 <= result.figures("trips")[0] <= 6
+
+
+def test_the_audit_knows_what_a_peer_leaves() -> None:
+    """Keys of a peer that is known to leave them are no error; others are."""
+    with RedisServer() as server, server.client() as client:
+        auditor = Auditor(client)
+        auditor.begin()
+        client.set("lock-signal:name", 1)
+        auditor.check(0, 1, {}, ("lock-signal:",))
+        with pytest.raises(AuditError, match="lock-signal:name among them"):
+            auditor.check(0, 1, {}, ("another:",))
