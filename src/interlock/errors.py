@@ -118,12 +118,15 @@ class QuorumError(InterlockError):
 
 
 class ReplicationError(InterlockError):
-    """Too few replicas acknowledged the lock in time; it was given back.
+    """Too few replicas acknowledged what was granted; it is given back.
 
     Attributes:
         wanted: replicas that had to acknowledge.
         acknowledged: replicas that did.
+        sent: True: the primary did what it was asked for, before it is undone.
     """
+
+    sent = True
 
     def __init__(self, message: str, *, wanted: int = 0, acknowledged: int = 0) -> None:
         super().__init__(message)

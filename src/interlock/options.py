@@ -31,20 +31,26 @@ class ReplicaPolicy:
 
     Attributes:
         mode: ``"off"`` sends no WAIT at all.
-        count: replicas that must acknowledge, or ``"all"`` that are connected.
-        timeout: seconds to wait for them.
+        count: replicas that must acknowledge, or ``"all"`` that are connected to the primary, which `required` takes for one at least.
+        timeout: seconds to wait for them, on top of what the caller waits for the lock; at most a third of the lease.
+        fsync: whether only those count that have it on disk, and the primary must have it there too (WAITAOF: Redis 7.2 or Valkey,
+            with ``appendonly yes``; with ``appendfsync everysec`` it takes up to a second or two). Then *count* may be 0.
     """
 
     mode: Literal["off", "best_effort", "required"] = "off"
     count: int | Literal["all"] = "all"
     timeout: float = 1.0
+    fsync: bool = False
 
     def __post_init__(self) -> None:
-        if self.count != "all" and (isinstance(self.count, bool) or self.count < 1):
+        if self.mode not in ("off", "best_effort", "required"):
+            raise ConfigError(f"replicas are off, best_effort or required, not {self.mode!r}")
+        least = 0 if self.fsync else 1
+        if self.count != "all" and (not _is_whole(self.count) or self.count < least):
             raise ConfigError(
-                f'replica count must be "all" or a number above 0, not {self.count!r}'
+                f'replica count must be "all" or a number from {least}, not {self.count!r}'
             )
-        if not 0 < self.timeout < math.inf:
+        if not _is_number(self.timeout) or not 0 < self.timeout < math.inf:
             raise ConfigError(f"replica timeout must be seconds above 0, not {self.timeout!r}")
 
 
@@ -168,14 +174,22 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def best_effort(count: int | Literal["all"] = "all", timeout: float = 1.0) -> ReplicaPolicy:
-    """Wait up to *timeout* seconds for *count* replicas and go on in any case."""
-    return ReplicaPolicy("best_effort", count, timeout)
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
-def required(count: int | Literal["all"] = "all", timeout: float = 1.0) -> ReplicaPolicy:
-    """Give the lock back and raise unless *count* replicas acknowledge within *timeout* seconds."""
-    return ReplicaPolicy("required", count, timeout)
+def best_effort(
+    count: int | Literal["all"] = "all", timeout: float = 1.0, *, fsync: bool = False
+) -> ReplicaPolicy:
+    """Wait up to *timeout* seconds for *count* replicas and go on in any case; ``hold.replicas`` tells how many there were."""
+    return ReplicaPolicy("best_effort", count, timeout, fsync)
+
+
+def required(
+    count: int | Literal["all"] = "all", timeout: float = 1.0, *, fsync: bool = False
+) -> ReplicaPolicy:
+    """Give the lock back and raise ReplicationError unless *count* replicas acknowledge within *timeout* seconds."""
+    return ReplicaPolicy("required", count, timeout, fsync)
 
 
 def check_timeout(blocking: bool, timeout: float | None) -> float:
@@ -205,9 +219,7 @@ def check_served(options: Options) -> None:
     """Refuse what this version cannot do yet, rather than promise it in silence.
 
     Raises:
-        ConfigError: replicas that are to acknowledge, or sharded channels.
+        ConfigError: sharded channels.
     """
-    if options.replicas != "off":
-        raise ConfigError('waiting for replicas is not available yet; leave replicas="off"')
     if options.pubsub == "sharded":
         raise ConfigError('sharded channels are not available yet; use pubsub="auto"')

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     "options",
     [
-        {"replicas": interlock.required("all")},
-        {"replicas": interlock.best_effort(1)},
         {"pubsub": "sharded"},
     ],
     ids=str,
@@ -27,6 +25,6 @@ if TYPE_CHECKING:
 def test_what_is_not_there_yet_is_refused(
     connect: Callable[..., object], options: dict[str, Any]
 ) -> None:
-    """A client that is asked to wait for replicas, or for sharded channels, is not made."""
+    """A client that is asked for sharded channels is not made."""
     with pytest.raises(ConfigError, match="not available yet"):
         connect("redis://localhost:1", **options)

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast
 
 if TYPE_CHECKING:
+    from interlock._core.confirmation import Confirmation
     from interlock._core.session import Session
     from interlock._core.waiters import Ticket
 
@@ -67,11 +68,13 @@ class Eval(Generic[R_co]):
 
     Attributes:
         deadline: when the reply must have come, on the session's clock; the command time-out holds besides.
+        confirm: what replicas must have of it, if they are asked; that takes its own time on top.
         unknown: True once it may have been executed without its reply being read.
 
     Raises:
         ServerUnavailableError: no usable answer; its ``sent`` tells whether the script may have run.
         WrongTypeError: a key is something else's.
+        ReplicationError: too few replicas have what it granted.
     """
 
     script: Script[R_co]
@@ -79,6 +82,7 @@ class Eval(Generic[R_co]):
     args: tuple[str | int, ...]
     deadline: float = NEVER
     unknown: bool = False
+    confirm: Confirmation | None = None
 
     def __iter__(self) -> Generator[Effect, object, R_co]:
         return self.script.decode((yield self))

@@ -21,6 +21,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core import names, releasing
+from interlock._core.confirmation import confirm
 from interlock._core.effects import Settle, undoing
 from interlock._core.lock import Lock
 from interlock._core.scripts import fair_lock as scripts
@@ -55,7 +56,7 @@ class FairLock(Lock):
         )
 
     def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
-        return scripts.fair_lock_acquire(
+        call = scripts.fair_lock_acquire(
             self._queue,
             hold.lease,
             hold.holder,
@@ -63,6 +64,9 @@ class FairLock(Lock):
             enqueue=deadline > now,
             deadline=self._answer_by(deadline, now),
         )
+        if self.session.replicas is not None:
+            confirm(call, hold, self.session.replicas)
+        return call
 
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
         """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""

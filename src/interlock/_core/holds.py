@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from interlock._core.confirmation import Confirmation
     from interlock._core.effects import Eval, Op
     from interlock._core.session import Session
     from interlock._core.watchdog import Renewal
@@ -103,6 +104,8 @@ class Possession(Protocol):
     @property
     def token(self) -> int | None: ...
     @property
+    def replicas(self) -> int | None: ...
+    @property
     def depth(self) -> int: ...
     @property
     def state(self) -> str: ...
@@ -133,12 +136,13 @@ class Hold:
         renew_at: when the watchdog is to renew it.
         valid_until: see the rules above.
         token: the fencing token, or None.
+        confirmation: what replicas were asked about it; None when they were not.
         unsettled: True when a command for this hold may have run although no reply was read.
         handle: for a hold that lives and dies with what the user was given: a weak reference to that.
     """
 
     __slots__ = (
-        "_listeners", "depth", "handle", "holder", "key", "label", "lease", "name", "owner", "reason", "recipe",
+        "_listeners", "confirmation", "depth", "handle", "holder", "key", "label", "lease", "name", "owner", "reason", "recipe",
         "renew_at", "renewal", "state", "table_key", "token", "unsettled", "valid_until",
     )  # fmt: skip
 
@@ -158,12 +162,18 @@ class Hold:
         self.state: str = State.PENDING
         self.reason: LossReason | None = None
         self.token: int | None = None
+        self.confirmation: Confirmation | None = None
         self.unsettled = False
         self.handle: weakref.ref[object] | None = None
         self._listeners: list[Callable[[], object]] | None = None
 
     def __repr__(self) -> str:
         return f"<Hold {self.name!r} {self.state} depth={self.depth} holder={self.holder}>"
+
+    @property
+    def replicas(self) -> int | None:
+        """Return how many replicas had it when it was acquired; None when they were not asked."""
+        return None if self.confirmation is None else self.confirmation.acknowledged
 
     def extend_validity(self, sent_at: float, lease: float) -> None:
         """Note that the server acknowledged *lease* seconds for a command sent at *sent_at*."""

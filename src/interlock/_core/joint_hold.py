@@ -70,6 +70,12 @@ class JointHold:
         return ordered[self.recipe.needed - 1] if len(ordered) >= self.recipe.needed else 0
 
     @property
+    def replicas(self) -> int | None:
+        """Return how many replicas the least replicated member had; None when none was asked about."""
+        known = [hold.replicas for hold in self.members if hold.replicas is not None]
+        return min(known, default=None)
+
+    @property
     def depth(self) -> int:
         """Return how often as many members as are needed were entered."""
         return int(self._enough([hold.depth for hold in self.members if hold.state is State.HELD]))

@@ -20,6 +20,7 @@ import re
 from typing import TYPE_CHECKING
 
 from interlock._core import names, releasing
+from interlock._core.confirmation import confirm
 from interlock._core.effects import Eval, Settle, undoing
 from interlock._core.holds import State
 from interlock._core.permit import Permit, update_lease
@@ -79,6 +80,7 @@ class LeasedSemaphore:
         Raises:
             ServerUnavailableError: the server gave no usable answer in time; nothing stays taken.
             WrongTypeError: the key is something else's.
+            ReplicationError: too few replicas have it, and they are required; nothing stays taken.
 
         Cost:
             One round trip when so many are free.
@@ -255,16 +257,12 @@ class LeasedSemaphore:
         session = self.session
         sent_at = session.clock()
         permit.unsettled = True
-        answer = yield from session.persist(
-            scripts.leased_semaphore_acquire(
-                self.key,
-                permit.lease,
-                permit.holder,
-                session.publish,
-                self.channel,
-                deadline=deadline,
-            )
+        call = scripts.leased_semaphore_acquire(
+            self.key, permit.lease, permit.holder, session.publish, self.channel, deadline=deadline
         )
+        if session.replicas is not None:
+            confirm(call, permit, session.replicas)
+        answer = yield from session.persist(call)
         permit.unsettled = False
         if not isinstance(answer, Grant):
             return answer

@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from interlock._core import releasing
+from interlock._core.confirmation import confirm
 from interlock._core.effects import NEVER, Eval, Settle, undoing
 from interlock._core.holds import Hold, State, valid_until
 from interlock._core.scripts.script import Grant
@@ -98,10 +99,11 @@ class LockLike(ABC):
             HoldLostError: a re-entry found that the hold is lost.
             ServerUnavailableError: the server gave no usable answer in time.
             WrongTypeError: the key is something else's.
+            ReplicationError: too few replicas have it, and they are required.
 
         Cost:
             One round trip when it is free or *owner*'s; while waiting, one per message of the channel and per poll cap, for
-            the whole process.
+            the whole process. With `Options.replicas`, what they need to acknowledge on top.
 
         Source:
             RLock.lock and tryLock.
@@ -333,7 +335,10 @@ class LockLike(ABC):
 
     def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
         """Return the script that tries to get *hold*, for an owner who waits until *deadline*."""
-        return self.attempt(hold, hold.lease, 1, self._answer_by(deadline, now))
+        call = self.attempt(hold, hold.lease, 1, self._answer_by(deadline, now))
+        if self.session.replicas is not None:
+            confirm(call, hold, self.session.replicas)
+        return call
 
     @staticmethod
     def _answer_by(deadline: float, sent_at: float) -> float:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core import names
+from interlock._core.confirmation import Confirmation
 from interlock._core.effects import NEVER, Eval, Settle, undoing
 from interlock._core.request import Requests
 from interlock._core.scripts import semaphore as scripts
@@ -77,6 +78,7 @@ class Semaphore:
         Raises:
             ServerUnavailableError: the server gave no usable answer in time; nothing stays taken.
             WrongTypeError: the key is something else's.
+            ReplicationError: too few replicas know of it, and they are required; nothing stays taken.
 
         Cost:
             One round trip when so many are free; while waiting, one per message and per poll cap for all waiters of this client
@@ -158,6 +160,7 @@ class Semaphore:
         Raises:
             ServerUnavailableError: no reply in time; what was taken is being given back.
             WrongTypeError: the key is something else's.
+            ReplicationError: as `acquire`.
 
         Cost:
             One round trip.
@@ -167,6 +170,7 @@ class Semaphore:
         """
         request = self._requests.begin()
         call = scripts.semaphore_drain(self.key, request.key, request.spent, request.ttl)
+        self._confirm(call)
         return (yield from self._requests.undone(request, call, self._undo_script(request)))
 
     def try_set_permits(self, permits: int) -> Op[bool]:
@@ -192,8 +196,15 @@ class Semaphore:
         call = scripts.semaphore_acquire(
             self.key, request.key, request.spent, permits, request.ttl, deadline=deadline
         )
+        self._confirm(call)
         taken = yield from self._requests.send(request, call)
         return None if taken else NEVER
+
+    def _confirm(self, call: Eval[bool] | Eval[int]) -> None:
+        """Have replicas asked about the permits that *call* takes."""
+        if self._session.replicas is not None:
+            what = f"{self.kind} {self.name!r}"
+            call.confirm = Confirmation(self._session.replicas, what, bool)
 
     def _release(self, permits: int, create: int) -> Op[bool]:
         request = self._requests.begin()

@@ -37,6 +37,7 @@ class Session:
         where: the server's address, which tells it from others.
         home: the driver that performs for this client.
         publish: the command that announces releases, PUBLISH or SPUBLISH.
+        replicas: what replicas must have of a grant; None when they are not asked.
         tell: runs a callback of the user's and reports what it raises.
     """
 
@@ -62,6 +63,8 @@ class Session:
         self.random = random
         self.waiters = waiters
         self.publish = "PUBLISH"
+        policy = options.replicas
+        self.replicas = None if policy == "off" or policy.mode == "off" else policy
         self.tell = tell
         self.holds = Holds()
         self.watchdog = Watchdog(

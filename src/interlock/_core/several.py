@@ -11,6 +11,7 @@ from interlock.errors import (
     ConfigError,
     HoldLostError,
     InterlockError,
+    ReplicationError,
     ServerUnavailableError,
     WrongTypeError,
 )
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from interlock._core.effects import Op, R
     from interlock._core.holds import Hold, Owner
     from interlock._core.lock_like import LockLike
+
+
+_FAILURES = (ServerUnavailableError, WrongTypeError, HoldLostError, ReplicationError)
+"""What speaks of a server or of the hold there."""
 
 
 class Several(ABC):
@@ -99,7 +104,7 @@ class Several(ABC):
         chosen = self.members if members is None else members
         failures: dict[str, InterlockError] = {}
         for member, outcome in zip(chosen, outcomes, strict=True):
-            if isinstance(outcome, ServerUnavailableError | WrongTypeError | HoldLostError):
+            if isinstance(outcome, _FAILURES):
                 failures[f"{member.name} at {member.session.where}"] = outcome
             elif isinstance(outcome, InterlockError):
                 raise outcome

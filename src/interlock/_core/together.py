@@ -67,6 +67,8 @@ class _Run:
             self._call, self._tries = call, 0
             if patience is not None:
                 call.deadline = self.session.clock() + patience
+                if call.confirm is not None:
+                    call.confirm.timeout = min(call.confirm.timeout, patience)
         self._tries += 1
         return self.session, call
 

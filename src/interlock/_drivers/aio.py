@@ -89,6 +89,7 @@ class AsyncDriver:
             if (
                 type(effect) is Eval
                 and effect.deadline == NEVER
+                and effect.confirm is None
                 and pipeline is not None
                 and not pipeline.dead
             ):

@@ -17,6 +17,7 @@ import ssl
 import struct
 from typing import TYPE_CHECKING, Any
 
+from interlock._links.inquiry import inquiry_about
 from interlock._links.replies import left, refusal
 from interlock._links.resp import (
     ParserError,
@@ -34,9 +35,12 @@ if TYPE_CHECKING:
 
     from interlock._core.effects import Eval
     from interlock._links.endpoint import Origin
+    from interlock._links.inquiry import Inquiry
 
 TICK = 0.05
 """Seconds."""
+REFUSED_WAIT = 0.01
+"""Seconds for which who was refused a lock waits for what replicas answer, so that the connection can be used again."""
 _CHUNK = 65536
 
 
@@ -47,13 +51,18 @@ class Connection:
         endpoint: the server.
         timeout: seconds for connecting and logging in, and for replies until told otherwise.
 
+    Attributes:
+        replicas: how many are connected to the server, as far as it was asked.
+
     Raises:
         ServerUnavailableError: no connection within about *timeout*.
     """
 
     def __init__(self, endpoint: Origin, timeout: float) -> None:
         self.where = endpoint.where
-        self._moves = endpoint.moves
+        self.moves = endpoint.moves
+        self.replicas = 0
+        self._inquiry: Inquiry | None = None
         self._inner: Any = endpoint.connect(timeout)
         self._socket: socket.socket = self._inner._sock  # noqa: SLF001 - redis-py connects, we drive
         self._kernel_timeout = not isinstance(self._socket, ssl.SSLSocket)
@@ -95,7 +104,7 @@ class Connection:
             if unknown_script(reply):
                 reply = self._command(pack_eval(call))
             if isinstance(reply, ReplyError):
-                raise refusal(str(reply), call, self.where, moves=self._moves)
+                raise refusal(str(reply), call, self.where, moves=self.moves)
         return reply
 
     @property
@@ -124,7 +133,7 @@ class Connection:
         timeout: float,
         meanwhile: Callable[[], None] | None = None,
     ) -> list[object]:
-        """Run *calls* in one write; return each one's reply or `InterlockError`.
+        """Run *calls* in one write; return each one's reply or `InterlockError`. Where nothing was granted, replicas may still owe theirs.
 
         Args:
             calls: the scripts.
@@ -140,7 +149,8 @@ class Connection:
     def begin(self, calls: Sequence[Eval[object]], timeout: float) -> None:
         """Send *calls*, whose replies `finish` reads; arguments and errors as `batch`."""
         self.set_timeout(timeout)
-        self._write([pack_evalsha(call.script, call.keys, call.args) for call in calls])
+        commands = [pack_evalsha(call.script, call.keys, call.args) for call in calls]
+        self._write(commands + self._inquire(calls))
 
     def finish(
         self,
@@ -151,25 +161,52 @@ class Connection:
         """Return the replies to *calls*; arguments and errors as `batch`."""
         if meanwhile is None:
             self.set_timeout(timeout)
-        replies = self._replies(timeout, meanwhile)
-        if not any(isinstance(reply, ReplyError) for reply in replies):
+        replies = self._replies(len(calls), timeout, meanwhile)
+        if self._inquiry is None and not any(isinstance(reply, ReplyError) for reply in replies):
             return replies
         missing = [i for i, reply in enumerate(replies) if unknown_script(reply)]
         if missing:
-            self._write([pack_eval(calls[i]) for i in missing])
-            for i, answer in zip(missing, self._replies(timeout, meanwhile), strict=True):
+            _ = self._answers(timeout)
+            self._write([pack_eval(calls[i]) for i in missing] + self._inquire(calls))
+            again = self._replies(len(missing), timeout, meanwhile)
+            for i, answer in zip(missing, again, strict=True):
                 replies[i] = answer
         answers = [
-            refusal(str(reply), call, self.where, moves=self._moves)
+            refusal(str(reply), call, self.where, moves=self.moves)
             if isinstance(reply, ReplyError)
             else reply
             for call, reply in zip(calls, replies, strict=True)
         ]
+        if self._inquiry is not None:
+            self._confirm(self._inquiry, answers, timeout)
         for answer in answers:
             if isinstance(answer, ServerUnavailableError) and left(answer):
                 answer.sent = True  # by those of the others that came before the server was demoted
                 raise answer
         return answers
+
+    def _inquire(self, calls: Sequence[Eval[object]]) -> list[bytes]:
+        """Return what asks the replicas about *calls*, if that is wanted."""
+        inquiry = self._inquiry = inquiry_about(calls, self)
+        return [] if inquiry is None else inquiry.commands()
+
+    def _answers(self, timeout: float) -> list[object]:
+        """Return what was answered to the present inquiry."""
+        if self._inquiry is None:
+            return []
+        self.set_timeout(self._inquiry.timeout + timeout)
+        return self._replies(self._inquiry.answers, self._timeout)
+
+    def _confirm(self, inquiry: Inquiry, replies: list[object], timeout: float) -> None:
+        """Have what was granted by *replies* confirmed, and put the errors of what was not in its place."""
+        if not inquiry.concerns(replies):
+            _ = self.drain(
+                REFUSED_WAIT
+            )  # it comes at once unless replicas lag behind what others wrote
+            return
+        while not inquiry.heard(self._answers(timeout)):
+            self._write(inquiry.commands())
+        inquiry.conclude(replies)
 
     def _write(self, commands: list[bytes]) -> None:
         self._pending = len(commands)
@@ -178,11 +215,13 @@ class Connection:
         except OSError as error:
             raise self._broken(error) from error
 
-    def _replies(self, timeout: float, meanwhile: Callable[[], None] | None) -> list[object]:
+    def _replies(
+        self, count: int, timeout: float, meanwhile: Callable[[], None] | None = None
+    ) -> list[object]:
         replies: list[object] = []
         silent_for = 0.0
         try:
-            while self._pending:
+            while len(replies) < count:
                 try:
                     replies.append(self._read())
                 except (BlockingIOError, TimeoutError):

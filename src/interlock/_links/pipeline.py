@@ -15,6 +15,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from interlock._links.confirming import Confirming
 from interlock._links.replies import left, refusal
 from interlock._links.resp import (
     ParserError,
@@ -28,6 +29,7 @@ from interlock._links.resp import (
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
+    from interlock._core.confirmation import Confirmation
     from interlock._core.effects import Eval
     from interlock._links.endpoint import Endpoint
 
@@ -39,11 +41,15 @@ class Pipeline(asyncio.Protocol):
         where: the server's address, for messages.
         timeout: seconds without an answer after which it is dead.
         moves: as of the endpoint.
+
+    Attributes:
+        replicas: how many are connected to the server, as far as it was asked.
     """
 
     def __init__(self, where: str, timeout: float, *, moves: bool = False) -> None:
         self.where = where
-        self._moves = moves
+        self.moves = moves
+        self.replicas = 0
         self.dead = False
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
@@ -54,7 +60,9 @@ class Pipeline(asyncio.Protocol):
         self._timers: dict[asyncio.Future[object], asyncio.TimerHandle] = {}
         self._answers = 0
         self._check: asyncio.TimerHandle | None = None
+        self._confirming: Confirming | None = None
         self._writer: Any = None
+        self._endpoint: Endpoint
         self._transport: asyncio.Transport
 
     @classmethod
@@ -65,6 +73,7 @@ class Pipeline(asyncio.Protocol):
             ServerUnavailableError: no connection within about *timeout* seconds.
         """
         self = cls(endpoint.where, timeout, moves=endpoint.moves)
+        self._endpoint = endpoint
         inner = await endpoint.connect_async(timeout)
         # redis-py connects, we drive: it must not close, or complain of, what is ours from here on.
         self._writer, inner._writer, inner._reader = inner._writer, None, None  # noqa: SLF001
@@ -80,27 +89,36 @@ class Pipeline(asyncio.Protocol):
             seconds: how long to wait for the reply, where that is less than the connection's time-out.
 
         Raises:
-            InterlockError: what the server's error means, or ServerUnavailableError for no reply.
+            InterlockError: what the server's error means, ServerUnavailableError for no reply, or ReplicationError.
         """
+        if call.confirm is not None:
+            return await self._confirmed(call, call.confirm, seconds)
         reply = await self._send(pack_evalsha(call.script, call.keys, call.args), seconds)
         if isinstance(reply, ReplyError):
             return await self.judged(call, reply, seconds)
         return reply
 
     def begin(self, call: Eval[object]) -> asyncio.Future[object]:
-        """Send *call*, which may take the connection's time-out; the future's result may be for `judged`."""
-        return self._slot(pack_evalsha(call.script, call.keys, call.args))
+        """Send *call*, which nobody has to confirm and which may take the connection's time-out; the future's result may be for `judged`."""
+        return self.send(pack_evalsha(call.script, call.keys, call.args))
 
     async def judged(self, call: Eval[object], reply: object, seconds: float) -> object:
         """Return the *reply* to *call*, which is sent with its text if the server does not know it; errors as `eval`."""
         if unknown_script(reply):
             reply = await self._send(pack_eval(call), seconds)
         if isinstance(reply, ReplyError):
-            error = refusal(str(reply), call, self.where, moves=self._moves)
+            error = refusal(str(reply), call, self.where, moves=self.moves)
             if left(error):
                 self._die("its server is a replica now")
             raise error
         return reply
+
+    async def _confirmed(self, call: Eval[object], confirm: Confirmation, seconds: float) -> object:
+        if self._confirming is None:
+            if self.dead:
+                raise self._lost_before()
+            self._confirming = Confirming(self._endpoint, self._timeout, Pipeline.open)
+        return await self._confirming.eval(call, confirm, seconds)
 
     async def answered(self) -> None:
         """Wait until all that was sent so far has been answered, whoever waits for it.
@@ -110,15 +128,22 @@ class Pipeline(asyncio.Protocol):
         """
         if self._slots:
             _ = await self._send(pack(("PING",)), self._timeout)
+        if self._confirming is not None:
+            await self._confirming.answered()
 
-    def _slot(self, packed: bytes) -> asyncio.Future[object]:
+    @property
+    def owes(self) -> bool:
+        """Return whether a reply is still to come, be it that nobody waits for it."""
+        return bool(self._slots)
+
+    def send(self, packed: bytes) -> asyncio.Future[object]:
         """Have *packed* sent; return the future of its reply.
 
         Raises:
             ServerUnavailableError: the connection is dead; nothing was sent.
         """
         if self.dead:
-            raise ServerUnavailableError(f"lost the connection to {self.where}", transient=True)
+            raise self._lost_before()
         slot: asyncio.Future[object] = self._loop.create_future()
         if not self._out:
             self._loop.call_soon(self._flush)
@@ -129,7 +154,10 @@ class Pipeline(asyncio.Protocol):
         return slot
 
     async def _send(self, packed: bytes, seconds: float) -> object:
-        slot = self._slot(packed)
+        return await self.reply(self.send(packed), seconds)
+
+    async def reply(self, slot: asyncio.Future[object], seconds: float) -> object:
+        """Wait for the reply in *slot*, of what was sent in this turn of the loop, for at most *seconds*; errors as `eval`."""
         if seconds >= self._timeout:
             return await slot
         self._hurried.append((slot, seconds))
@@ -199,6 +227,11 @@ class Pipeline(asyncio.Protocol):
             if not slot.done():
                 slot.set_exception(self._lost(why))
         self._slots.clear()
+        if self._confirming is not None:
+            self._confirming.close()
+
+    def _lost_before(self) -> ServerUnavailableError:
+        return ServerUnavailableError(f"lost the connection to {self.where}", transient=True)
 
     def _lost(self, why: str) -> ServerUnavailableError:
         return ServerUnavailableError(

@@ -39,7 +39,12 @@ class Pool:
         self._closed = False
 
     def eval(self, call: Eval[object], timeout: float) -> object:
-        """Run *call* on any connection; errors as `Connection.eval`."""
+        """Run *call* on any connection; errors as `Connection.eval`, and ReplicationError."""
+        if call.confirm is not None:
+            [reply] = self.batch([call], timeout)
+            if isinstance(reply, InterlockError):
+                raise reply
+            return reply
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -62,7 +67,7 @@ class Pool:
             return None
 
     def take_back(self, connection: Connection) -> None:
-        """Take a connection from `idle` back; one that still owes a reply is closed."""
+        """Take a connection back; one that still owes a reply is closed."""
         if connection.owes:
             self._end(connection)
         else:
@@ -78,8 +83,7 @@ class Pool:
         except BaseException as error:
             self.failed(connection, error)
             raise
-        self._idle.append(connection)
-        self._given()
+        self.take_back(connection)
         return replies
 
     def close(self, timeout: float) -> None:

@@ -54,6 +54,11 @@ class Hold:
         return self._hold.token
 
     @property
+    def replicas(self) -> int | None:
+        """Return how many replicas had it when it was acquired; None when they were not asked (`Options.replicas`)."""
+        return self._hold.replicas
+
+    @property
     def depth(self) -> int:
         """Return how often the lock was entered; 0 when the hold is over."""
         return self._hold.depth if self._hold.state is State.HELD else 0

@@ -1,0 +1,167 @@
+"""Asyncio connections for scripts that replicas are to confirm.
+
+While a server waits for replicas it does nothing else for that connection: behind a WAIT on the one that all tasks share, everybody's
+releases would wait too. So each such script has a connection to itself until the answer is there; they are opened as they are
+needed, and used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from interlock._links.inquiry import Inquiry
+from interlock._links.replies import left, refusal
+from interlock._links.resp import ReplyError, pack_eval, pack_evalsha, unknown_script
+from interlock.errors import InterlockError, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from interlock._core.confirmation import Confirmation
+    from interlock._core.effects import Eval
+    from interlock._links.endpoint import Endpoint
+    from interlock._links.pipeline import Pipeline
+
+MAX_CONNECTIONS = 100
+
+
+class Confirming:
+    """The connections to one server.
+
+    Args:
+        endpoint: the server.
+        timeout: seconds without an answer after which a connection is dead, besides what replicas are given.
+        connect: opens one.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        timeout: float,
+        connect: Callable[[Endpoint, float], Coroutine[object, object, Pipeline]],
+    ) -> None:
+        self._endpoint = endpoint
+        self._timeout = timeout
+        self._connect = connect
+        self._limit = endpoint.max_connections or MAX_CONNECTIONS
+        self._room = asyncio.Semaphore(self._limit)
+        self._idle: list[Pipeline] = []
+        self._busy: set[Pipeline] = set()
+        self._resting: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def eval(self, call: Eval[object], confirm: Confirmation, seconds: float) -> object:
+        """Run *call* and have what it grants confirmed; arguments and errors as `Pipeline.eval`."""
+        while self._idle and self._idle[-1].dead:
+            del self._idle[-1]
+        if self._idle and not self._room.locked():
+            await self._room.acquire()
+            pipeline = self._idle.pop()
+        else:
+            pipeline = await self._another(confirm, seconds)
+        self._busy.add(pipeline)
+        try:
+            reply = await self._ask(pipeline, call, seconds)
+        finally:
+            self._give_back(pipeline)
+        if isinstance(reply, InterlockError):
+            raise reply
+        return reply
+
+    async def answered(self) -> None:
+        """Wait until all that was sent so far has been answered; errors as `Pipeline.answered`."""
+        for pipeline in self._busy.copy():
+            await pipeline.answered()
+
+    def close(self) -> None:
+        """Close all; who still waits hears of it."""
+        self._closed = True
+        for task in self._resting:
+            task.cancel()
+        for pipeline in (*self._idle, *self._busy):
+            pipeline.close()
+        self._idle.clear()
+
+    async def _another(self, confirm: Confirmation, seconds: float) -> Pipeline:
+        """Return one more connection, or one that has come back, within *seconds*."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._room.acquire()
+                if self._idle:
+                    return self._idle.pop()
+                try:
+                    pipeline = await self._connect(
+                        self._endpoint, self._timeout + confirm.policy.timeout
+                    )
+                except BaseException:
+                    self._room.release()
+                    raise
+        except TimeoutError as error:
+            raise ServerUnavailableError(
+                f"none of {self._limit} connections to {self._endpoint.where} was to be had in {seconds:g} s",
+                transient=True,
+            ) from error
+        if self._closed:
+            pipeline.close()
+        return pipeline
+
+    async def _ask(self, pipeline: Pipeline, call: Eval[object], seconds: float) -> object:
+        inquiry = Inquiry([call], pipeline)
+        script = pack_evalsha(call.script, call.keys, call.args)
+        reply, answers = await self._sent(pipeline, inquiry, script, seconds)
+        if unknown_script(reply):
+            _drop(answers)
+            script = pack_eval(call)
+            reply, answers = await self._sent(pipeline, inquiry, script, seconds + inquiry.timeout)
+        try:
+            if isinstance(reply, ReplyError):
+                reply = refusal(str(reply), call, pipeline.where, moves=pipeline.moves)
+            replies = [reply]
+            # Who was refused does not wait for replicas.
+            if inquiry.concerns(replies):
+                while not inquiry.heard([await answer for answer in answers]):
+                    answers = [pipeline.send(command) for command in inquiry.commands()]
+                inquiry.conclude(replies)
+            if left(replies[0]):
+                pipeline.close()
+            return replies[0]
+        finally:
+            _drop(answers)
+
+    async def _sent(
+        self, pipeline: Pipeline, inquiry: Inquiry, script: bytes, seconds: float
+    ) -> tuple[object, list[asyncio.Future[object]]]:
+        """Send *script* and *inquiry* in one write; return the reply to the one and the slots of the other's."""
+        slot = pipeline.send(script)
+        answers = [pipeline.send(command) for command in inquiry.commands()]
+        try:
+            return await pipeline.reply(slot, seconds), answers
+        except BaseException:
+            _drop(answers)
+            raise
+
+    def _give_back(self, pipeline: Pipeline) -> None:
+        """Have *pipeline* used again, once it owes nothing any more."""
+        if pipeline.owes and not pipeline.dead and not self._closed:
+            task = asyncio.get_running_loop().create_task(self._rest(pipeline))
+            self._resting.add(task)
+            task.add_done_callback(self._resting.discard)
+            return
+        self._busy.discard(pipeline)
+        if not pipeline.dead:
+            self._idle.append(pipeline)
+        self._room.release()
+
+    async def _rest(self, pipeline: Pipeline) -> None:
+        with suppress(ServerUnavailableError):
+            await pipeline.answered()
+        self._give_back(pipeline)
+
+
+def _drop(answers: list[asyncio.Future[object]]) -> None:
+    """Have nobody wait for *answers*; what comes is dropped."""
+    for answer in answers:
+        if not answer.cancel() and not answer.cancelled():
+            _ = answer.exception()

@@ -1,0 +1,61 @@
+"""Fixtures of the tests with replicas: both faces on a primary with two."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock.testing.servers import ReplicatedServers, binaries
+from lock.lock_like import Face
+from replicas.bed import PROMPT, Bed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+
+@pytest.fixture(scope="session")
+def replicated_of_version() -> Iterator[Callable[[str], ReplicatedServers]]:
+    """Give a function from a version to a primary with two replicas, started on first use and shared."""
+    found = binaries()
+    started: dict[str, ReplicatedServers] = {}
+    with contextlib.ExitStack() as stack:
+
+        def of_version(version: str) -> ReplicatedServers:
+            if version not in found:
+                pytest.fail(f"{version} is not installed, only {sorted(found)}")
+            if version not in started:
+                servers = ReplicatedServers(2, binary=found[version])
+                started[version] = stack.enter_context(servers)
+            return started[version]
+
+        yield of_version
+
+
+@pytest.fixture(params=["redis-7.0", "redis-8.2"])
+def replicated(
+    request: pytest.FixtureRequest, replicated_of_version: Callable[[str], ReplicatedServers]
+) -> ReplicatedServers:
+    """Give a primary with two replicas that are in step, of an old and a new version, without data."""
+    servers = replicated_of_version(request.param)
+    servers.primary.execute("FLUSHALL")
+    with servers.primary.client() as client:
+        client.set("in step", 1)
+        assert client.wait(2, int(PROMPT * 1000)) == 2
+        client.delete("in step")
+    return servers
+
+
+@pytest.fixture(params=["sync", "asyncio"])
+def face(request: pytest.FixtureRequest) -> Face:
+    """Give each face in turn."""
+    return Face(request.param)
+
+
+@pytest.fixture
+async def bed(face: Face, replicated: ReplicatedServers) -> AsyncIterator[Bed]:
+    """Give each face in turn on a primary with two replicas that the test may stop."""
+    set_up = Bed(face, replicated)
+    yield set_up
+    await set_up.end()

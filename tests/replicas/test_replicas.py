@@ -1,0 +1,326 @@
+"""What replicas acknowledge of a lock: asked as the client is told, and with the consequences that it was told."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import interlock
+from interlock import ConfigError, ReplicationError
+from interlock.errors import QuorumError
+from interlock.options import ReplicaPolicy
+from interlock.testing.proxy import FaultProxy
+from interlock.testing.servers import RedisServer
+from lock.lock_like import KINDS, until
+from replicas.bed import PROMPT, Bed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from interlock.testing.servers import ReplicatedServers
+    from lock.lock_like import Face, Kind
+
+PATIENCE = 0.3
+"""Seconds that stopped replicas are waited for."""
+SINGLE = [kind for kind in KINDS if kind.servers == 1 and kind.reentrant]
+
+
+@pytest.fixture(params=SINGLE, ids=lambda kind: kind.name)
+async def any_kind(
+    request: pytest.FixtureRequest,
+    face: Face,
+    replicated_of_version: Callable[[str], ReplicatedServers],
+) -> AsyncIterator[Bed]:
+    """Give every kind of lock on each face on a primary with two replicas."""
+    kind: Kind = request.param
+    servers = replicated_of_version("redis-7.0")
+    servers.primary.execute("FLUSHALL")
+    set_up = Bed(face, servers, kind)
+    yield set_up
+    await set_up.end()
+
+
+async def test_off_sends_no_wait(bed: Bed) -> None:
+    """A client that was not told to ask replicas sends neither WAIT nor anything to learn how many there are."""
+    bed.forget_calls()
+    me, lock = bed.owner(), bed.lock(bed.client(replicas="off"))
+    for _ in range(3):
+        assert await me.do(lock.acquire)
+        assert (await me.do(lambda: lock.hold)).replicas is None
+        await me.do(lock.release)
+    assert (bed.calls("wait"), bed.calls("info"), bed.calls("evalsha")) == (0, 1, 6)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        interlock.best_effort("all"),
+        interlock.best_effort(2),
+        interlock.required("all"),
+        interlock.required(2),
+    ],
+    ids=str,
+)
+async def test_a_lock_that_is_held_is_on_the_replicas(bed: Bed, policy: ReplicaPolicy) -> None:
+    """When an acquire returns, as many replicas as were asked for have the lock, and the hold tells so."""
+    me, lock = bed.owner(), bed.lock(bed.client(replicas=policy))
+    assert await me.do(lock.acquire)
+    assert [replica.execute("HLEN", "name") for replica in bed.servers.replicas] == [1, 1]
+    assert (await me.do(lambda: lock.hold)).replicas == 2
+    await me.do(lock.release)
+    assert bed.left_behind() == set()
+
+
+async def test_too_few_give_the_lock_back(any_kind: Bed) -> None:
+    """Where replicas are required and too few acknowledge, acquiring any lock raises, with the counts, and leaves nothing behind."""
+    any_kind.stop(1)
+    client = any_kind.client(replicas=interlock.required(2, PATIENCE))
+    me, lock = any_kind.owner(), any_kind.lock(client)
+    with pytest.raises(ReplicationError, match="1 of 2 replicas") as caught:
+        await me.do(lock.acquire)
+    assert (caught.value.wanted, caught.value.acknowledged) == (2, 1)
+    assert await me.do(lambda: lock.hold) is None
+    assert any_kind.left_behind() == set()
+    any_kind.resume()
+    assert await me.do(lock.acquire)
+    await me.do(lock.release)
+    assert any_kind.left_behind() == set()
+
+
+async def test_all_is_as_many_as_are_connected(bed: Bed) -> None:
+    """``all`` asks for every replica that is connected: one that stands still is one too few."""
+    me, lock = bed.owner(), bed.lock(bed.client(replicas=interlock.required("all", PATIENCE)))
+    assert await me.do(lock.acquire)
+    await me.do(lock.release)
+    bed.stop(0)
+    with pytest.raises(ReplicationError, match="1 of 2 replicas"):
+        await me.do(lock.acquire)
+
+
+async def test_all_of_none_is_too_few(face: Face) -> None:
+    """A primary that has lost all its replicas satisfies a best effort at once, and is not enough where they are required."""
+    with RedisServer() as lonely:
+        effort = face.module.connect(lonely.url(), replicas=interlock.best_effort("all", 60))
+        me = face.owner()
+        lock = effort.lock("name")
+        started = time.monotonic()
+        assert await me.do(lock.acquire)
+        assert time.monotonic() - started < PROMPT
+        assert (await me.do(lambda: lock.hold)).replicas == 0
+        await me.do(lock.release)
+        demand = face.module.connect(lonely.url(), replicas=interlock.required("all", PATIENCE))
+        with pytest.raises(ReplicationError, match="0 of 1 replicas"):
+            await me.do(demand.lock("name").acquire)
+        await me.do(effort.close)
+        await me.do(demand.close)
+        await me.end()
+
+
+async def test_best_effort_goes_on_and_tells(any_kind: Bed) -> None:
+    """A best effort holds the lock after its time whatever the replicas do, and the hold tells how many had it."""
+    any_kind.stop(0)
+    client = any_kind.client(replicas=interlock.best_effort(2, PATIENCE))
+    me, lock = any_kind.owner(), any_kind.lock(client)
+    started = time.monotonic()
+    assert await me.do(lock.acquire)
+    assert PATIENCE * 0.9 < time.monotonic() - started < PATIENCE + PROMPT
+    assert (await me.do(lambda: lock.hold)).replicas == 1
+    await me.do(lock.release)
+    assert any_kind.left_behind() == set()
+
+
+async def test_replicas_are_given_a_third_of_the_lease_at_most(bed: Bed) -> None:
+    """A lock is not used up by waiting for its replicas: their time ends after a third of its lease."""
+    bed.stop(0, 1)
+    me, lock = bed.owner(), bed.lock(bed.client(replicas=interlock.best_effort(1, 60)))
+    started = time.monotonic()
+    assert await me.do(lock.acquire, lease=1.5)
+    assert 0.4 < time.monotonic() - started < 1.4
+    assert await me.do(lambda: lock.hold)
+
+
+async def test_who_is_refused_does_not_wait_for_replicas(bed: Bed) -> None:
+    """A try that finds the lock held is answered at once, though replicas stand still and have not got what others wrote."""
+    holder, other = bed.owner(), bed.owner()
+    held = bed.lock(bed.client())
+    assert await holder.do(held.acquire)
+    bed.stop(0, 1)
+    bed.redis.set("something", "else")
+    lock = bed.lock(bed.client(replicas=interlock.required("all", 9)))
+    for _ in range(3):
+        started = time.monotonic()
+        assert not await other.do(lock.acquire, timeout=0)
+        assert time.monotonic() - started < PROMPT
+    await holder.do(held.release)
+
+
+async def test_releases_and_re_entries_are_not_waited_for(bed: Bed) -> None:
+    """Only what is granted is asked about: while replicas stand still a holder enters again, extends and releases at once."""
+    me, lock = bed.owner(), bed.lock(bed.client(replicas=interlock.required(2, 9)))
+    assert await me.do(lock.acquire)
+    bed.stop(0, 1)
+    started = time.monotonic()
+    assert await me.do(lock.acquire)
+    await me.do(lock.extend, 20)
+    await me.do(lock.release)
+    await me.do(lock.release)
+    assert time.monotonic() - started < PROMPT
+    assert bed.left_behind() == set()
+
+
+async def test_renewals_go_on_without_replicas(bed: Bed) -> None:
+    """A hold is renewed, and stays valid, while no replica acknowledges anything."""
+    client = bed.client(replicas=interlock.required(2, PATIENCE), lease=1.5)
+    me, lock = bed.owner(), bed.lock(client)
+    assert await me.do(lock.acquire)
+    bed.stop(0, 1)
+    await asyncio.sleep(2.5)
+    hold = await me.do(lambda: lock.hold)
+    assert hold.valid
+    assert not hold.lost.is_set()
+    await me.do(lock.release)
+
+
+async def test_a_waiter_that_is_not_replicated_lets_the_next_one_try(bed: Bed) -> None:
+    """A waiter who gets the lock and too few replicas raises, and whoever waits behind it gets the lock when they are back."""
+    holder, first, second = bed.owner(), bed.owner(), bed.owner()
+    held = bed.lock(bed.client())
+    assert await holder.do(held.acquire)
+    demanding = bed.lock(bed.client(replicas=interlock.required(2, PATIENCE)))
+    easy = bed.lock(bed.client(replicas=interlock.best_effort(2, PATIENCE)))
+    waiting = asyncio.ensure_future(first.do(demanding.acquire, timeout=20))
+    behind = asyncio.ensure_future(second.do(easy.acquire, timeout=20))
+    await until(lambda: _listeners(bed) == 2, 5, "both wait")
+    bed.stop(0, 1)
+    await holder.do(held.release)
+    # Whichever of the two comes first.
+    assert await behind
+    await second.do(easy.release)
+    with pytest.raises(ReplicationError):
+        await waiting
+    assert bed.left_behind() == set()
+
+
+def _listeners(bed: Bed) -> int:
+    [(_, count)] = bed.redis.pubsub_numsub("redisson_lock__channel:{name}")
+    return int(count)
+
+
+async def test_the_time_is_seconds(bed: Bed) -> None:
+    """What is seconds here reaches the server in milliseconds, and never as 0, which would be for ever."""
+    me = bed.owner()
+    with FaultProxy(("127.0.0.1", bed.servers.primary.port)) as proxy:
+        for seconds in (1.25, 0.0001):
+            client = bed.client(proxy.url(), replicas=interlock.best_effort(2, seconds))
+            lock = bed.lock(client)
+            assert await me.do(lock.acquire)
+            await me.do(lock.release)
+            await bed.close(client)
+        long, *_, short = [args[1:] for _, args in proxy.record if args[0] == b"WAIT"]
+    assert (long[0], short) == (b"2", [b"2", b"1"])
+    assert 1000 < int(long[1]) <= 1250
+
+
+async def test_the_question_goes_out_with_the_script(bed: Bed) -> None:
+    """Script and WAIT are written at once, and nothing else is; a policy that says ``all`` asks in the same write how many those are."""
+    me = bed.owner()
+    with FaultProxy(("127.0.0.1", bed.servers.primary.port)) as proxy:
+        for count, asked in ((2, {"WAIT": 5}), ("all", {"WAIT": 5, "INFO": 5})):
+            client = bed.client(proxy.url(), replicas=interlock.required(count))
+            lock = bed.lock(client)
+            # The connections are there, the scripts loaded, the number of replicas known.
+            assert await me.do(lock.acquire)
+            await me.do(lock.release)
+            proxy.clear_record()
+            for _ in range(5):
+                assert await me.do(lock.acquire)
+                await me.do(lock.release)
+            assert dict(proxy.commands) == {"EVALSHA": 10, **asked}
+            assert proxy.round_trips == 10
+            await bed.close(client)
+
+
+async def test_semaphores_are_given_back(bed: Bed) -> None:
+    """Permits of either kind that too few replicas know of are given back, and the call raises."""
+    bed.stop(1)
+    client = bed.client(replicas=interlock.required(2, PATIENCE))
+    me, plain, leased = bed.owner(), client.semaphore("plain"), client.leased_semaphore("leased")
+    await me.do(plain.try_set_permits, 3)
+    await me.do(leased.try_set_permits, 3)
+    for call in (plain.acquire, plain.drain_permits, leased.acquire):
+        with pytest.raises(ReplicationError, match="1 of 2 replicas"):
+            await me.do(call)
+    assert await me.do(plain.available_permits) == 3
+    assert await me.do(leased.available_permits) == 3
+    bed.resume()
+    assert await me.do(plain.acquire)
+    permit = await me.do(leased.acquire)
+    assert permit.replicas == 2
+    await me.do(permit.release)
+
+
+async def test_a_latch_does_not_wait(bed: Bed) -> None:
+    """A latch excludes nobody and asks no replica."""
+    bed.stop(0, 1)
+    client = bed.client(replicas=interlock.required(2, 9))
+    me, latch = bed.owner(), client.count_down_latch("latch")
+    started = time.monotonic()
+    await me.do(latch.try_set_count, 1)
+    await me.do(latch.count_down)
+    assert await me.do(latch.wait, 1)
+    assert time.monotonic() - started < PROMPT
+
+
+async def test_members_of_a_multi_lock_ask_their_own_replicas(bed: Bed) -> None:
+    """A multi lock one of whose members is not replicated is not held, and the other members are given back."""
+    client = bed.client(replicas=interlock.required(2, PATIENCE))
+    easy = bed.client()
+    me, lock = bed.owner(), bed.face.module.MultiLock(easy.lock("a"), client.lock("b"))
+    bed.stop(0)
+    with pytest.raises(ReplicationError, match="lock 'b'"):
+        await me.do(lock.acquire)
+    assert bed.left_behind() == set()
+    bed.resume()
+    assert await me.do(lock.acquire)
+    assert (await me.do(lambda: lock.hold)).replicas == 2
+    await me.do(lock.release)
+
+
+async def test_a_member_of_a_red_lock_that_is_not_replicated_does_not_count(bed: Bed) -> None:
+    """A server whose replicas do not acknowledge counts as one that failed: a quorum of others is enough, none is an error."""
+    strict = [bed.client(replicas=interlock.required(2, PATIENCE)) for _ in range(2)]
+    easy = [bed.client() for _ in range(2)]
+    me, red = bed.owner(), bed.face.module.RedLock
+    with pytest.warns(UserWarning, match="on 1 servers"):
+        good = red(easy[0].lock("a"), easy[1].lock("b"), strict[0].lock("c"))
+    with pytest.warns(UserWarning, match="on 1 servers"):
+        bad = red(easy[0].lock("a"), strict[0].lock("b"), strict[1].lock("c"))
+    bed.stop(0, 1)
+    assert await me.do(good.acquire)
+    assert bed.left_behind() == {"a", "b"}
+    await me.do(good.release)
+    with pytest.raises(QuorumError, match="0 of 2 replicas"):
+        await me.do(bad.acquire, timeout=0)
+    assert bed.left_behind() == set()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: interlock.required(0),
+        lambda: interlock.required(-1),
+        lambda: interlock.required(True),
+        lambda: interlock.required("some"),  # type: ignore[arg-type]  # what users may try
+        lambda: interlock.required(1, 0),
+        lambda: interlock.best_effort(1, float("inf")),
+        lambda: interlock.best_effort(-1, fsync=True),
+        lambda: ReplicaPolicy("sometimes"),  # type: ignore[arg-type]  # what users may try
+    ],
+)
+def test_a_policy_that_cannot_work_is_refused(make: Callable[[], object]) -> None:
+    """What makes no sense is said when the policy is made."""
+    with pytest.raises(ConfigError):
+        make()
