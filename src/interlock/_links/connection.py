@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     from interlock._links.inquiry import Inquiry
 
 TICK = 0.05
-"""Seconds."""
 REFUSED_WAIT = 0.01
-"""Seconds for which who was refused a lock waits for what replicas answer, so that the connection can be used again."""
+"""Seconds; those for which who was refused a lock waits for what replicas answer, so that the connection can be used again."""
 _CHUNK = 65536
 
 
@@ -61,7 +60,6 @@ class Connection:
     def __init__(self, endpoint: Origin, timeout: float) -> None:
         self.where = endpoint.where
         self.moves = endpoint.moves
-        self.replicas = 0
         self._inquiry: Inquiry | None = None
         self._inner: Any = endpoint.connect(timeout)
         self._socket: socket.socket = self._inner._sock  # noqa: SLF001 - redis-py connects, we drive
@@ -71,7 +69,7 @@ class Connection:
         self._sendall, self._recv = self._socket.sendall, self._socket.recv
         self._feed, self._gets = self._reader.feed, self._reader.gets
         self._timeout = -1.0
-        self._pending = 0
+        self.replicas = self._pending = 0
         if self._kernel_timeout:
             self._socket.settimeout(None)
         self.set_timeout(timeout)
