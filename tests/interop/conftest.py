@@ -12,7 +12,7 @@ import pytest
 
 from interop import java
 from interop.agent import Agent
-from interop.pair import Pair
+from interop.pair import SHORT, Pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,8 +23,15 @@ PEER = Path(__file__).with_name("peer.py")
 POLL_CAP = 20.0
 """Seconds between two looks of a Python waiter: who acquires sooner than that was woken by a message."""
 
-Start = "Callable[[str], Agent]"
 _numbers = itertools.count(1)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build the agent in Java before any test's time runs: Maven may have to fetch everything first."""
+    here = [item for item in session.items if Path(__file__).parent in item.path.parents]
+    if here and java.is_there() and not session.config.option.collectonly:
+        for version in (java.NEW, java.OLD):
+            java.classpath(version)
 
 
 def _python(face: str, log: Path) -> Agent:
@@ -66,6 +73,7 @@ def shared_agents(
             if which not in started:
                 started[which] = stack.enter_context(start_agent(which))
                 connect(started[which], server)
+                connect(started[which], server, "short", lease=SHORT)
             return started[which]
 
         yield shared
@@ -79,21 +87,48 @@ def connect(agent: Agent, server: RedisServer, client: str = "main", **options: 
         agent.connect(client=client, url=server.url(), options={"poll_cap": POLL_CAP, **options})
 
 
-@pytest.fixture(
-    params=["java>sync", "sync>java", "java>asyncio", "asyncio>java"],
-)
+@pytest.fixture(params=["java>sync", "sync>java", "java>asyncio", "asyncio>java"])
 def pair(
     request: pytest.FixtureRequest, need_java: None, shared_agents: Callable[[str], Agent]
 ) -> Pair:
     """Give a first and a second agent, one of which is in Java: both ways round, with both faces."""
-    first, second = request.param.split(">")
-    return Pair(shared_agents(first), shared_agents(second), f"orders:{next(_numbers)}")
+    return _pair(request.param, shared_agents)
 
 
 @pytest.fixture(params=["java-3.27.2>sync", "sync>java-3.27.2"])
 def old_pair(
     request: pytest.FixtureRequest, need_java: None, shared_agents: Callable[[str], Agent]
 ) -> Pair:
-    """Give `pair` with an old Redisson."""
+    """Give what `pair` gives, with an old Redisson."""
+    return _pair(request.param, shared_agents)
+
+
+@pytest.fixture(params=["java>sync", "sync>java"])
+def one_pair(
+    request: pytest.FixtureRequest, need_java: None, shared_agents: Callable[[str], Agent]
+) -> Pair:
+    """Give what `pair` gives, with one face, for tests that take long."""
+    return _pair(request.param, shared_agents)
+
+
+def _pair(languages: str, shared_agents: Callable[[str], Agent]) -> Pair:
+    first, second = map(shared_agents, languages.split(">"))
+    return Pair(first, second, f"orders:{next(_numbers)}")
+
+
+@pytest.fixture
+def own_pair(
+    request: pytest.FixtureRequest,
+    need_java: None,
+    server: RedisServer,
+    start_agent: Callable[[str], Agent],
+) -> Iterator[Pair]:
+    """Give two agents that a test may kill, those that its parameter names."""
     first, second = request.param.split(">")
-    return Pair(shared_agents(first), shared_agents(second), f"orders:{next(_numbers)}")
+    with start_agent(first) as one, start_agent(second) as two:
+        for agent in (one, two):
+            connect(agent, server, lease=SHORT, fair_wait=SHORT)
+        yield Pair(one, two, f"orders:{next(_numbers)}")
+
+
+OWN_PAIRS = pytest.mark.parametrize("own_pair", ["java>sync", "sync>java"], indirect=True)

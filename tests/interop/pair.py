@@ -18,6 +18,10 @@ PROMPT = 4.0
 """Seconds within which a woken waiter acquires on a busy machine; far below any lease or poll cap in use."""
 
 
+SHORT = 2.0
+"""Seconds: the lease of the client ``short``, renewed by its watchdog."""
+
+
 @dataclass(frozen=True, slots=True)
 class Party:
     """One thread of an agent at one object.
@@ -71,7 +75,15 @@ class Pair:
     second: Agent
     name: str
 
+    def of_first(self, kind: str, thread: str = "t1", **target: Any) -> Party:
+        """Return the first one at the object of *kind*."""
+        return self.at(kind, thread, **target)[0]
+
+    def of_second(self, kind: str, thread: str = "t1", **target: Any) -> Party:
+        """Return the second one at the object of *kind*."""
+        return self.at(kind, thread, **target)[1]
+
     def at(self, kind: str, thread: str = "t1", **target: Any) -> tuple[Party, Party]:
         """Return both at the object of *kind*."""
-        of = {"kind": kind, "name": self.name, **target}
+        of = {"kind": kind, "name": f"{self.name}:{kind.replace('read', 'write')}", **target}
         return Party(self.first, thread, of), Party(self.second, thread, of)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interop.agent import REFUSALS, AgentError
-from interop.pair import PROMPT
+from interop.pair import PROMPT, Pair
 
 if TYPE_CHECKING:
-    from interop.pair import Pair
+    from collections.abc import Callable
+
+    from interop.agent import Agent
 
 LOCKS = ["lock", "non_reentrant", "fair", "fenced", "write"]
 """What one owner holds and whose release sends a message."""
@@ -47,8 +49,7 @@ def test_who_does_not_hold_cannot_release(pair: Pair, kind: str) -> None:
 def test_what_was_entered_twice_is_left_twice(pair: Pair, kind: str) -> None:
     """The other language sees a lock that was entered twice as locked until it is released twice."""
     holder, other = pair.at(kind)
-    rival, _ = pair.at("write" if kind == "read" else kind)
-    rival = type(rival)(other.agent, other.thread, rival.target)
+    rival = pair.of_second("write" if kind == "read" else kind)
     assert holder.ask("acquire", lease=60)
     assert holder.ask("acquire", lease=60)
     assert holder.ask("query")["depth"] == 2
@@ -59,3 +60,80 @@ def test_what_was_entered_twice_is_left_twice(pair: Pair, kind: str) -> None:
     holder.ask("release")
     assert rival.ask("acquire", timeout=0)
     rival.ask("release")
+
+
+@pytest.mark.parametrize("kind", ["lock", "fair", "fenced", "write"])
+def test_a_force_release_is_seen_by_the_holder_and_wakes_who_waits(pair: Pair, kind: str) -> None:
+    """The other language frees the lock, its next waiter is told, and the one who held it is refused."""
+    holder, other = pair.at(kind)
+    waiter = pair.of_second(kind, "t2")
+    assert holder.ask("acquire", lease=60)
+    waiting = waiter.wait(timeout=30)
+    assert other.ask("force_release") is True
+    assert waiting.result(PROMPT).value is True
+    with pytest.raises(AgentError) as refusal:
+        holder.ask("release")
+    assert refusal.value.kind in (*REFUSALS, "HoldLostError")
+    assert waiter.ask("query")["depth"] == 1
+    waiter.ask("release")
+    assert other.ask("force_release") is False
+
+
+@pytest.mark.parametrize("face", ["sync", "asyncio"])
+@pytest.mark.parametrize("kind", ["lock", "fair", "fenced", "write", "read", "spin"])
+def test_a_force_release_by_java_is_a_lost_hold_in_python(
+    need_java: None, shared_agents: Callable[[str], Agent], face: str, kind: str
+) -> None:
+    """A hold that Java freed by force is told as lost at its next renewal, long before the lease would have ended."""
+    pair = Pair(shared_agents(face), shared_agents("java"), f"forced:{face}:{kind}")
+    holder, other = pair.at(kind, client="short")
+    assert holder.ask("acquire")
+    holder.ask("watch")
+    assert other.ask("force_release") is True
+    assert holder.ask("lost", timeout=PROMPT) is True
+    with pytest.raises(AgentError) as refusal:
+        holder.ask("release")
+    assert refusal.value.kind == "HoldLostError"
+
+
+def test_fencing_tokens_grow_across_languages(pair: Pair) -> None:
+    """Each acquire gets a larger token than all before it, in whatever language."""
+    one, other = pair.at("fenced")
+    tokens = []
+    for party in (one, other, one, other):
+        tokens.append(party.ask("acquire_token", timeout=5, lease=30))
+        party.ask("release")
+    assert tokens == sorted(set(tokens))
+    assert tokens[0] > 0
+
+
+def test_a_re_entry_into_what_is_not_reentrant_is_refused_in_both_languages(pair: Pair) -> None:
+    """Who holds a non-reentrant lock and wants it again gets an error, and still holds it once."""
+    holder, other = pair.at("non_reentrant")
+    assert holder.ask("acquire", lease=60)
+    with pytest.raises(AgentError) as refusal:
+        holder.ask("acquire", timeout=0)
+    assert refusal.value.kind in ("IllegalMonitorStateException", "ReentryError")
+    assert other.ask("query") | {"remaining": 0} == {
+        "locked": True,
+        "owned": False,
+        "depth": 0,
+        "remaining": 0,
+    }
+    holder.ask("release")
+    assert other.ask("acquire", timeout=0)
+    other.ask("release")
+
+
+@pytest.mark.parametrize("kind", ["lock", "fenced"])
+def test_a_spin_lock_and_a_lock_of_one_name_exclude_each_other(pair: Pair, kind: str) -> None:
+    """Neither gets the name while the other has it; the spinning one comes to know of a release by itself."""
+    locked, _ = pair.at(kind)
+    spinning = pair.of_second("spin")
+    assert locked.ask("acquire", lease=60)
+    assert not spinning.ask("acquire", timeout=0)
+    waiting = spinning.wait(timeout=30)
+    locked.ask("release")
+    assert waiting.result(PROMPT).value is True
+    assert not locked.ask("acquire", timeout=0)
+    spinning.ask("release")

@@ -226,13 +226,23 @@ async def test_the_number_of_permits_is_changed(leased: Stage) -> None:
     assert await _counts(owner, semaphore) == (3, 0, 3)
 
 
+async def test_a_semaphore_may_begin_with_none(leased: Stage) -> None:
+    """With no permits to begin with, there is a semaphore all the same."""
+    owner, semaphore = leased.owner(), leased.lock(leased.client())
+    await owner.do(semaphore.set_permits, 0)
+    assert not await owner.do(semaphore.try_set_permits, 1)
+    assert await owner.do(semaphore.try_acquire, timeout=0) is None
+    await owner.do(semaphore.set_permits, 1)
+    assert await owner.do(semaphore.try_acquire, timeout=0)
+
+
 @pytest.mark.parametrize("number", [0, -1, 10_001, 1.0, "1", True])
 async def test_bad_numbers_change_nothing(leased: Stage, number: Any) -> None:
     """A number of permits that cannot be raises a clear error before anything is sent."""
     owner, semaphore = leased.owner(), leased.lock(leased.client())
     await owner.do(semaphore.try_set_permits, 3)
     calls = [semaphore.acquire, semaphore.try_acquire]
-    if number != 10_001:
+    if number not in (0, 10_001):
         calls += [semaphore.set_permits, semaphore.try_set_permits]
     for call in calls:
         with pytest.raises((ValueError, TypeError), match="permits"):

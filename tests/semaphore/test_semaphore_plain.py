@@ -100,6 +100,16 @@ async def test_trouble_at_the_end_does_not_mask_the_bodys(plain: Stage) -> None:
         await owner.do(plain.face.leave, semaphore)
 
 
+async def test_a_semaphore_may_begin_with_none(plain: Stage) -> None:
+    """With no permits to begin with, everyone waits until some are released."""
+    owner, semaphore = plain.owner(), plain.lock(plain.client())
+    assert await owner.do(semaphore.try_set_permits, 0)
+    assert not await owner.do(semaphore.try_set_permits, 1)
+    assert not await owner.do(semaphore.acquire, timeout=0)
+    await owner.do(semaphore.release)
+    assert await owner.do(semaphore.acquire, timeout=0)
+
+
 @pytest.mark.parametrize(("number", "error"), BAD_NUMBERS, ids=lambda value: repr(value)[:12])
 @pytest.mark.parametrize(
     "call", ["acquire", "release", "release_if_exists", "try_set_permits", "add_permits"]
@@ -112,6 +122,8 @@ async def test_bad_numbers_change_nothing(
     await owner.do(semaphore.try_set_permits, 3)
     if call == "add_permits" and number == -1 and not isinstance(number, bool):
         return  # takes one away
+    if call == "try_set_permits" and number == 0 and isinstance(number, int):
+        number = -1  # none is a number of permits to begin with
     with pytest.raises(error, match="permits"):
         await owner.do(getattr(semaphore, call), number)
     assert plain.redis.get("name") == b"3"

@@ -189,7 +189,7 @@ class LeasedSemaphore:
             RPermitExpirableSemaphore.setPermits.
         """
         session = self.session
-        permits = check_permits(permits)
+        permits = check_permits(permits, 0)
         call = scripts.leased_semaphore_set(self.key, permits, session.publish, self.channel)
         _ = yield from session.persist(call)
 

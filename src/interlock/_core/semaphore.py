@@ -233,7 +233,7 @@ def try_set_permits(
     session: Session, requests: Requests, key: str, channel: str, permits: int
 ) -> Op[bool]:
     """Make the semaphore *key*, of either kind, with *permits* unless there is one; return whether it was made."""
-    permits = check_permits(permits)
+    permits = check_permits(permits, 0)
     request = requests.begin()
     call = scripts.semaphore_try_set(
         key, request.key, request.spent, permits, request.ttl, session.publish, channel

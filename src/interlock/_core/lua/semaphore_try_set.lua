@@ -3,7 +3,7 @@
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  request    string, the latch of this call
 -- KEYS[3]  spent      string, the latch of an answered call, to be removed; a key that is never there if there is none
--- ARGV[1]  permits    integer > 0
+-- ARGV[1]  permits    integer >= 0
 -- ARGV[2]  ttl        integer > 0, milliseconds that the latch is kept
 -- ARGV[3]  publish    string, PUBLISH or SPUBLISH
 -- ARGV[4]  channel    string, where waiters listen

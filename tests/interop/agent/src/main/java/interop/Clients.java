@@ -56,7 +56,13 @@ final class Clients {
     /** Returns the same object for the same words, as a program that keeps its locks in fields. */
     private RLock lock(JsonNode of) {
         String words = of.path("client").asText("main") + of.get("kind") + of.get("name") + of.get("members") + of.get("values");
-        return locks.computeIfAbsent(words, unused -> make(of));
+        RLock known = locks.get(words);
+        if (known != null) {
+            return known;
+        }
+        RLock made = make(of); // This may make others, so not within computeIfAbsent.
+        RLock other = locks.putIfAbsent(words, made);
+        return other == null ? made : other;
     }
 
     private RLock make(JsonNode of) {

@@ -1,0 +1,126 @@
+"""Readers and writers of two languages at one lock."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interop.agent import AgentError
+from interop.pair import PROMPT, SETTLE
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from interop.agent import Answer
+    from interop.pair import Pair
+
+
+def test_readers_of_both_languages_share_and_a_writer_waits_for_the_last(pair: Pair) -> None:
+    """Readers enter side by side; the writer is woken by the last one's release and by no other."""
+    here, there = pair.at("read")
+    for reader in (here, there):
+        assert reader.ask("acquire", timeout=0, lease=60)
+    writing = pair.of_second("write", "writer").wait(timeout=30)
+    here.ask("release")
+    assert not _done(writing)
+    there.ask("release")
+    assert writing.result(PROMPT).value is True
+    assert not here.ask("acquire", timeout=0)
+    pair.of_second("write", "writer").ask("release")
+
+
+def test_a_writer_waits_for_a_reader_of_the_other_language(pair: Pair) -> None:
+    """A read release that frees the lock wakes the other language's writer."""
+    reader, writer = pair.of_first("read"), pair.of_second("write")
+    assert reader.ask("acquire", lease=60)
+    waiting = writer.wait(timeout=30)
+    reader.ask("release")
+    assert waiting.result(PROMPT).value is True
+    writer.ask("release")
+
+
+def test_a_writer_is_followed_by_all_readers_at_once(pair: Pair) -> None:
+    """A write release wakes every waiting reader of both languages."""
+    writer = pair.of_first("write")
+    readers = [party for n in range(3) for party in pair.at("read", f"r{n}")]
+    assert writer.ask("acquire", lease=60)
+    waiting = [reader.start("acquire", timeout=30, lease=60) for reader in readers]
+    _done(waiting[0])
+    writer.ask("release")
+    assert [entering.result(PROMPT).value for entering in waiting] == [True] * len(readers)
+    for reader in readers:
+        reader.ask("release")
+    assert not writer.ask("locked")
+
+
+def test_a_downgraded_writer_lets_the_other_language_read(pair: Pair) -> None:
+    """Who writes, then also reads, then stops writing, keeps reading, and readers of the other language may enter."""
+    writer, reader, other = pair.of_first("write"), pair.of_first("read"), pair.of_second("read")
+    assert writer.ask("acquire", lease=60)
+    assert reader.ask("acquire", timeout=0, lease=60)
+    assert not other.ask("acquire", timeout=0)
+    writer.ask("release")
+    assert other.ask("acquire", timeout=0, lease=60)
+    assert not pair.of_second("write", "t3").ask("acquire", timeout=0)
+    other.ask("release")
+    reader.ask("release")
+    assert pair.of_second("write").ask("acquire", timeout=0)
+    pair.of_second("write").ask("release")
+
+
+@pytest.mark.parametrize("one_pair", ["sync>java"], indirect=True)
+def test_a_downgrade_in_python_wakes_javas_readers(one_pair: Pair) -> None:
+    """Python announces a downgrade, so that a Java reader that waits enters at once; Redisson's own does not (section 18.1)."""
+    writer, reader = one_pair.of_first("write"), one_pair.of_first("read")
+    assert writer.ask("acquire", lease=60)
+    assert reader.ask("acquire", timeout=0, lease=60)
+    waiting = one_pair.of_second("read").wait(timeout=30)
+    writer.ask("release")
+    assert waiting.result(PROMPT).value is True
+    one_pair.of_second("read").ask("release")
+    reader.ask("release")
+
+
+@pytest.mark.parametrize("one_pair", ["java>sync"], indirect=True)
+def test_a_downgrade_in_java_is_silent(one_pair: Pair) -> None:
+    """Redisson announces no downgrade: a Python reader enters when it looks again, here because the reader leaves."""
+    writer, reader = one_pair.of_first("write"), one_pair.of_first("read")
+    assert writer.ask("acquire", lease=60)
+    assert reader.ask("acquire", timeout=0, lease=60)
+    waiting = one_pair.of_second("read").wait(timeout=30)
+    writer.ask("release")
+    assert not _done(waiting), "Redisson announces downgrades now: say so in docs/reference/wire.md"
+    reader.ask("release")
+    assert waiting.result(PROMPT).value is True
+    one_pair.of_second("read").ask("release")
+
+
+def test_reading_and_writing_entries_count_across_languages(pair: Pair) -> None:
+    """A reader that entered twice keeps the other language's writer out until it left twice."""
+    reader, writer = pair.of_first("read"), pair.of_second("write")
+    assert reader.ask("acquire", lease=60)
+    assert reader.ask("acquire", lease=60)
+    reader.ask("release")
+    assert not writer.ask("acquire", timeout=0)
+    reader.ask("release")
+    assert writer.ask("acquire", timeout=0)
+    writer.ask("release")
+
+
+def test_a_read_release_by_who_does_not_read_is_refused(pair: Pair) -> None:
+    """Neither language's reader can end the other one's reading, even while both read."""
+    here, there = pair.at("read")
+    assert here.ask("acquire", lease=60)
+    third = pair.of_second("read", "t3")
+    assert there.ask("acquire", lease=60)
+    with pytest.raises(AgentError):
+        third.ask("release")
+    here.ask("release")
+    there.ask("release")
+
+
+def _done(waiting: Future[Answer]) -> bool:
+    time.sleep(SETTLE)
+    return waiting.done()

@@ -1,0 +1,148 @@
+"""Permits and latches shared by Java and Python."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interop.agent import AgentError
+from interop.pair import PROMPT
+
+if TYPE_CHECKING:
+    from interop.pair import Pair
+
+
+def test_permits_released_in_one_language_wake_the_other(pair: Pair) -> None:
+    """A waiter for permits of a semaphore goes on when the other language releases enough of them."""
+    giver, taker = pair.at("semaphore")
+    assert giver.ask("try_set_permits", n=1)
+    assert not taker.ask("try_set_permits", n=5)
+    assert giver.ask("acquire", n=1, timeout=0)
+    waiting = taker.wait(n=2, timeout=30)
+    giver.ask("release", n=1)
+    time.sleep(0.3)
+    assert not waiting.done()
+    giver.ask("release", n=1)
+    assert waiting.result(PROMPT).value is True
+    assert giver.ask("available_permits") == 0
+    taker.ask("release", n=2)
+    assert giver.ask("available_permits") == 2
+
+
+def test_all_waiters_get_what_is_there(pair: Pair) -> None:
+    """Permits released at once go to several waiters of both languages; none is lost or invented."""
+    giver, _ = pair.at("semaphore")
+    assert giver.ask("try_set_permits", n=0)
+    takers = [party for n in range(2) for party in pair.at("semaphore", f"w{n}")]
+    waiting = [taker.start("acquire", timeout=30) for taker in takers]
+    time.sleep(0.6)
+    giver.ask("release", n=4)
+    assert [taken.result(PROMPT).value for taken in waiting] == [True] * 4
+    assert giver.ask("available_permits") == 0
+
+
+def test_permits_added_and_drained_are_seen_by_the_other_language(pair: Pair) -> None:
+    """Adding wakes a waiter, draining takes all, and `release_if_exists` minds whether there is a semaphore."""
+    one, other = pair.at("semaphore")
+    assert not one.ask("release_if_exists", n=1)
+    assert one.ask("try_set_permits", n=0)
+    waiting = other.wait(n=3, timeout=30)
+    one.ask("add_permits", n=5)
+    assert waiting.result(PROMPT).value is True
+    assert one.ask("release_if_exists", n=2)
+    assert other.ask("drain_permits") == 4
+    assert one.ask("drain_permits") == 0
+
+
+def test_leased_permits_released_in_one_language_wake_the_other(pair: Pair) -> None:
+    """A waiter for leased permits goes on when the other language releases; ids mean the same to both."""
+    holder, waiter = pair.at("leased_semaphore")
+    assert holder.ask("try_set_permits", n=2)
+    ids = holder.ask("acquire", n=2, timeout=0, lease=60)
+    assert len(ids) == 2
+    waiting = waiter.wait(timeout=30, lease=60)
+    assert holder.ask("acquired_permits") == 2
+    holder.ask("release", ids=ids)
+    taken = waiting.result(PROMPT).value
+    assert len(taken) == 1
+    assert holder.ask("available_permits") == 1
+    assert holder.ask("acquired_permits") == 1
+    assert holder.ask("permits") == 2
+    waiter.ask("release", ids=taken)
+
+
+def test_a_leased_permit_can_be_kept_and_given_back_by_the_other_language(pair: Pair) -> None:
+    """Whoever knows a permit's id may prolong and release it, once."""
+    holder, other = pair.at("leased_semaphore")
+    assert holder.ask("try_set_permits", n=1)
+    ids = holder.ask("acquire", timeout=0, lease=2)
+    other.ask("update_lease", ids=ids, lease=60)
+    time.sleep(2.2)
+    assert not other.ask("acquire", timeout=0, lease=60)
+    other.ask("release", ids=ids)
+    assert other.ask("available_permits") == 1
+    with pytest.raises(AgentError):
+        other.ask("release", ids=ids)
+    assert other.ask("available_permits") == 1
+
+
+def test_an_expired_permit_goes_to_the_other_language(pair: Pair) -> None:
+    """A permit whose lease ended is taken by a waiter of the other language then, and cannot be released any more."""
+    holder, waiter = pair.at("leased_semaphore")
+    assert holder.ask("try_set_permits", n=1)
+    held = holder.start("acquire", timeout=0, lease=1.5).result(PROMPT)
+    taken = waiter.start("acquire", timeout=30, lease=60).result(1.5 + PROMPT)
+    assert len(taken.value) == 1
+    assert taken.ended > held.started + 1.4
+    with pytest.raises(AgentError):
+        holder.ask("release", ids=held.value)
+    assert waiter.ask("acquired_permits") == 1
+    waiter.ask("release", ids=taken.value)
+    assert waiter.ask("available_permits") == 1
+
+
+def test_the_number_of_leased_permits_is_changed_for_both(pair: Pair) -> None:
+    """Setting and adding permits in one language is seen, and waited for, in the other."""
+    one, other = pair.at("leased_semaphore")
+    assert one.ask("try_set_permits", n=1)
+    ids = one.ask("acquire", timeout=0, lease=60)
+    waiting = other.wait(timeout=30, lease=60)
+    one.ask("add_permits", n=1)
+    taken = waiting.result(PROMPT).value
+    waiting = other.wait(timeout=30, lease=60)
+    one.ask("set_permits", n=3)
+    taken += waiting.result(PROMPT).value
+    assert one.ask("permits") == 3
+    one.ask("release", ids=ids)
+    other.ask("release", ids=taken)
+    assert one.ask("available_permits") == 3
+
+
+def test_a_latch_is_counted_down_by_one_and_awaited_by_the_other(pair: Pair) -> None:
+    """Who waits goes on when the other language counts to zero; the latch can be set again then."""
+    counter, waiter = pair.at("latch")
+    assert counter.ask("try_set_count", n=2)
+    assert not waiter.ask("try_set_count", n=7)
+    waiting = waiter.wait("wait", timeout=30)
+    counter.ask("count_down")
+    assert waiter.agent.start("other", "count", **waiter.target).result(PROMPT).value == 1
+    assert not waiting.done()
+    counter.ask("count_down")
+    assert waiting.result(PROMPT).value is True
+    assert waiter.ask("count") == 0
+    assert waiter.ask("wait", timeout=0.5) is True
+    assert waiter.ask("try_set_count", n=1)
+    counter.ask("delete")
+
+
+def test_a_latch_is_counted_down_by_both(pair: Pair) -> None:
+    """Each language's counts are the same latch's."""
+    one, other = pair.at("latch")
+    assert one.ask("try_set_count", n=4)
+    waiting = [party.start("wait", timeout=30) for party in pair.at("latch", "w")]
+    for party in (one, other, other, one):
+        party.ask("count_down")
+    assert [ended.result(PROMPT).value for ended in waiting] == [True, True]
+    assert not other.ask("delete")
