@@ -53,9 +53,10 @@ final class Clients {
         return clients.get(command.path("client").asText("main"));
     }
 
-    /** Returns the same object for the same words, as a program that keeps its locks in fields. */
+    /** Returns the same object for the same words in the same thread: Redisson's objects mix up the leases of several. */
     private RLock lock(JsonNode of) {
-        String words = of.path("client").asText("main") + of.get("kind") + of.get("name") + of.get("members") + of.get("values");
+        String words = Thread.currentThread().getName() + of.path("client").asText("main")
+                + of.get("kind") + of.get("name") + of.get("members") + of.get("values");
         RLock known = locks.get(words);
         if (known != null) {
             return known;

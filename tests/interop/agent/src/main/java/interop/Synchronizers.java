@@ -46,10 +46,13 @@ final class Synchronizers {
             case "acquire":
                 return acquire(semaphore, command, n);
             case "release":
-                semaphore.release(Clients.strings(command.get("ids")));
+                List<String> ids = Clients.strings(command.get("ids"));
+                if (ids.size() == 1) {
+                    semaphore.release(ids.get(0));
+                } else {
+                    semaphore.release(ids);
+                }
                 return null;
-            case "try_release":
-                return semaphore.tryRelease(command.get("ids").get(0).asText());
             case "update_lease":
                 return semaphore.updateLeaseTime(
                         command.get("ids").get(0).asText(), Time.millis(command.get("lease")), MILLISECONDS);

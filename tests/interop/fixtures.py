@@ -1,0 +1,88 @@
+"""What Java did, on file: one JSON document for each sequence and name, and one of field names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from .sequences import NAMES, State, purpose
+
+DIRECTORY = Path(__file__).parent / "fixtures"
+HASHED = [
+    *("", "a", "ab", "abc", "1", "42", "order:1", "order:2", "stock/42", "account 7", "aaa"),
+    *(
+        "\n",
+        " ",
+        "{a}",
+        "a:b:c",
+        "\u00e4",
+        "\u65e5\u672c\u8a9e",
+        "\U0001f512",
+        "A" * 255,
+        "x" * 1000,
+    ),
+    *(
+        ("0123456789abcdefghijklmnopqrstuvwxyz" * 4)[:length]
+        for length in (
+            *range(4, 37, 3),
+            *range(47, 50),
+            *range(63, 66),
+            80,
+            *range(95, 98),
+            127,
+            128,
+        )
+    ),
+]
+"""Values of group locks: every length around the hash's 32-byte packets, and text of all kinds."""
+
+
+def path(sequence: str, name: str) -> Path:
+    """Return the file of *sequence* played under *name*."""
+    return DIRECTORY / f"{sequence}.{NAMES.index(name)}.json"
+
+
+def read(file: Path) -> Any:
+    """Return what is on *file*."""
+    return json.loads(file.read_text())
+
+
+def write(file: Path, content: Any) -> None:
+    """Put *content* on *file*."""
+    file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def merged(sequence: str, java: list[State], python: list[State]) -> list[dict[str, Any]]:
+    """Return Java's states, with what Python leaves where that is something else on purpose.
+
+    Raises:
+        ValueError: a difference that nobody explained, or an explained one that is gone.
+    """
+    return [_merged(sequence, n, *both) for n, both in enumerate(zip(java, python, strict=True))]
+
+
+def _merged(sequence: str, step: int, java: State, python: State) -> dict[str, Any]:
+    why = purpose(sequence, step)
+    different = {part: python[part] for part in java if java[part] != python[part]}
+    if bool(different) != bool(why):
+        raise ValueError(
+            f"{sequence}, step {step}, {java['step']}: purpose is {why!r},"
+            f" Java left { ({part: java[part] for part in different}) }, Python {different}"
+        )
+    return {**java, "why": why, "interlock": different} if why else dict(java)
+
+
+def of_java(states: list[dict[str, Any]]) -> list[State]:
+    """Return Java's side of a file's states."""
+    return [
+        {part: state[part] for part in ("step", "answer", "keys", "messages")} for state in states
+    ]
+
+
+def of_python(states: list[dict[str, Any]]) -> list[State]:
+    """Return Python's side of a file's states."""
+    return [
+        java | state.get("interlock", {})
+        for java, state in zip(of_java(states), states, strict=True)
+    ]

@@ -1,0 +1,54 @@
+"""Record what Redisson does: ``python -m tests.interop.record`` writes ``fixtures/``, which needs Java.
+
+Python plays along; a difference that `sequences.ON_PURPOSE` does not name stops the recording.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from interlock.testing.servers import RedisServer
+
+from . import fixtures
+from .agent import Agent
+from .java import NEW, java_agent
+from .sequences import NAMES, SEQUENCES, Stage
+
+PEER = Path(__file__).with_name("peer.py")
+
+
+def main() -> None:
+    """Record all sequences under all names, and the field names of group locks."""
+    with (
+        tempfile.TemporaryDirectory() as logs,
+        RedisServer() as server,
+        java_agent(NEW, Path(logs, "java.log")) as java,
+        Agent("sync", [sys.executable, str(PEER), "sync"], Path(logs, "python.log")) as python,
+        server.client() as client,
+    ):
+        java.connect(addresses=[server.url()])
+        python.connect(url=server.url())
+        stage = Stage(client)
+        for sequence, steps in SEQUENCES.items():
+            for name in NAMES:
+                states = [stage.play(agent, name, steps) for agent in (java, python)]
+                fixtures.write(fixtures.path(sequence, name), fixtures.merged(sequence, *states))
+                print(f"{sequence} as {name!r}: {len(steps)} steps")
+        stage.close()
+        fields = java.ask("t1", "hash", values=fixtures.HASHED)
+        fixtures.write(
+            fixtures.DIRECTORY / "highwayhash.json",
+            {
+                "what": "field names of string values in a group lock, through StringCodec (UTF-8)",
+                "vectors": [
+                    {"value": value, "field": field}
+                    for value, field in zip(fixtures.HASHED, fields, strict=True)
+                ],
+            },
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""After the same operations the server holds the same, whichever language did them; Java's side is on file (`fixtures`)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interop import fixtures
+from interop.sequences import NAMES, ON_PURPOSE, SEQUENCES, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from interlock.testing.servers import RedisServer
+    from interop.agent import Agent
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "redisson.md"
+
+every_sequence = pytest.mark.parametrize("sequence", SEQUENCES)
+every_name = pytest.mark.parametrize("name", NAMES)
+
+
+@pytest.fixture
+def stage(server: RedisServer) -> Iterator[Stage]:
+    """Give the shared server as something to look at."""
+    with server.client() as client:
+        looked_at = Stage(client)
+        yield looked_at
+        looked_at.close()
+
+
+@every_name
+@every_sequence
+@pytest.mark.parametrize("face", ["sync", "asyncio"])
+def test_python_leaves_what_java_left(
+    shared_agents: Callable[[str], Agent], stage: Stage, face: str, sequence: str, name: str
+) -> None:
+    """Python's answers, keys and messages are those that Java's were, but for what is on purpose."""
+    states = stage.play(shared_agents(face), name, SEQUENCES[sequence])
+    assert states == fixtures.of_python(fixtures.read(fixtures.path(sequence, name)))
+
+
+@every_name
+@every_sequence
+def test_java_still_leaves_what_is_on_file(
+    need_java: None,
+    shared_agents: Callable[[str], Agent],
+    stage: Stage,
+    sequence: str,
+    name: str,
+) -> None:
+    """The files are what Redisson does; else record them anew and look at the differences."""
+    states = stage.play(shared_agents("java"), name, SEQUENCES[sequence])
+    assert states == fixtures.of_java(fixtures.read(fixtures.path(sequence, name)))
+
+
+def test_field_names_of_group_locks_are_on_file(
+    need_java: None, shared_agents: Callable[[str], Agent]
+) -> None:
+    """The vectors are what Redisson makes of their values."""
+    vectors = fixtures.read(fixtures.DIRECTORY / "highwayhash.json")["vectors"]
+    values = [vector["value"] for vector in vectors]
+    assert shared_agents("java").ask("t1", "hash", values=values) == [
+        vector["field"] for vector in vectors
+    ]
+
+
+def test_every_difference_is_explained() -> None:
+    """What Python does otherwise on purpose has a heading in the documentation, and nothing else has."""
+    headings = re.findall(r"^### (.+)$", PAGE.read_text(), re.MULTILINE)
+    anchors = {re.sub(r"[^a-z ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert {re.sub("[^a-z-]", "", why) for why in ON_PURPOSE} <= anchors
