@@ -85,5 +85,7 @@ class Pair:
 
     def at(self, kind: str, thread: str = "t1", **target: Any) -> tuple[Party, Party]:
         """Return both at the object of *kind*."""
+        if kind == "group":
+            target = {"values": ["a", "b"], **target}
         of = {"kind": kind, "name": f"{self.name}:{kind.replace('read', 'write')}", **target}
         return Party(self.first, thread, of), Party(self.second, thread, of)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from interlock.testing.servers import RedisServer
     from interop.agent import Agent
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "redisson.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE, WIRE = DOCS / "explanation" / "redisson.md", DOCS / "reference" / "wire.md"
 
 every_sequence = pytest.mark.parametrize("sequence", SEQUENCES)
 every_name = pytest.mark.parametrize("name", NAMES)
@@ -71,5 +72,16 @@ def test_field_names_of_group_locks_are_on_file(
 def test_every_difference_is_explained() -> None:
     """What Python does otherwise on purpose has a heading in the documentation, and nothing else has."""
     headings = re.findall(r"^### (.+)$", PAGE.read_text(), re.MULTILINE)
-    anchors = {re.sub(r"[^a-z ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-    assert {re.sub("[^a-z-]", "", why) for why in ON_PURPOSE} <= anchors
+    anchors = {re.sub(r"[^a-z -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert set(ON_PURPOSE) == anchors
+
+
+def test_every_proof_of_the_wire_is_there() -> None:
+    """The tests and sequences that docs/reference/wire.md names exist, and every sequence is named."""
+    page = WIRE.read_text()
+    tests = "".join(file.read_text() for file in Path(__file__).parent.glob("test_*.py"))
+    for test in re.findall(r"`(test_\w+)`", page):
+        assert f"def {test}(" in tests, test
+    proofs = " ".join(re.findall(r"\[sequences? ([^\]`]+)", page)).replace("\n", " ")
+    named = set(re.findall(r"[\w-]+", proofs))
+    assert named == set(SEQUENCES)

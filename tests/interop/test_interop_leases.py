@@ -14,7 +14,18 @@ from interop.pair import PROMPT, SHORT
 if TYPE_CHECKING:
     from interop.pair import Pair
 
-KINDS = ["lock", "non_reentrant", "fair", "fenced", "spin", "read", "write", "multi", "red"]
+KINDS = [
+    "lock",
+    "non_reentrant",
+    "fair",
+    "fenced",
+    "spin",
+    "read",
+    "write",
+    "multi",
+    "red",
+    "group",
+]
 
 
 def _target(pair: Pair, kind: str) -> dict[str, Any]:
@@ -24,7 +35,7 @@ def _target(pair: Pair, kind: str) -> dict[str, Any]:
             {"client": "short", "kind": "lock", "name": f"{name}:{number}"} for number in range(3)
         ]
         return {"members": members}
-    return {"name": name}
+    return {"name": name, "values": ["a", "b"]} if kind == "group" else {"name": name}
 
 
 def test_both_languages_renew_past_three_leases(pair: Pair) -> None:

@@ -18,7 +18,7 @@ LOCKS = ["lock", "non_reentrant", "fair", "fenced", "write"]
 """What one owner holds and whose release sends a message."""
 
 
-@pytest.mark.parametrize("kind", LOCKS)
+@pytest.mark.parametrize("kind", [*LOCKS, "group"])
 def test_a_release_wakes_the_waiter_of_the_other_language(pair: Pair, kind: str) -> None:
     """A waiter acquires within moments of the release, which only a message explains: the lease and the poll cap are far off."""
     holder, waiter = pair.at(kind)
@@ -128,8 +128,8 @@ def test_a_re_entry_into_what_is_not_reentrant_is_refused_in_both_languages(pair
 @pytest.mark.parametrize("kind", ["lock", "fenced"])
 def test_a_spin_lock_and_a_lock_of_one_name_exclude_each_other(pair: Pair, kind: str) -> None:
     """Neither gets the name while the other has it; the spinning one comes to know of a release by itself."""
-    locked, _ = pair.at(kind)
-    spinning = pair.of_second("spin")
+    locked = pair.of_first(kind, name=pair.name)
+    spinning = pair.of_second("spin", name=pair.name)
     assert locked.ask("acquire", lease=60)
     assert not spinning.ask("acquire", timeout=0)
     waiting = spinning.wait(timeout=30)
