@@ -213,13 +213,3 @@ def check_timeout(blocking: bool, timeout: float | None) -> float:
     if timeout > TIMEOUT_MAX:
         raise OverflowError(f"timeout must be at most {TIMEOUT_MAX:.0f} seconds, not {timeout!r}")
     return float(timeout)
-
-
-def check_served(options: Options) -> None:
-    """Refuse what this version cannot do yet, rather than promise it in silence.
-
-    Raises:
-        ConfigError: sharded channels.
-    """
-    if options.pubsub == "sharded":
-        raise ConfigError('sharded channels are not available yet; use pubsub="auto"')

@@ -142,7 +142,7 @@ class TestRenewal:
 
     def test_slots_and_kinds_apart(self, bench: Bench, rounds: Rounds) -> None:
         """Keys of different slots, and holds that are renewed differently, share a write but not a script."""
-        rounds.watchdog._slot_of = lambda key: ord(key) % 2
+        rounds.watchdog._apart = lambda key: ord(key) % 2
         holds = watched(bench, *"abcd")
         holds[3].renewal = functools.partial(bench.lock.renewal)
         later(bench)

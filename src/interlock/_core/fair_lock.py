@@ -18,6 +18,7 @@ Source: RedissonFairLock, Redisson 4.7.0 (redisson-wire 3, 18.3, 18.4); hazards 
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from interlock._core import names, releasing
@@ -42,12 +43,13 @@ class FairLock(Lock):
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)
-        self._queue = scripts.Queue(
-            (self.key, names.fair_queue(self.key), names.fair_timeouts(self.key)),
-            session.options.fair_wait,
-            session.publish,
-            self.channel,
-        )
+        self._keys = (self.key, names.fair_queue(self.key), names.fair_timeouts(self.key))
+
+    @cached_property
+    def _queue(self) -> scripts.Queue:
+        # Only with the first operation is it known how messages are sent.
+        session = self.session
+        return scripts.Queue(self._keys, session.options.fair_wait, session.publish, self.channel)
 
     def attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[Grant | float]:
         """Return the script that takes *hold* to *depth*, without taking a place in the queue."""

@@ -30,7 +30,10 @@ class Lock(LockLike):
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)
         self.channel = names.lock_channel(self.key)
-        self._publish = session.publish
+
+    @property
+    def _publish(self) -> str:
+        return self._session.publish
 
     def attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[Grant | float]:
         """Return the script that takes *hold* to *depth*."""

@@ -10,6 +10,28 @@ Source: redisson-wire 0.1 and 0.3.
 
 from __future__ import annotations
 
+from interlock.errors import ConfigError
+
+
+def hash_tag(key: str) -> str:
+    """Return the part of *key* that decides on its slot in a cluster."""
+    _, opened, rest = key.partition("{")
+    tag, closed, _ = rest.partition("}")
+    return tag if opened and closed and tag else key
+
+
+def check_one_slot(name: str) -> None:
+    """Refuse a name whose derived keys a cluster would keep in another slot than the name itself.
+
+    Raises:
+        ConfigError: it has a closing brace and no opening one before it, or an opening one that is not closed or has nothing in it.
+    """
+    if hash_tag(name) != hash_tag(prefix_name("", name)):
+        raise ConfigError(
+            f"the name {name!r} cannot be used in a cluster: its braces would put the keys of one object into several hash slots; "
+            "leave them out, or put a part of the name between one pair: {orders}:42"
+        )
+
 
 def prefix_name(prefix: str, name: str) -> str:
     """Return the key or channel *prefix* of *name*."""

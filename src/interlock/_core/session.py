@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.effects import NEVER, Eval, R, Settle, Wait
 from interlock._core.holds import Holds, State
+from interlock._core.names import check_one_slot
 from interlock._core.watchdog import Watchdog
 from interlock.errors import ClosedError, ServerUnavailableError
 
@@ -36,8 +37,9 @@ class Session:
         client_id: the first half of every holder id.
         where: the server's address, which tells it from others.
         home: the driver that performs for this client.
-        publish: the command that announces releases, PUBLISH or SPUBLISH.
+        publish: the command that announces releases, PUBLISH or SPUBLISH, or empty for none; decided before the first operation.
         replicas: what replicas must have of a grant; None when they are not asked.
+        clustered: whether all keys of an object must be in one hash slot.
         tell: runs a callback of the user's and reports what it raises.
     """
 
@@ -53,7 +55,7 @@ class Session:
         tell: Callable[[Callable[[], object]], None],
         where: str = "",
         home: object = None,
-        slot_of: Callable[[str], int] = lambda _: 0,
+        clustered: bool = False,
     ) -> None:
         self.where = where
         self.home = home
@@ -65,6 +67,7 @@ class Session:
         self.publish = "PUBLISH"
         policy = options.replicas
         self.replicas = None if policy == "off" or policy.mode == "off" else policy
+        self.clustered = clustered
         self.tell = tell
         self.holds = Holds()
         self.watchdog = Watchdog(
@@ -73,7 +76,8 @@ class Session:
             batch=options.renew_batch,
             poke=poke,
             lose=self.lose,
-            slot_of=slot_of,
+            # In a cluster each key is a script of its own: one whose slot is just moving must not hold up others.
+            apart=(lambda key: key) if clustered else (lambda _: None),
         )
 
     def holder(self, owner: Owner) -> str:
@@ -81,9 +85,16 @@ class Session:
         return f"{self.client_id}:{owner.number}"
 
     def key(self, name: str) -> str:
-        """Return the Redis key that belongs to the user's *name*."""
+        """Return the Redis key that belongs to the user's *name*.
+
+        Raises:
+            ConfigError: the keys of such an object would be in several slots of the cluster.
+        """
         mapper = self.options.name_mapper
-        return name if mapper is None else mapper(name)
+        key = name if mapper is None else mapper(name)
+        if self.clustered:
+            check_one_slot(key)
+        return key
 
     def farewell(self) -> Iterator[Eval[bool]]:
         """Forget every hold of a client that closes; return the scripts that release them."""

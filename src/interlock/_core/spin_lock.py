@@ -32,7 +32,10 @@ class SpinLock(Lock):
     ) -> None:
         super().__init__(session, name, reentrant=reentrant)
         self._backoff = backoff
-        self._publish = ""
+
+    @property
+    def _publish(self) -> str:
+        return ""
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
         session = self._session

@@ -65,7 +65,7 @@ class Watchdog:
         batch: holds per round trip.
         poke: called when something is due earlier than `next_due` said last.
         lose: notes that a hold is lost, and tells its listeners.
-        slot_of: keys with different values cannot share a script (the hash slot in a cluster).
+        apart: keys with different values cannot share a script.
     """
 
     def __init__(
@@ -76,13 +76,13 @@ class Watchdog:
         batch: int,
         poke: Callable[[], None],
         lose: Callable[[Hold, LossReason], None],
-        slot_of: Callable[[str], int],
+        apart: Callable[[str], object],
     ) -> None:
         self._holds = holds
         self._batch = batch
         self._poke = poke
         self._lose = lose
-        self._slot_of = slot_of
+        self._apart = apart
         self.lease = lease
         self.period = lease / 3
         self.retry = lease / 20
@@ -163,10 +163,10 @@ class Watchdog:
         return due
 
     def _calls(self, chunk: Sequence[Hold]) -> Iterator[tuple[Eval[list[bool]], list[Hold]]]:
-        groups: dict[tuple[Renewal, int], list[Hold]] = {}
+        groups: dict[tuple[Renewal, object], list[Hold]] = {}
         for hold in chunk:
             if hold.renewal is not None:
-                groups.setdefault((hold.renewal, self._slot_of(hold.key)), []).append(hold)
+                groups.setdefault((hold.renewal, self._apart(hold.key)), []).append(hold)
         for (renewal, _), group in groups.items():
             deadline = min(hold.valid_until for hold in group)
             keys, holders = [hold.key for hold in group], [hold.holder for hold in group]

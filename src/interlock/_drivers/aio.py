@@ -7,7 +7,6 @@ import random
 import threading
 import uuid
 import weakref
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._core.effects import NEVER, Ask, Away, Effect, Eval, Join, Op, R, Settle, Wait, ended
@@ -16,12 +15,12 @@ from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle
 from interlock._drivers.keeper import Keeper
-from interlock._drivers.listener import Listener
 from interlock._drivers.lookout import lookout_for
+from interlock._drivers.route import courier_to, line_to, listener_to
 from interlock._drivers.tasks import Alarm, in_thread
-from interlock._links.pipeline import Pipeline
+from interlock._links.cluster import Cluster
 from interlock._links.resp import ReplyError
-from interlock.errors import ClosedError, ConfigError, InterlockError, ServerUnavailableError
+from interlock.errors import ClosedError, ConfigError, InterlockError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -39,15 +38,15 @@ class AsyncDriver:
     """Runs the operations of one client for any number of tasks of one event loop.
 
     Args:
-        endpoint: the server.
+        servers: one, or a cluster.
         options: the client's.
     """
 
-    def __init__(self, endpoint: Endpoint, options: Options) -> None:
-        self._endpoint = endpoint
-        self._timeout = endpoint.command_timeout or options.command_timeout
-        self._listener = Listener(endpoint, self._timeout)
-        self._lookout = lookout_for(endpoint, self._timeout)
+    def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
+        self._timeout = servers.command_timeout or options.command_timeout
+        self._line = line_to(servers, self._timeout)
+        self._listener = listener_to(servers, options, self._timeout)
+        self._lookout = lookout_for(servers, self._timeout)
         waiters = self._listener.waiters = Waiters(threading.Lock(), self._listener)
         self.session = Session(
             options=options,
@@ -57,14 +56,13 @@ class AsyncDriver:
             waiters=waiters,
             poke=self._poke,
             tell=self._tell,
-            where=endpoint.where,
+            where=servers.where,
             home=self,
+            clustered=isinstance(servers, Cluster),
         )
-        self._keeper = Keeper(self.session, endpoint, self._timeout)
+        self._keeper = Keeper(self.session, courier_to(servers), self._timeout)
         self._alarms: dict[Ticket, Alarm] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._pipeline: Pipeline | None = None
-        self._connecting: asyncio.Task[Pipeline] | None = None
         self._finishing: set[asyncio.Task[object]] = set()
         self._cancelled: weakref.WeakKeyDictionary[asyncio.Task[object], Possession] = (
             weakref.WeakKeyDictionary()
@@ -79,24 +77,20 @@ class AsyncDriver:
         A cancellation is thrown into the operation; the clean-up that it then asks for runs to its end however often the task
         is cancelled again.
         """
-        self._start()
+        if self._start():
+            await self._begin()
         effect: Effect | None = None
         failure: BaseException | None = None
         try:
             # The hot path: one script, and done; every coroutine less on the way to the future counts.
             effect = op.send(None)
-            pipeline = self._pipeline
-            if (
-                type(effect) is Eval
-                and effect.deadline == NEVER
-                and effect.confirm is None
-                and pipeline is not None
-                and not pipeline.dead
-            ):
-                reply = await pipeline.begin(effect)
-                if isinstance(reply, ReplyError):
-                    reply = await pipeline.judged(effect, reply, self._timeout)
-                effect = op.send(reply)
+            if type(effect) is Eval and effect.deadline == NEVER and effect.confirm is None:
+                pipeline = self._line.ready(effect)
+                if pipeline is not None:
+                    reply = await pipeline.begin(effect)
+                    if isinstance(reply, ReplyError):
+                        reply = await self._line.judged(pipeline, effect, reply, self._timeout)
+                    effect = op.send(reply)
         except StopIteration as stop:
             done: R = stop.value
             return done
@@ -123,13 +117,20 @@ class AsyncDriver:
                 self.session.waiters.leave(ticket)
                 self._alarms.pop(ticket, None)
 
-    def _start(self) -> None:
+    def _start(self) -> bool:
+        """Serve the running loop; return whether to `_begin`."""
         if self.closed:
-            return  # whatever needs the server will say so
-        if not self._keeper.started:
-            self._keeper.start()
+            return False  # whatever needs the server will say so
         if self._loop is not asyncio.get_running_loop():
             self._bind()
+        return not self._keeper.started
+
+    async def _begin(self) -> None:
+        """Have everything in place that the first operation needs, and a claim must not be without."""
+        options = self.session.options
+        await self._line.open(options.pubsub, self._timeout)
+        self.session.publish = self._listener.publish(options.pubsub)
+        self._keeper.start()
 
     async def _drive(
         self,
@@ -176,38 +177,7 @@ class AsyncDriver:
         timeout = self._timeout
         if call.deadline != NEVER:
             timeout = min(timeout, max(call.deadline - clock.now(), least))
-        pipeline = self._pipeline
-        if pipeline is None or pipeline.dead:
-            pipeline = await self._connected(timeout)
-        return await pipeline.eval(call, timeout)
-
-    async def _connected(self, timeout: float) -> Pipeline:
-        if self.closed:
-            raise ClosedError("the client is closed")
-        assert self._loop is not None
-        if self._connecting is None:
-            self._connecting = self._loop.create_task(self._connect())
-            # Those who waited may all be gone when it fails; what it failed by is theirs alone.
-            self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())
-        connecting = self._connecting
-        done, _ = await asyncio.wait({connecting}, timeout=timeout)
-        if not done:
-            raise ServerUnavailableError(
-                f"no connection to {self._endpoint.where} in {timeout:g} s",
-                transient=self._endpoint.seen,
-            )
-        return connecting.result()
-
-    async def _connect(self) -> Pipeline:
-        try:
-            pipeline = await Pipeline.open(self._endpoint, self._timeout)
-            if self.closed:
-                pipeline.close()
-            else:
-                self._pipeline = pipeline
-            return pipeline
-        finally:
-            self._connecting = None
+        return await self._line.eval(call, timeout)
 
     async def _perform(self, effect: Effect, tickets: list[Ticket]) -> object:  # noqa: PLR0911 - one for each effect
         if isinstance(effect, Eval):
@@ -232,7 +202,8 @@ class AsyncDriver:
 
     async def prepared(self, call: Eval[object]) -> object:
         """Send *call* of another client's operation, with everything in place that a claim must not be without."""
-        self._start()
+        if self._start():
+            await self._begin()
         return await self._eval(call, least=0)
 
     async def _wait(self, effect: Wait) -> None:
@@ -251,7 +222,7 @@ class AsyncDriver:
                 "this client serves another event loop; make one client for each loop"
             )
         self._loop = asyncio.get_running_loop()
-        self._pipeline = self._connecting = None
+        self._line.forget()
         self._alarms.clear()
 
     def _poke(self) -> None:
@@ -317,20 +288,12 @@ class AsyncDriver:
         self.closed = True
         self.session.waiters.wake_all()
         # Nobody can send any more; what is under way comes to its end first, so that all that is held is known.
-        pipeline, self._pipeline = self._pipeline, None
         try:
-            if pipeline is not None:
-                with suppress(ServerUnavailableError):
-                    await pipeline.answered()
+            await self._line.answered()
             calls = list(self.session.farewell())
             await in_thread(lambda: self._end_threads(calls, self._timeout))
         finally:
-            if self._connecting is not None:
-                _ = await asyncio.wait({self._connecting})
-            if pipeline is not None:
-                pipeline.close()
-                # The transport closes its socket in the next turn of the loop.
-                await asyncio.sleep(0)
+            await self._line.close()
 
     def _end_threads(self, calls: Sequence[Eval[object]], timeout: float) -> None:
         self._listener.close()
@@ -351,7 +314,8 @@ class AsyncDriver:
         if self._lookout is not None:
             self._lookout.after_fork()
         self._alarms.clear()
-        self._loop = self._pipeline = self._connecting = None
+        self._loop = None
+        self._line.forget()
         self._listener.waiters = Waiters(threading.Lock(), self._listener)
         self.session.become(str(uuid.uuid4()), self._listener.waiters)
 

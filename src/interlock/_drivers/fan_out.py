@@ -10,12 +10,13 @@ import threading
 from typing import TYPE_CHECKING
 
 from interlock._drivers import clock
-from interlock.errors import InterlockError
+from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from interlock._core.effects import Eval
+    from interlock._links.cluster_pool import ClusterPool
     from interlock._links.connection import Connection
     from interlock._links.pool import Pool
 
@@ -44,17 +45,11 @@ class _Group:
         return ticks * TICK if ticks > 0 else LEAST
 
 
-def ask(questions: Sequence[tuple[Pool, Eval[object], float]]) -> list[object]:
+def ask(questions: Sequence[tuple[Pool | ClusterPool, Eval[object], float]]) -> list[object]:
     """Run each call on its pool, for at most so many seconds; return each one's reply or `InterlockError`."""
-    groups: dict[Pool, _Group] = {}
     now = clock.now()
-    for place, (pool, call, seconds) in enumerate(questions):
-        group = groups.get(pool)
-        if group is None:
-            group = groups[pool] = _Group(pool, now + seconds)
-        group.places.append(place)
-        group.calls.append(call)
     replies: list[object] = [None] * len(questions)
+    groups = _grouped(questions, now, replies)
     try:
         for group in groups.values():
             _send(group, replies)
@@ -67,7 +62,44 @@ def ask(questions: Sequence[tuple[Pool, Eval[object], float]]) -> list[object]:
                 group.pool.take_back(group.connection)
             if group.thread is not None:
                 group.thread.join()
+    for place, reply in enumerate(replies):
+        if isinstance(reply, ServerUnavailableError):
+            replies[place] = _second(questions[place], reply, now)
     return replies
+
+
+def _grouped(
+    questions: Sequence[tuple[Pool | ClusterPool, Eval[object], float]],
+    now: float,
+    replies: list[object],
+) -> dict[Pool, _Group]:
+    """Return what goes where; what nobody serves is answered in *replies*."""
+    groups: dict[Pool, _Group] = {}
+    for place, (whole, call, seconds) in enumerate(questions):
+        try:
+            pool = whole.serving(call)
+        except ServerUnavailableError as error:
+            replies[place] = error
+            continue
+        group = groups.get(pool)
+        if group is None:
+            group = groups[pool] = _Group(pool, now + seconds)
+        group.places.append(place)
+        group.calls.append(call)
+    return groups
+
+
+def _second(
+    question: tuple[Pool | ClusterPool, Eval[object], float],
+    failure: ServerUnavailableError,
+    began: float,
+) -> object:
+    """Return what becomes of a call that its first server has answered by *failure*: in a cluster another one may serve it."""
+    whole, call, seconds = question
+    try:
+        return whole.after(call, failure, max(began + seconds - clock.now(), LEAST))
+    except InterlockError as error:
+        return error
 
 
 def _send(group: _Group, replies: list[object]) -> None:

@@ -15,15 +15,15 @@ from interlock._core.session import GRACE
 from interlock._core.settling import Settlements
 from interlock._drivers import clock
 from interlock._drivers.lifecycle import report
-from interlock._links.connection import Connection
-from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
+from interlock.errors import ClosedError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from interlock._core.effects import Eval, Op, R, Settle
     from interlock._core.session import Session
-    from interlock._links.endpoint import Endpoint
+    from interlock._links.cluster_courier import ClusterCourier
+    from interlock._links.courier import Courier
 
 PAUSE_AFTER_ERROR = 0.1
 """Seconds for which the thread does nothing after an error that nobody foresaw."""
@@ -34,13 +34,13 @@ class Keeper:
 
     Args:
         session: the client's state.
-        endpoint: where to connect.
+        courier: what to send by; nobody else uses it.
         timeout: seconds for one reply.
     """
 
-    def __init__(self, session: Session, endpoint: Endpoint, timeout: float) -> None:
+    def __init__(self, session: Session, courier: Courier | ClusterCourier, timeout: float) -> None:
         self._session = session
-        self._endpoint = endpoint
+        self._courier = courier
         # A server that hangs must leave time for another try within the validity.
         self._timeout = min(timeout, session.watchdog.period / 2)
         self._reset()
@@ -50,7 +50,6 @@ class Keeper:
         self._poked = False
         self._closing = False
         self._thread: threading.Thread | None = None
-        self._connection: Connection | None = None
         self._settlements = Settlements()
         self.started = False
 
@@ -92,7 +91,7 @@ class Keeper:
             self._change.notify()
             thread = self._thread
         if thread is threading.current_thread():
-            self._drop()  # a callback of the user's closes; the connection may be in the middle of an exchange
+            self._courier.drop()  # a callback of the user's closes; the connection may be in the middle of an exchange
         elif thread is not None:
             thread.join(timeout)
         try:
@@ -102,25 +101,18 @@ class Keeper:
                 if isinstance(reply, ServerUnavailableError):
                     raise reply
         finally:
-            self._drop()
+            self._courier.drop()
 
     def _farewell(self, calls: Sequence[Eval[object]], deadline: float) -> Sequence[object]:
         if not calls:
             return ()
-        try:
-            if self._connection is None:
-                patience = max(deadline - clock.now(), GRACE)
-                self._connection = Connection(self._endpoint, patience)
-            return self._connection.batch(calls, max(deadline - clock.now(), GRACE))
-        except ServerUnavailableError as error:
-            return [error] * len(calls)
+        left = max(deadline - clock.now(), GRACE)
+        return self._courier.batch(calls, left, left)
 
     def after_fork(self) -> None:
         """Be as new in a forked child."""
-        connection = self._connection
         self._reset()
-        if connection is not None:
-            connection.close()
+        self._courier.drop()
 
     def _run(self) -> None:
         while True:
@@ -162,16 +154,13 @@ class Keeper:
             reply = self._batch(effect.evals)
 
     def _batch(self, calls: Sequence[Eval[object]]) -> list[object]:
+        # Connecting cannot be looked up from, and must be over when the next hold may be.
+        soonest = self._session.watchdog.end_overdue(clock.now())
+        patience = min(self._timeout, max(soonest - clock.now(), GRACE))
         try:
             self._meanwhile()
-            if self._connection is None:
-                # Connecting cannot be looked up from, and must be over when the next hold may be.
-                soonest = self._session.watchdog.end_overdue(clock.now())
-                patience = min(self._timeout, max(soonest - clock.now(), GRACE))
-                self._connection = Connection(self._endpoint, patience)
-            return self._connection.batch(calls, self._timeout, self._meanwhile)
-        except InterlockError as error:
-            self._drop()
+            return self._courier.batch(calls, self._timeout, patience, self._meanwhile)
+        except ClosedError as error:
             return [error] * len(calls)
 
     def _meanwhile(self) -> None:
@@ -183,8 +172,3 @@ class Keeper:
         if self._closing:
             raise ClosedError("the client is closed")
         _ = self._session.watchdog.end_overdue(clock.now())
-
-    def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()

@@ -23,6 +23,7 @@ from interlock.errors import InterlockError
 if TYPE_CHECKING:
     from interlock._core.waiters import Waiters
     from interlock._links.endpoint import Origin
+    from interlock.options import PubSub
 
 PING_INTERVAL = 5.0
 FIRST_PAUSE = 0.05
@@ -36,6 +37,10 @@ class Listener:
         endpoint: where to connect.
         timeout: seconds for connecting.
         sharded: use the sharded kind of channels.
+
+    Attributes:
+        waiters: who is woken.
+        hearing: False while there is no connection.
     """
 
     waiters: Waiters
@@ -43,6 +48,7 @@ class Listener:
     def __init__(self, endpoint: Origin, timeout: float, *, sharded: bool = False) -> None:
         self._endpoint = endpoint
         self._timeout = timeout
+        self.hearing = False
         kind = "S" if sharded else ""
         self._subscribe, self._unsubscribe = f"{kind}SUBSCRIBE", f"{kind}UNSUBSCRIBE"
         self._confirmed = self._subscribe.lower().encode()
@@ -55,6 +61,11 @@ class Listener:
         self._thread: threading.Thread | None = None
         self._wanted_some = threading.Event()
         self._closed = threading.Event()
+
+    def publish(self, pubsub: PubSub) -> str:
+        """Return the command that those who listen here are told by: with one server there is nothing to decide."""
+        del pubsub
+        return "PUBLISH"
 
     def subscribe(self, channel: str) -> None:
         """Want messages of *channel*; returns at once."""
@@ -109,7 +120,8 @@ class Listener:
             began = clock.now()
             try:
                 self._listen()
-            except InterlockError:
+            except InterlockError as error:
+                self._failed(error)
                 # Waiters poll meanwhile. The commands of the client report what is wrong with the server.
                 if clock.now() - began > LONGEST_PAUSE:
                     pause = FIRST_PAUSE
@@ -129,15 +141,28 @@ class Listener:
                 self._connection = connection
                 for channel in self._wanted:
                     self._send(self._subscribe, channel)
-            self.waiters.hearing = True
+            self._hear(True)
             self._read(connection)
         finally:
-            self.waiters.hearing = False
+            self._hear(False)
             with self._mutex:
                 self._connection = None
                 if not self._wanted and not self._closed.is_set():
                     self._wanted_some.clear()
             connection.close()
+
+    def _hear(self, hearing: bool) -> None:
+        """Note whether there is a connection."""
+        self.hearing = self.waiters.hearing = hearing
+
+    def _failed(self, error: InterlockError) -> None:
+        """Note that there was no connection, or is none any more."""
+
+    def _refused(self, error: Exception) -> None:
+        """Note that the server answered by an error: a channel that this user may not hear; who waits there polls."""
+
+    def _ended(self, channel: str) -> None:
+        """Note that the server sends no messages of *channel* any more."""
 
     def _read(self, connection: Connection) -> None:
         heard_at = clock.now()
@@ -152,14 +177,40 @@ class Listener:
                 continue
             heard_at = clock.now()
             if isinstance(message, ReplyError):
-                continue  # a channel that this user may not hear: who waits there looks every poll cap
+                self._refused(message)
+                continue
             kind, channel, *rest = cast("list[bytes]", message)
             if kind == self._confirmed:
                 self._heard(channel.decode(), None)
             elif kind in (b"message", b"smessage"):
                 self._heard(channel.decode(), rest[0])
+            elif kind == b"sunsubscribe":
+                self._ended(channel.decode())
 
     def _heard(self, channel: str, payload: bytes | None) -> None:
         """Pass a message on; None instead of one tells that the channel is heard from now on."""
         del payload
         self.waiters.notify(channel)
+
+
+class Silence:
+    """No messages at all: waiters poll, and nobody is told anything."""
+
+    waiters: Waiters
+
+    def publish(self, pubsub: PubSub) -> str:
+        """Return no command."""
+        del pubsub
+        return ""
+
+    def subscribe(self, channel: str) -> None:
+        """Do nothing."""
+
+    def unsubscribe(self, channel: str) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def after_fork(self) -> None:
+        """Do nothing."""

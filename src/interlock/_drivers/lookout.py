@@ -16,6 +16,7 @@ from interlock._links.sentinel_endpoint import SentinelEndpoint
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
+    from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
 
 CHANNEL = "+switch-master"
@@ -59,6 +60,6 @@ class Lookout(Listener):
             self._primary.moved((self._primary.sentinels.host or host, int(port)))
 
 
-def lookout_for(endpoint: Endpoint, timeout: float) -> Lookout | None:
-    """Return the look-out that *endpoint* needs, if it needs one."""
-    return Lookout(endpoint, timeout) if isinstance(endpoint, SentinelEndpoint) else None
+def lookout_for(servers: Endpoint | Cluster, timeout: float) -> Lookout | None:
+    """Return the look-out that *servers* need, if they need one."""
+    return Lookout(servers, timeout) if isinstance(servers, SentinelEndpoint) else None

@@ -16,9 +16,9 @@ from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle
 from interlock._drivers.fan_out import ask
 from interlock._drivers.keeper import Keeper
-from interlock._drivers.listener import Listener
 from interlock._drivers.lookout import lookout_for
-from interlock._links.pool import Pool
+from interlock._drivers.route import courier_to, listener_to, pool_to
+from interlock._links.cluster import Cluster
 from interlock.errors import ClosedError, ConfigError
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     from interlock._core.holds import Possession
     from interlock._core.waiters import Ticket
+    from interlock._links.cluster_pool import ClusterPool
     from interlock._links.endpoint import Endpoint
+    from interlock._links.pool import Pool
     from interlock.options import Options
 
 EXIT_TIMEOUT = 1.0
@@ -108,15 +110,15 @@ class ThreadDriver:
     """Runs the operations of one client for any number of threads.
 
     Args:
-        endpoint: the server.
+        servers: one, or a cluster.
         options: the client's.
     """
 
-    def __init__(self, endpoint: Endpoint, options: Options) -> None:
-        self._timeout = endpoint.command_timeout or options.command_timeout
-        self._pool = Pool(endpoint)
-        self._listener = Listener(endpoint, self._timeout)
-        self._lookout = lookout_for(endpoint, self._timeout)
+    def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
+        self._timeout = servers.command_timeout or options.command_timeout
+        self._pool = pool_to(servers)
+        self._listener = listener_to(servers, options, self._timeout)
+        self._lookout = lookout_for(servers, self._timeout)
         waiters = self._listener.waiters = Waiters(threading.Lock(), self._listener)
         self.session = Session(
             options=options,
@@ -126,11 +128,12 @@ class ThreadDriver:
             waiters=waiters,
             poke=self._poke,
             tell=self._tell,
-            where=endpoint.where,
+            where=servers.where,
             home=self,
+            clustered=isinstance(servers, Cluster),
         )
         self._alarms: dict[Ticket, _Alarm] = {}
-        self._keeper = Keeper(self.session, endpoint, self._timeout)
+        self._keeper = Keeper(self.session, courier_to(servers), self._timeout)
         self._named: dict[str, Owner] = {}
         self.closed = False
         lifecycle.register(self)
@@ -142,7 +145,7 @@ class ThreadDriver:
         performed.
         """
         if not self._keeper.started:
-            self._keeper.start()
+            self._begin()
         failure: BaseException | None = None
         try:
             # The hot path: one script, and done.
@@ -158,6 +161,13 @@ class ThreadDriver:
             failure = error
             effect = None
         return self._go_on(op, effect, failure)
+
+    def _begin(self) -> None:
+        """Have everything in place that the first operation needs, and a claim must not be without."""
+        options = self.session.options
+        self._pool.open(options.pubsub, self._timeout)
+        self.session.publish = self._listener.publish(options.pubsub)
+        self._keeper.start()
 
     def _go_on(self, op: Op[R], effect: Effect | None, failure: BaseException | None) -> R:
         """Perform the rest of *op*, beginning with *effect* or by throwing *failure* into it."""
@@ -192,13 +202,13 @@ class ThreadDriver:
             self.session.waiters.leave(ticket)
             self._alarms.pop(ticket, None)
 
-    def prepared(self, call: Eval[object]) -> tuple[Pool, Eval[object], float]:
+    def prepared(self, call: Eval[object]) -> tuple[Pool | ClusterPool, Eval[object], float]:
         """Return by which connections to send *call* of another client's operation, and the seconds that it may take.
 
         The renewal thread runs then, which a claim must not be without.
         """
         if not self._keeper.started:
-            self._keeper.start()
+            self._begin()
         return self._pool, call, min(self._timeout, call.deadline - clock.now())
 
     def _eval(self, call: Eval[object]) -> object:
@@ -225,7 +235,7 @@ class ThreadDriver:
             return home(effect.session).run(effect.op)
         if isinstance(effect, Ask):
             return ask([home(session).prepared(call) for session, call in effect.calls])
-        return self._pool.batch(effect.evals, self._timeout)
+        return ask([(self._pool, call, self._timeout) for call in effect.evals])
 
     def _wait(self, effect: Wait) -> None:
         seconds = min(effect.until - clock.now(), threading.TIMEOUT_MAX)

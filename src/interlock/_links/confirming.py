@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from interlock._links.inquiry import Inquiry
 from interlock._links.replies import left, refusal
-from interlock._links.resp import ReplyError, pack_eval, pack_evalsha, unknown_script
+from interlock._links.resp import ASKING, ReplyError, pack_eval, pack_evalsha, unknown_script
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -52,8 +52,10 @@ class Confirming:
         self._resting: set[asyncio.Task[None]] = set()
         self._closed = False
 
-    async def eval(self, call: Eval[object], confirm: Confirmation, seconds: float) -> object:
-        """Run *call* and have what it grants confirmed; arguments and errors as `Pipeline.eval`."""
+    async def eval(
+        self, call: Eval[object], confirm: Confirmation, seconds: float, *, asking: bool = False
+    ) -> object:
+        """Run *call* and have what it grants confirmed; arguments and errors as `Pipeline.eval`, or with *asking* `Pipeline.ask`."""
         while self._idle and self._idle[-1].dead:
             del self._idle[-1]
         if self._idle and not self._room.locked():
@@ -63,7 +65,7 @@ class Confirming:
             pipeline = await self._another(confirm, seconds)
         self._busy.add(pipeline)
         try:
-            reply = await self._ask(pipeline, call, seconds)
+            reply = await self._ask(pipeline, call, seconds, asking=asking)
         finally:
             self._give_back(pipeline)
         if isinstance(reply, InterlockError):
@@ -107,9 +109,15 @@ class Confirming:
             pipeline.close()
         return pipeline
 
-    async def _ask(self, pipeline: Pipeline, call: Eval[object], seconds: float) -> object:
+    async def _ask(
+        self, pipeline: Pipeline, call: Eval[object], seconds: float, *, asking: bool
+    ) -> object:
         inquiry = Inquiry([call], pipeline)
-        script = pack_evalsha(call.script, call.keys, call.args)
+        if asking:
+            _ = pipeline.send(ASKING).cancel()
+            script = pack_eval(call)
+        else:
+            script = pack_evalsha(call.script, call.keys, call.args)
         reply, answers = await self._sent(pipeline, inquiry, script, seconds)
         if unknown_script(reply):
             _drop(answers)

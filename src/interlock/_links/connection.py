@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from interlock._links.inquiry import inquiry_about
 from interlock._links.replies import left, refusal
 from interlock._links.resp import (
+    ASKING,
     ParserError,
     Reader,
     ReplyError,
@@ -103,6 +104,17 @@ class Connection:
                 reply = self._command(pack_eval(call))
             if isinstance(reply, ReplyError):
                 raise refusal(str(reply), call, self.where, moves=self.moves)
+        return reply
+
+    def ask(self, call: Eval[object], timeout: float) -> object:
+        """Run *call* on a node that is just taking its slot over; arguments and errors as `eval`."""
+        self.set_timeout(timeout)
+        # The text goes with it: asking for it would be asking once more.
+        self._write([ASKING, pack_eval(call), *self._inquire([call])])
+        _ = self._replies(1, timeout)
+        [reply] = self.finish([call], timeout)
+        if isinstance(reply, InterlockError):
+            raise reply
         return reply
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import re
 from contextlib import suppress
@@ -106,6 +107,62 @@ class Endpoint:
         """Take server and credentials of a redis-py connection pool (sync or asyncio)."""
         return cls(pool.connection_class, read_pool(pool))
 
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> Self:
+        """Take credentials and TLS settings of what a redis-py cluster client gives its connections."""
+        given = dict(options)
+        plain = sync.SSLConnection if given.pop("ssl", False) else sync.Connection
+        connection_class = given.pop("connection_class", plain)
+        for name in ("socket_timeout", "socket_connect_timeout", "max_connections"):
+            given.pop(name, None)
+        known = _parameters(connection_class)
+        return cls(connection_class, {key: value for key, value in given.items() if key in known})
+
+    def at(self, host: str, port: int) -> Self:
+        """Return the endpoint of another server of the same kind: the same credentials, TLS settings and time-outs."""
+        other = copy.copy(self)
+        other._kwargs = {**self._kwargs, "host": host, "port": port}  # noqa: SLF001 - our own kind
+        other.where = f"{host}:{port}"
+        return other
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        return self._kwargs.get("host", "localhost"), int(self._kwargs.get("port", 6379))
+
+    @property
+    def db(self) -> int:
+        """The database."""
+        return int(self._kwargs.get("db") or 0)
+
+    @property
+    def tls(self) -> bool:
+        """Whether the connection is encrypted."""
+        return self._kind == "tls"
+
+    def pool_options(self, timeout: float) -> dict[str, Any]:
+        """Return what a connection pool of redis-py's must be told to connect as we do, but for host and port.
+
+        Args:
+            timeout: seconds for connecting, and for each reply.
+        """
+        options = {
+            key: self._kwargs[key] for key in self._kwargs if key not in ("host", "port", "db")
+        }
+        limit = min(timeout, self.connect_timeout or timeout)
+        return {
+            **options,
+            "connection_class": self._class(sync),
+            "protocol": 2,
+            "socket_timeout": timeout,
+            "socket_connect_timeout": limit,
+            "driver_info": None,
+        }
+
+    def unconnected(self, error: Exception) -> ServerUnavailableError:
+        """Return what a caller is to be told when no connection could be made because of *error*."""
+        return unconnected(error, self.where, seen=self.seen, tls=self.tls)
+
     def _check(self) -> None:
         for name in ("command_timeout", "connect_timeout", "max_connections"):
             value = getattr(self, name)
@@ -144,9 +201,6 @@ class Endpoint:
             driver_info=None,
         )
 
-    def _unconnected(self, error: Exception) -> ServerUnavailableError:
-        return unconnected(error, self.where, seen=self.seen, tls=self._kind == "tls")
-
     def connect(self, timeout: float) -> Any:
         """Return a connected and authenticated redis-py connection.
 
@@ -158,14 +212,14 @@ class Endpoint:
         connection = self._new(sync, Retry(NoBackoff(), 0), timeout)
         try:
             connection.connect()
-            if self._kind == "tls":
+            if self.tls:
                 # TLS 1.3: that it refuses our certificate the server says after the handshake.
                 connection.send_command("PING")
                 with suppress(redis.ResponseError):  # any answer will do
                     connection.read_response()
         except (redis.RedisError, OSError) as error:
             connection.disconnect()
-            raise self._unconnected(error) from error
+            raise self.unconnected(error) from error
         self.seen = True
         return connection
 
@@ -180,7 +234,7 @@ class Endpoint:
             return connection.read_response()
         except (redis.RedisError, OSError) as error:
             connection.disconnect()
-            raise self._unconnected(error) from error
+            raise self.unconnected(error) from error
 
     async def connect_async(self, timeout: float) -> Any:
         """Return a connected and authenticated redis.asyncio connection; errors as `connect`."""
@@ -189,13 +243,13 @@ class Endpoint:
         connection = self._new(aio, AsyncRetry(NoBackoff(), 0), timeout)
         try:
             await connection.connect()
-            if self._kind == "tls":
+            if self.tls:
                 await connection.send_command("PING")
                 with suppress(redis.ResponseError):
                     await connection.read_response()
         except (redis.RedisError, OSError) as error:
             await connection.disconnect(nowait=True)
-            raise self._unconnected(error) from error
+            raise self.unconnected(error) from error
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
@@ -209,7 +263,7 @@ class Endpoint:
             return await connection.read_response()
         except (redis.RedisError, OSError) as error:
             await connection.disconnect(nowait=True)
-            raise self._unconnected(error) from error
+            raise self.unconnected(error) from error
         except BaseException:
             await connection.disconnect(nowait=True)
             raise

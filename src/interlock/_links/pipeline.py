@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from interlock._links.confirming import Confirming
 from interlock._links.replies import left, refusal
 from interlock._links.resp import (
+    ASKING,
     ParserError,
     Reader,
     ReplyError,
@@ -113,12 +114,25 @@ class Pipeline(asyncio.Protocol):
             raise error
         return reply
 
-    async def _confirmed(self, call: Eval[object], confirm: Confirmation, seconds: float) -> object:
+    async def _confirmed(
+        self, call: Eval[object], confirm: Confirmation, seconds: float, *, asking: bool = False
+    ) -> object:
         if self._confirming is None:
             if self.dead:
                 raise self._lost_before()
             self._confirming = Confirming(self._endpoint, self._timeout, Pipeline.open)
-        return await self._confirming.eval(call, confirm, seconds)
+        return await self._confirming.eval(call, confirm, seconds, asking=asking)
+
+    async def ask(self, call: Eval[object], seconds: float) -> object:
+        """Run *call* on a node that is just taking its slot over; arguments and errors as `eval`."""
+        if call.confirm is not None:
+            return await self._confirmed(call, call.confirm, seconds, asking=True)
+        # Nobody waits for the answer to this one. The text goes with it: asking for it would be asking once more.
+        _ = self.send(ASKING).cancel()
+        reply = await self._send(pack_eval(call), seconds)
+        if isinstance(reply, ReplyError):
+            raise refusal(str(reply), call, self.where)
+        return reply
 
     async def answered(self) -> None:
         """Wait until all that was sent so far has been answered, whoever waits for it.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from interlock._core.effects import Eval
     from interlock._links.endpoint import Endpoint
+    from interlock.options import PubSub
 
 MAX_CONNECTIONS = 100
 DRAIN_TIMEOUT = 0.1
@@ -58,6 +59,30 @@ class Pool:
         if self._wanting or self._closed:
             self._given()
         return reply
+
+    def ask(self, call: Eval[object], timeout: float) -> object:
+        """Run *call* on a node that is just taking its slot over; errors as `Connection.ask`."""
+        connection = self._take(timeout)
+        try:
+            reply = connection.ask(call, timeout)
+        except BaseException as error:
+            self.failed(connection, error)
+            raise
+        self.take_back(connection)
+        return reply
+
+    def open(self, pubsub: PubSub, timeout: float) -> None:
+        """Do nothing: there is nothing to learn of one server before the first command."""
+
+    def serving(self, call: Eval[object]) -> Pool:
+        """Return the pool to send *call* to: this one."""
+        del call
+        return self
+
+    def after(self, call: Eval[object], failure: ServerUnavailableError, timeout: float) -> object:
+        """Go on with *call* after *failure*: there is no other server, so that is what is raised."""
+        del call, timeout
+        raise failure
 
     def idle(self) -> Connection | None:
         """Return a connection that can be written to at once, or None; `take_back` wants it again."""

@@ -22,14 +22,21 @@ if TYPE_CHECKING:
 _CODE = re.compile(r"(?:@user_script:\s*\d+:\s*)?-?([A-Z][A-Z0-9]{2,})(?= |$)")
 _WRAPPED = re.compile(r"@user_script:\s*\d+:\s*-?([A-Z][A-Z0-9]{2,})(?= |$)")
 
+# What a script stumbles on whose slot is just moving, after what stands before in it has been done.
+_HALFWAY = "attempted to access a non local key"
+
 # What the server says under the code ERR.
 _UNCODED = (
     ("The user executing the script can't", "NOPERM"),
     ("ACL failure in script", "NOPERM"),
     ("max number of clients reached", "MAXCLIENTS"),
+    (_HALFWAY, "TRYAGAIN"),
 )
 
 _MEANING = {
+    "MOVED": ("is a node of a cluster: connect by redis+cluster://", False),
+    "ASK": ("is a node of a cluster: connect by redis+cluster://", False),
+    "CROSSSLOT": ("is a node of a cluster, and does not keep all keys of this object", False),
     "LOADING": ("is loading its data", True),
     "BUSY": ("is busy with another script", True),
     "MASTERDOWN": ("is a replica without its primary", True),
@@ -44,6 +51,26 @@ _MEANING = {
     "WRONGPASS": ("refused the user name or password", False),
     "NOPERM": ("does not permit this user what locks need: see docs/reference/acl.md", False),
 }
+
+
+class RedirectedError(ServerUnavailableError):
+    """Another node of the cluster serves this slot, or the keys that have moved already.
+
+    Attributes:
+        slot: the slot.
+        address: host and port.
+        asking: only for this one command (ASK).
+    """
+
+    def __init__(self, text: str, where: str) -> None:
+        code, slot, address = text.split()[:3]
+        what, _ = _MEANING[code]
+        super().__init__(f"the server at {where} {what} ({text})", code=code)
+        self.slot = int(slot)
+        host, _, port = address.rpartition(":")
+        # A node that does not know its own name sends us to where we found it.
+        self.address = host or where.rpartition(":")[0], int(port)
+        self.asking = code == "ASK"
 
 
 def error_code(text: str) -> str:
@@ -78,6 +105,8 @@ def refusal(
             "object; choose another name or remove that key",
             keys=keys,
         )
+    if code in ("MOVED", "ASK"):
+        return RedirectedError(text, where)
     if moves and code in ELSEWHERE:
         return ServerUnavailableError(
             f"the server asked for {where} is a replica now: looking for the primary ({text})",
@@ -99,7 +128,7 @@ def _unavailable(text: str, where: str) -> ServerUnavailableError:
         f"the server at {where} {what}" + (f" ({text})" if code in _MEANING else ""),
         code=code,
         # A script that is stopped at a forbidden command has done what stands before it.
-        sent=code == "NOPERM" and "script" in text,
+        sent=(code == "NOPERM" and "script" in text) or _HALFWAY in text,
         transient=transient,
     )
 

@@ -27,6 +27,10 @@ def pack(parts: Sequence[str | int]) -> bytes:
     return _pack(tuple(map(str, parts)))
 
 
+ASKING = pack(("ASKING",))
+"""Before a command to a node that is just taking its slot over."""
+
+
 @lru_cache(maxsize=4096)
 def pack_evalsha(
     script: Script[object], keys: tuple[str, ...], args: tuple[str | int, ...]

@@ -1,4 +1,4 @@
-"""From a URL, or none, to the server it means."""
+"""From a URL, or none, or a configured client, to the servers it means."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ import os
 import warnings
 from typing import Any
 
+import redis
+import redis.asyncio
+
 from interlock._embedded import EmbeddedServer, ensure
 from interlock._embedded.place import place_of
+from interlock._links.cluster import Cluster
 from interlock._links.endpoint import Endpoint, redact
 from interlock._links.sentinel_origin import from_sentinel_pool, from_sentinel_url, is_sentinel_pool
 from interlock.errors import ConfigError
 
 PLAIN = ("redis", "rediss", "unix")
 SENTINEL = ("redis+sentinel", "rediss+sentinel")
-SCHEMES = (*PLAIN, *SENTINEL, "embedded")
+CLUSTER = ("redis+cluster", "rediss+cluster")
+SCHEMES = (*PLAIN, *SENTINEL, *CLUSTER, "embedded")
 
 
 class EmbeddedWarning(UserWarning):
     """No server was named, so the embedded one is used."""
 
 
-def open_url(url: str | None) -> Endpoint:
-    """Return the endpoint that *url* means.
+def open_url(url: str | None) -> Endpoint | Cluster:
+    """Return the servers that *url* means.
 
     Args:
         url: None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server, with a warning.
@@ -54,14 +59,18 @@ def open_url(url: str | None) -> Endpoint:
         return Endpoint.from_url(server.url, prepare=lambda: ensure(name))
     if scheme in SENTINEL:
         return from_sentinel_url(url)
+    if scheme in CLUSTER:
+        return Cluster.from_url(url)
     return Endpoint.from_url(url)
 
 
-def endpoint_of(client: Any) -> Endpoint:
-    """Return the endpoint that a redis-py *client* is configured for.
+def servers_of(client: Any) -> Endpoint | Cluster:
+    """Return the servers that a redis-py *client* is configured for.
 
     Raises:
         ConfigError: it cannot be used.
     """
+    if isinstance(client, redis.RedisCluster | redis.asyncio.RedisCluster):
+        return Cluster.from_client(client)
     pool = client.connection_pool
     return from_sentinel_pool(pool) if is_sentinel_pool(pool) else Endpoint.from_pool(pool)

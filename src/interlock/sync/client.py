@@ -16,9 +16,9 @@ from interlock._core.group_lock import GroupLock
 from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
 from interlock._drivers.threads import ThreadDriver, current_owner
-from interlock._links.urls import endpoint_of, open_url
+from interlock._links.urls import open_url, servers_of
 from interlock.backoff import ExponentialBackoff
-from interlock.options import Options, check_served, check_timeout
+from interlock.options import Options, check_timeout
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.hold import Hold
 from interlock.sync.joint_lock import MultiLock, RedLock
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.lock_like import LockLike
+    from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.backoff import Backoff
 
@@ -40,8 +41,8 @@ def connect(url: str | None = None, *, options: Options | None = None, **changes
     """Return a client of the server at *url*; connections are made when they are needed.
 
     Args:
-        url: ``redis://``, ``rediss://``, ``unix://``, ``redis+sentinel://``, ``rediss+sentinel://`` or ``embedded://``; None for
-            ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server.
+        url: ``redis://``, ``rediss://``, ``unix://``, ``redis+sentinel://``, ``redis+cluster://`` (with ``rediss`` for TLS) or
+            ``embedded://``; None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server.
         options: how the client behaves.
         **changes: single fields of `Options`, as keywords.
 
@@ -58,23 +59,22 @@ class Client:
     Locks that are held when it closes are released. In a forked child it is another client, which holds nothing.
     """
 
-    def __init__(self, endpoint: Endpoint, options: Options) -> None:
-        check_served(options)
-        self._driver = ThreadDriver(endpoint, options)
-        self._where = endpoint.where
+    def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
+        self._driver = ThreadDriver(servers, options)
+        self._where = servers.where
 
     @classmethod
     def from_redis(cls, client: Any, *, options: Options | None = None, **changes: Any) -> Self:
         """Return a client of the server that a redis-py *client* is configured for, with its credentials.
 
         Args:
-            client: a `redis.Redis` or `redis.asyncio.Redis`, `redis.sentinel.Sentinel.master_for` too; its connections are
+            client: a `Redis` or `RedisCluster` of redis-py's, sync or asyncio, `Sentinel.master_for` too; its connections are
                 not used.
             options: how the client behaves.
             **changes: single fields of `Options`, as keywords.
         """
         chosen = (options or Options()).replace(**changes)
-        return cls(endpoint_of(client), chosen)
+        return cls(servers_of(client), chosen)
 
     def __repr__(self) -> str:
         state = " closed" if self._driver.closed else ""

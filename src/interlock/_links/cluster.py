@@ -1,0 +1,257 @@
+"""A cluster: its nodes, and who serves which slot, as far as it is known here.
+
+Theory. A wrong map costs a round trip and nothing else: the node that is asked names the right one (MOVED), which is noted. So the
+hot path looks into a list and never asks first. The whole map is fetched again, by redis-py and in a thread of its own, when a
+node does not answer or says that it is not the one; nobody has to wait for that who knows where to ask.
+
+Rules:
+
+* One fetch at a time, and not more often than `PAUSE`.
+* What a node says of itself (MOVED) counts as soon as it is said; a fetched map may be older than that, and costs a round trip then.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from concurrent.futures import Future
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Self
+
+from interlock._links.endpoint import Endpoint, redact
+from interlock._links.replies import unconnected
+from interlock._links.slots import SLOTS, ask_who_serves, slot_of
+from interlock.errors import ConfigError, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from interlock._links.replies import RedirectedError
+    from interlock._links.slots import Address, Remap
+    from interlock.options import PubSub
+
+PAUSE = 0.1
+"""Seconds between two fetches of the map while a node does not answer."""
+PAUSE_AFTER_MOVED = 1.0
+"""Seconds between two fetches because a slot has moved, which the MOVED has told already."""
+PATIENCE = 1.0
+"""Seconds that each node is given to tell who serves what."""
+
+
+class Cluster:
+    """The nodes of one cluster, as one client knows them.
+
+    Attributes:
+        where: for messages, and to tell it from other servers.
+        command_timeout: seconds, when the URL gave ``socket_timeout``.
+        sharded: whether it has sharded channels; None until it was asked.
+        on_change: called, in any thread, when somebody serves what somebody else served before.
+    """
+
+    def __init__(self, seeds: Sequence[Endpoint], remap: Remap | None = None) -> None:
+        self._seeds = list(seeds)
+        self._remap = remap
+        self.where = "cluster " + ",".join(sorted(seed.where for seed in seeds))
+        self.command_timeout = seeds[0].command_timeout
+        self.sharded: bool | None = None
+        self.on_change: Callable[[], None] = lambda: None
+        self._probe = False
+        self._nodes: dict[Address, Endpoint] = {}
+        self._owners: list[Endpoint | None] = [None] * SLOTS
+        self._reset()
+
+    @classmethod
+    def from_url(cls, url: str) -> Self:
+        """Read ``redis+cluster://user:password@host:port,host:port?query``, the query as redis-py takes it; or rediss+cluster.
+
+        Raises:
+            ConfigError: for what cannot be read.
+        """
+        scheme, _, rest = url.partition("+cluster://")
+        end = min((rest.find(mark) for mark in "/?#" if mark in rest), default=len(rest))
+        credentials, at, hosts = rest[:end].rpartition("@")
+        seeds = [
+            Endpoint.from_url(f"{scheme}://{credentials}{at}{host}{rest[end:]}")
+            for host in hosts.split(",")
+        ]
+        if "" in hosts.split(","):
+            raise ConfigError(f"cannot use the URL {redact(url)!r}: a host is missing")
+        if any(seed.db for seed in seeds):
+            raise ConfigError(f"cannot use the URL {redact(url)!r}: a cluster has database 0 only")
+        return cls(seeds)
+
+    @classmethod
+    def from_client(cls, client: Any) -> Self:
+        """Take nodes and credentials of a `RedisCluster` of redis-py's, sync or asyncio."""
+        manager = client.nodes_manager
+        template = Endpoint.from_options(manager.connection_kwargs)
+        seeds = [template.at(node.host, int(node.port)) for node in manager.startup_nodes.values()]
+        return cls(seeds, manager.address_remap)
+
+    def _reset(self) -> None:
+        self._mutex = threading.Lock()
+        self._fetching: Future[None] | None = None
+        self._fetched_at = float("-inf")
+
+    def after_fork(self) -> None:
+        """Go on in a forked child, with what is known."""
+        self._reset()
+
+    @property
+    def nodes(self) -> list[Endpoint]:
+        """All nodes that are known."""
+        return list(self._nodes.values())
+
+    def owner(self, key: str) -> Endpoint | None:
+        """Return who serves *key*, or None if that is not known."""
+        return self._owners[slot_of(key)]
+
+    def nobody(self, key: str) -> ServerUnavailableError:
+        """Return what a caller is to be told when `owner` knows of nobody."""
+        return ServerUnavailableError(
+            f"nobody in {self.where} serves slot {slot_of(key)}, that of {key!r}",
+            code="CLUSTERDOWN",
+            transient=True,
+        )
+
+    def silent(self, seconds: float) -> ServerUnavailableError:
+        """Return what a caller is to be told who has waited for a fetch in vain."""
+        return ServerUnavailableError(
+            f"no node of {self.where} told in {seconds:g} s who serves what",
+            transient=self._seeds[0].seen,
+        )
+
+    def any_owner(self) -> Endpoint:
+        """Return a node to ask for what nobody is known to serve."""
+        return next((owner for owner in self._owners if owner is not None), self._seeds[0])
+
+    def learn(self, redirected: RedirectedError) -> Endpoint:
+        """Return the node that we were sent to, and remember it if that is for good."""
+        address = redirected.address
+        if self._remap is not None:
+            address = self._remap(address)
+        with self._mutex:
+            node = self._node(address)
+            if not redirected.asking:
+                self._owners[redirected.slot] = node
+        if not redirected.asking:
+            self.on_change()
+            _ = self.fetch(PAUSE_AFTER_MOVED)
+        return node
+
+    def _node(self, address: Address) -> Endpoint:
+        node = self._nodes.get(address)
+        if node is None:
+            node = self._nodes[address] = self._seeds[0].at(*address)
+            # Whoever is named by the cluster is an outage when it does not answer, and not a mistake.
+            node.seen = True
+        return node
+
+    def open(self, pubsub: PubSub) -> Future[None]:
+        """Begin to learn all there is to know before the first command."""
+        self._probe = pubsub in ("auto", "sharded")
+        return self.fetch(0)
+
+    def fetch(self, pause: float = PAUSE) -> Future[None]:
+        """Have the map fetched, unless that was done less than *pause* seconds ago; return what ends when it is there."""
+        with self._mutex:
+            if self._fetching is not None:
+                return self._fetching
+            done = Future[None]()
+            if monotonic() < self._fetched_at + pause:
+                done.set_result(None)
+                return done
+            self._fetching = done
+        try:
+            threading.Thread(
+                target=self._fetch, args=(done,), name="interlock-cluster", daemon=True
+            ).start()
+        except RuntimeError as error:
+            self._end(
+                done,
+                ServerUnavailableError(
+                    f"cannot ask {self.where} who serves what: {error}", transient=True
+                ),
+            )
+        return done
+
+    def _fetch(self, done: Future[None]) -> None:
+        try:
+            self._update()
+        except Exception as error:  # noqa: BLE001 - whoever waits raises it
+            self._end(done, error)
+        else:
+            self._end(done, None)
+
+    def _end(self, done: Future[None], error: Exception | None) -> None:
+        with self._mutex:
+            self._fetching = None
+            self._fetched_at = monotonic()
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    def _update(self) -> None:
+        known = {node.address: node for node in (*self._nodes.values(), *self._seeds)}
+        primaries, addresses = self._told(list(known.values()))
+        with self._mutex:
+            former, self._nodes = self._nodes, {}
+            for address in addresses:
+                self._nodes[address] = former.get(address) or self._node(address)
+            owners = [
+                self._nodes.get(primaries[slot]) if slot in primaries else None
+                for slot in range(SLOTS)
+            ]
+            changed, self._owners = owners != self._owners, owners
+        for seed in self._seeds:
+            seed.seen = True
+        if self._probe and self.sharded is None:
+            self.sharded = self._has_sharded_channels()
+        if changed:
+            self.on_change()
+
+    def _told(self, nodes: list[Endpoint]) -> tuple[Mapping[int, Address], list[Address]]:
+        random.shuffle(nodes)
+        try:
+            return ask_who_serves(nodes, PATIENCE, self._remap)
+        except Exception as error:
+            if "cluster support disabled" in str(error):
+                message = f"{self.where} is no cluster: connect by redis:// or rediss://"
+                raise ConfigError(message) from error
+            tls = nodes[0].tls
+            raise unconnected(error, self.where, seen=nodes[0].seen, tls=tls) from error
+
+    def _has_sharded_channels(self) -> bool:
+        """Ask as Redisson does."""
+        node = self.any_owner()
+        connection = node.connect(PATIENCE)
+        try:
+            _ = node.ask(connection, "PUBSUB", "SHARDNUMSUB")
+        except ServerUnavailableError as error:
+            if error.code != "ERR":
+                raise
+            return False
+        connection.disconnect()
+        return True
+
+
+class AnyNode:
+    """Any node of a cluster: where plain channels are heard, all of them by every node."""
+
+    moves = False
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.where = cluster.where
+        self._node: Endpoint | None = None
+
+    @property
+    def gone(self) -> bool:
+        """Whether the node that was connected to last has left the cluster."""
+        return self._node is not None and self._node not in self._cluster.nodes
+
+    def connect(self, timeout: float) -> Any:
+        """Return a connection of redis-py's to a node, another one each time; errors as `Endpoint.connect`."""
+        node = self._node = random.choice(self._cluster.nodes or [self._cluster.any_owner()])  # noqa: S311 - no secret
+        return node.connect(timeout)

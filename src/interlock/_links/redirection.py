@@ -1,0 +1,54 @@
+"""What to do when a node of a cluster did not serve a command: the same for threads, tasks and the renewal thread.
+
+A redirection is followed at once, a few times: those who send us on may not all know the latest. Everything else is the caller's:
+a trouble that passes is transient, and `session.persist` asks again within the time there is. But the map is fetched anew
+meanwhile, so that asking again helps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._links.replies import RedirectedError
+from interlock.errors import ServerUnavailableError
+
+if TYPE_CHECKING:
+    from interlock._links.cluster import Cluster
+    from interlock._links.endpoint import Endpoint
+
+MOST_HOPS = 5
+
+
+class Route:
+    """The way of one command through the cluster, after a node did not serve it.
+
+    Attributes:
+        asking: whether the next node must be told that the slot is just moving there.
+    """
+
+    __slots__ = ("_cluster", "_hops", "asking")
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._hops = 0
+        self.asking = False
+
+    def next(self, failure: ServerUnavailableError) -> Endpoint:
+        """Return where to send the command that was answered by *failure*.
+
+        Raises:
+            ServerUnavailableError: *failure*, when it is not to be sent on; or it was sent on too often.
+        """
+        if not isinstance(failure, RedirectedError):
+            if failure.transient and failure.code != "TRYAGAIN":
+                _ = self._cluster.fetch()
+            raise failure
+        self._hops += 1
+        if self._hops > MOST_HOPS:
+            raise ServerUnavailableError(
+                f"the nodes of {self._cluster.where} do not agree who serves slot {failure.slot}",
+                code=failure.code,
+                transient=True,
+            ) from failure
+        self.asking = failure.asking
+        return self._cluster.learn(failure)

@@ -1,0 +1,78 @@
+"""Hash slots: which one a key is in, and who serves which; redis-py asks the cluster."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from redis.cluster import ClusterNode, NodesManager
+from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
+from redis.exceptions import RedisClusterException
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from interlock._links.endpoint import Endpoint
+
+    Address = tuple[str, int]
+    Remap = Callable[[Address], Address]
+
+SLOTS = REDIS_CLUSTER_HASH_SLOTS
+
+_untyped_key_slot: Any = key_slot
+_untyped_node: Any = ClusterNode
+_untyped_manager: Any = NodesManager
+
+
+@lru_cache(maxsize=4096)
+def slot_of(key: str) -> int:
+    """Return the slot of *key* (or of a sharded channel)."""
+    slot: int = _untyped_key_slot(key.encode())
+    return slot
+
+
+def ask_who_serves(
+    nodes: Iterable[Endpoint], timeout: float, remap: Remap | None
+) -> tuple[Mapping[int, Address], list[Address]]:
+    """Ask one of *nodes* after the other, in any order, until one tells who serves what.
+
+    Args:
+        nodes: where to ask.
+        timeout: seconds for each of them.
+        remap: turns an address that a node tells into one that can be reached from here.
+
+    Returns:
+        The primary of each slot that has one, and all nodes there are.
+
+    Raises:
+        Exception: the last one of what went wrong with each of them.
+    """
+    asked = list(nodes)
+    try:
+        manager = _untyped_manager(
+            [_untyped_node(*node.address) for node in asked],
+            from_url=True,
+            address_remap=remap,
+            **asked[0].pool_options(timeout),
+        )
+    except RedisClusterException as error:
+        raise _root(error) from error
+    try:
+        primaries = {slot: served[0] for slot, served in manager.slots_cache.items()}
+        all_nodes = manager.nodes_cache.values()
+        return (
+            {slot: (node.host, int(node.port)) for slot, node in primaries.items()},
+            [(node.host, int(node.port)) for node in all_nodes],
+        )
+    finally:
+        manager.close()
+
+
+def _root(error: Exception) -> Exception:
+    """Return what a node said or did that redis-py tells in words of its own."""
+    while isinstance(error, RedisClusterException):
+        cause = error.__cause__ or error.__context__
+        if not isinstance(cause, Exception):
+            return ConnectionError(str(error))
+        error = cause
+    return error
