@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
     from interlock.options import Options
 
-EXIT_TIMEOUT = 1.0
-"""Seconds that the exit of the interpreter may be held up by releasing what is still held."""
-
 
 class AsyncDriver:
     """Runs the operations of one client for any number of tasks of one event loop.
@@ -305,7 +302,7 @@ class AsyncDriver:
         """Release what is still held when the interpreter exits."""
         if not self.closed:
             self.closed = True
-            self._end_threads(list(self.session.farewell()), EXIT_TIMEOUT)
+            self._end_threads(list(self.session.farewell()), lifecycle.EXIT_TIMEOUT)
 
     def after_fork(self) -> None:
         """Become another client in a forked child, which holds nothing."""

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+EXIT_TIMEOUT = 1.0
+"""Seconds that the exit of the interpreter may be held up by releasing what is still held."""
+
+
 class Mortal(Protocol):
     """A driver, as far as the end of processes concerns it."""
 

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from interlock._links.pool import Pool
     from interlock.options import Options
 
-EXIT_TIMEOUT = 1.0
-"""Seconds that the exit of the interpreter may be held up by releasing what is still held."""
-
 
 class _Here(threading.local):
     """This thread's owner; it dies with the thread, and with it the claim to what the thread holds."""
@@ -287,7 +284,7 @@ class ThreadDriver:
         """
         if not self.closed:
             self.closed = True
-            self._end(EXIT_TIMEOUT)
+            self._end(lifecycle.EXIT_TIMEOUT)
 
     def _end(self, timeout: float) -> None:
         self._listener.close()

@@ -18,7 +18,8 @@ from concurrent.futures import Future
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
-from interlock._links.endpoint import Endpoint, redact
+from interlock._links.endpoint import Endpoint
+from interlock._links.given import redact
 from interlock._links.replies import unconnected
 from interlock._links.slots import SLOTS, ask_who_serves, slot_of
 from interlock.errors import ConfigError, ServerUnavailableError

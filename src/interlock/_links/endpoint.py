@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import inspect
-import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, Self
-from urllib.parse import urlsplit
 
 import redis
 import redis.asyncio.connection as aio
@@ -17,6 +14,7 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from interlock._links.given import parameters, read_options, read_pool, read_url
 from interlock._links.replies import unconnected
 from interlock.errors import ConfigError, ServerUnavailableError
 
@@ -33,11 +31,6 @@ _OURS = {
     "retry", "retry_on_error", "retry_on_timeout", "single_connection_client", "socket_connect_timeout",
     "socket_read_size", "socket_timeout", "timeout",
 }  # fmt: skip
-
-
-_PASSWORD = re.compile(r"(?<=[?&])([^=&]*password)=[^&]*")
-
-_parse_url: Callable[[str], dict[str, Any]] = getattr(sync, "parse_url")  # noqa: B009 - it has no types
 
 
 class Origin(Protocol):
@@ -110,13 +103,8 @@ class Endpoint:
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
         """Take credentials and TLS settings of what a redis-py cluster client gives its connections."""
-        given = dict(options)
-        plain = sync.SSLConnection if given.pop("ssl", False) else sync.Connection
-        connection_class = given.pop("connection_class", plain)
-        for name in ("socket_timeout", "socket_connect_timeout", "max_connections"):
-            given.pop(name, None)
-        known = _parameters(connection_class)
-        return cls(connection_class, {key: value for key, value in given.items() if key in known})
+        connection_class, given = read_options(options)
+        return cls(connection_class, given)
 
     def at(self, host: str, port: int) -> Self:
         """Return the endpoint of another server of the same kind: the same credentials, TLS settings and time-outs."""
@@ -170,7 +158,7 @@ class Endpoint:
                 raise ConfigError(f"{name} for {self.where} must be above 0, not {value!r}")
         if self._kwargs.get("db") is not None and int(self._kwargs["db"]) < 0:
             raise ConfigError(f"the database of {self.where} must be a number from 0")
-        if unknown := sorted(set(self._kwargs) - _parameters(self._class(sync))):
+        if unknown := sorted(set(self._kwargs) - parameters(self._class(sync))):
             raise ConfigError(f"unknown option {unknown[0]!r} for {self.where}")
         try:
             self._class(sync)(**self._kwargs)
@@ -186,7 +174,7 @@ class Endpoint:
 
     def _new(self, module: Any, retry: object, timeout: float) -> Any:
         connection_class = self._class(module)
-        known = _parameters(connection_class)
+        known = parameters(connection_class)
         # A configured client of the other module may carry what this one does not know; unset, it means nothing.
         options = {key: value for key, value in self._kwargs.items() if value or key in known}
         if unknown := sorted(set(options) - known):
@@ -267,62 +255,3 @@ class Endpoint:
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
-
-
-def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
-    """Return what *url*, of one server, means as keyword arguments of a redis-py connection pool.
-
-    Args:
-        url: a URL with a scheme that redis-py knows.
-        shown: what the user wrote, if that is another one.
-
-    Raises:
-        ConfigError: it cannot be read.
-    """
-    shown = redact(shown or url)
-    try:
-        kwargs: dict[str, Any] = _parse_url(url)
-        _ = urlsplit(url).port
-    except ValueError as error:
-        # Where a port is expected there may stand half a password: that error is neither quoted nor kept.
-        why = str(error)
-        if why.startswith("Port"):
-            why = "the port must be 0 to 65535, and / ? # @ : in a password percent-encoded"
-        raise ConfigError(f"cannot use the URL {shown!r}: {why}") from None
-    # redis-py takes a path that is no number for database 0.
-    if "path" not in kwargs and (urlsplit(url).path.strip("/") and "db" not in kwargs):
-        raise ConfigError(
-            f"cannot use the URL {shown!r}: its path must be the number of a database"
-        )
-    return kwargs
-
-
-def read_pool(pool: Any) -> dict[str, Any]:
-    """Return the keyword arguments of a redis-py connection pool that are the user's will."""
-    given: dict[str, Any] = dict(pool.connection_kwargs)
-    # What the user left to redis-py's defaults is left to ours; a Sentinel's pool names itself.
-    for name in ("socket_timeout", "socket_connect_timeout", "max_connections", "connection_pool"):
-        given.pop(name, None)
-    return given
-
-
-def _parameters(connection_class: Any) -> set[str]:
-    """Return the names of all that a connection can be told."""
-    names: set[str] = set()
-    for part in connection_class.__mro__:
-        names |= set(inspect.signature(part.__init__).parameters)
-    return names
-
-
-def redact(url: str) -> str:
-    """Return *url* without its password."""
-    scheme, found, rest = _PASSWORD.sub(r"\1=***", url).partition("://")
-    if not found:
-        # No URL at all, but whoever mistyped one may have meant to give a password.
-        _, at, address = scheme.rpartition("@")
-        return f"***@{address}" if at else scheme
-    credentials, at, address = rest.rpartition("@")
-    if not at:
-        return f"{scheme}{found}{rest}"
-    user = credentials.partition(":")[0]
-    return f"{scheme}://{user}:***@{address}"

@@ -1,0 +1,106 @@
+"""Fixtures of the cluster tests: real clusters of three primaries and three replicas, on both faces."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock.testing.servers import ClusterServers, RedisServer, binaries
+
+# The stage that lock tests are played on is theirs; it serves here as well.
+sys.path.append(str(Path(__file__).parents[1] / "lock"))
+
+from lock_like import KINDS, Face, Kind, Stage
+from seen import eyes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+
+@pytest.fixture(params=["sync", "asyncio"])
+def face(request: pytest.FixtureRequest) -> Face:
+    """Give each face in turn."""
+    return Face(request.param)
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """Give each lock-like in turn."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def cluster_of_version() -> Iterator[Callable[[str], ClusterServers]]:
+    """Give a function from a version to a cluster of it, started on first use and shared; do not harm it."""
+    started: dict[str, ClusterServers] = {}
+
+    def of_version(version: str) -> ClusterServers:
+        if version not in started:
+            started[version] = ClusterServers(binary=binaries()[version]).__enter__()
+        return started[version]
+
+    yield of_version
+    for servers in started.values():
+        servers.__exit__(None, None, None)
+
+
+@pytest.fixture
+def cluster(cluster_of_version: Callable[[str], ClusterServers]) -> ClusterServers:
+    """Give the cluster that most tests share, whose data is gone; do not harm it."""
+    return _emptied(cluster_of_version("redis-7.0"))
+
+
+@pytest.fixture(params=["redis-6.2", "redis-8.2"])
+def other_cluster(
+    request: pytest.FixtureRequest, cluster_of_version: Callable[[str], ClusterServers]
+) -> ClusterServers:
+    """Give a shared cluster of each other version in turn, whose data is gone."""
+    return _emptied(cluster_of_version(request.param))
+
+
+def _emptied(servers: ClusterServers) -> ClusterServers:
+    for node in servers.nodes[:3]:
+        node.execute("FLUSHALL")
+    return servers
+
+
+@pytest.fixture
+def own_cluster() -> Iterator[ClusterServers]:
+    """Give a cluster of the test's own, to be harmed."""
+    with ClusterServers(binary=binaries()["redis-7.0"]) as servers:
+        yield servers
+
+
+@pytest.fixture(scope="session")
+def other_servers() -> Iterator[list[RedisServer]]:
+    """Give two servers for locks of several members, the first of which is in a cluster."""
+    with RedisServer() as one, RedisServer() as two:
+        yield [one, two]
+
+
+@pytest.fixture
+async def stage(
+    request: pytest.FixtureRequest, face: Face, kind: Kind, cluster: ClusterServers
+) -> AsyncIterator[Stage]:
+    """Give each lock-like on each face in turn, on the shared cluster."""
+    others: list[RedisServer] = []
+    if kind.servers > 1:
+        others = request.getfixturevalue("other_servers")[: kind.servers - 1]
+    for server in others:
+        server.execute("FLUSHALL")
+    with eyes(cluster) as seen:
+        set_up = Stage(face, kind, cluster.url(), seen, others)
+        yield set_up
+        await set_up.end()
+
+
+@pytest.fixture
+async def plain(face: Face, cluster: ClusterServers) -> AsyncIterator[Stage]:
+    """Give the plain lock on each face in turn, on the shared cluster."""
+    with eyes(cluster) as seen:
+        set_up = Stage(face, KINDS[0], cluster.url(), seen)
+        yield set_up
+        await set_up.end()

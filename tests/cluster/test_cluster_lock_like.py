@@ -1,0 +1,149 @@
+"""Every kind of object does in a cluster what it does on one server."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from lock_like import KINDS, Stage, until
+from seen import eyes
+
+from interlock import AcquireTimeoutError, ReentryError
+
+if TYPE_CHECKING:
+    from lock_like import Face
+
+    from interlock.testing.servers import ClusterServers
+
+NAMES = ["a", "{b}:1", "x{c}y"]
+
+
+async def _converse(stage: Stage, name: str) -> None:
+    """Acquire, re-enter, refuse, wait, be told, renew and release."""
+    client, other = stage.client(lease=0.9), stage.client(poll_cap=30)
+    ours, theirs = stage.lock(client, name), stage.lock(other, name)
+    holder, waiter = stage.owner(), stage.owner()
+    assert await holder.do(ours.acquire)
+    if stage.kind.reentrant:
+        assert await holder.do(ours.acquire)
+        await holder.do(ours.release)
+    else:
+        with pytest.raises(ReentryError):
+            await holder.do(ours.acquire)
+    hold = await holder.do(lambda: ours.hold)
+    assert hold.token == stage.kind.token
+    assert not await waiter.do(theirs.acquire, timeout=0)
+    waiting = asyncio.create_task(waiter.do(theirs.acquire, timeout=20))
+    await asyncio.sleep(1.2)
+    assert hold.valid, "renewed past its lease"
+    assert not waiting.done()
+    await holder.do(ours.release)
+    assert await asyncio.wait_for(waiting, 10), "told, long before it would look by itself"
+    await waiter.do(theirs.release)
+    # A counter's key, as it is called with braces in the name.
+    assert stage.left_behind(name) - {f"redisson_lock_token:{name}"} == set()
+
+
+@pytest.mark.parametrize("name", NAMES[:1])
+async def test_every_lock_works(stage: Stage, name: str) -> None:
+    """A lock of every kind is taken, re-entered, renewed, waited for and handed over by message."""
+    await _converse(stage, name)
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS if kind.name in ("fair", "fenced", "write")], indirect=True
+)
+@pytest.mark.parametrize("name", NAMES[1:])
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_names_with_braces(stage: Stage, name: str) -> None:
+    """Kinds with several keys keep them in the slot that the user's braces say."""
+    await _converse(stage, name)
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS if kind.name in ("lock", "fair")], ids=lambda kind: kind.name
+)
+async def test_other_versions(face: Face, kind: Any, other_cluster: ClusterServers) -> None:
+    """Locks work with plain channels where there are no sharded ones, and with the newest servers."""
+    with eyes(other_cluster) as seen:
+        stage = Stage(face, kind, other_cluster.url(), seen)
+        await _converse(stage, "a")
+        await stage.end()
+
+
+async def test_readers_together(plain: Stage) -> None:
+    """Many read, a writer waits for them and is told when the last one has gone."""
+    client = plain.client(poll_cap=30)
+    lock = client.read_write_lock("a")
+    readers, writer = [plain.owner() for _ in range(3)], plain.owner()
+    for reader in readers:
+        assert await reader.do(lock.read.acquire, timeout=5)
+    assert not await writer.do(lock.write.acquire, timeout=0)
+    writing = asyncio.create_task(writer.do(lock.write.acquire, timeout=20))
+    await asyncio.sleep(0.3)
+    for reader in readers:
+        await reader.do(lock.read.release)
+    assert await asyncio.wait_for(writing, 10)
+    await writer.do(lock.write.release)
+    assert plain.left_behind("a") == set()
+
+
+async def test_semaphore(plain: Stage) -> None:
+    """Permits are taken, waited for, and handed over by message."""
+    semaphore = plain.client(poll_cap=30).semaphore("a")
+    one, two = plain.owner(), plain.owner()
+    assert await one.do(semaphore.try_set_permits, 2)
+    assert await one.do(semaphore.acquire, 2)
+    waiting = asyncio.create_task(two.do(semaphore.acquire, timeout=20))
+    await asyncio.sleep(0.3)
+    assert not waiting.done()
+    await one.do(semaphore.release, 2)
+    assert await asyncio.wait_for(waiting, 10)
+    assert await one.do(semaphore.available_permits) == 1
+
+
+async def test_leased_semaphore(plain: Stage) -> None:
+    """Leased permits are taken, renewed past their lease, and handed over by message."""
+    semaphore = plain.client(lease=0.9, poll_cap=30).leased_semaphore("a")
+    one, two = plain.owner(), plain.owner()
+    assert await one.do(semaphore.try_set_permits, 1)
+    permit = await one.do(semaphore.acquire)
+    waiting = asyncio.create_task(two.do(semaphore.acquire, timeout=20))
+    await asyncio.sleep(1.2)
+    assert not waiting.done()
+    await one.do(semaphore.release, permit)
+    await two.do(semaphore.release, await asyncio.wait_for(waiting, 10))
+    assert await one.do(semaphore.available_permits) == 1
+
+
+async def test_count_down_latch(plain: Stage) -> None:
+    """Who waits for a latch is told when the count is down."""
+    latch = plain.client(poll_cap=30).count_down_latch("a")
+    one, two = plain.owner(), plain.owner()
+    assert await one.do(latch.try_set_count, 2)
+    waiting = asyncio.create_task(two.do(latch.wait, 20))
+    await asyncio.sleep(0.3)
+    await one.do(latch.count_down)
+    await asyncio.sleep(0.1)
+    assert not waiting.done()
+    await one.do(latch.count_down)
+    assert await asyncio.wait_for(waiting, 10)
+
+
+async def test_multi_lock_over_all_nodes(plain: Stage) -> None:
+    """Forty locks on all primaries are taken as one, renewed, refused to another, and released."""
+    client, other = plain.client(lease=0.9), plain.client()
+    names = [f"name {number}" for number in range(40)]
+    ours = client.multi_lock(*map(client.lock, names))
+    theirs = other.multi_lock(*map(other.lock, reversed(names)), timeout=0.2)
+    holder, waiter = plain.owner(), plain.owner()
+    assert await holder.do(ours.acquire)
+    await asyncio.sleep(1.2)
+    assert await holder.do(ours.owned)
+    with pytest.raises(AcquireTimeoutError):
+        await waiter.do(plain.face.enter, theirs)
+    await holder.do(ours.release)
+    assert await waiter.do(theirs.acquire, timeout=5)
+    await waiter.do(theirs.release)
+    await until(lambda: not plain.left_behind(), 5, "nothing is left")
