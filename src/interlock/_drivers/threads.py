@@ -6,7 +6,6 @@ import random
 import threading
 import time
 import uuid
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._core.effects import NEVER, Ask, Away, Effect, Eval, Join, Op, R, Settle, Wait, ended
@@ -14,6 +13,7 @@ from interlock._core.holds import Owner
 from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle
+from interlock._drivers.alarm import Alarm
 from interlock._drivers.fan_out import ask
 from interlock._drivers.keeper import Keeper
 from interlock._drivers.lookout import lookout_for
@@ -85,24 +85,6 @@ def home(session: Session) -> ThreadDriver:
     return session.home
 
 
-class _Alarm:
-    """Wakes one waiting thread: a lock that is free while there is something to look at."""
-
-    __slots__ = ("_lock",)
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
-
-    def ring(self) -> None:
-        # Ringing twice before the waiter looks is the same as once.
-        with suppress(RuntimeError):
-            self._lock.release()
-
-    def wait(self, seconds: float) -> None:
-        self._lock.acquire(timeout=max(seconds, 0))
-
-
 class ThreadDriver:
     """Runs the operations of one client for any number of threads.
 
@@ -129,7 +111,7 @@ class ThreadDriver:
             home=self,
             clustered=isinstance(servers, Cluster),
         )
-        self._alarms: dict[Ticket, _Alarm] = {}
+        self._alarms: dict[Ticket, Alarm] = {}
         self._keeper = Keeper(self.session, courier_to(servers), self._timeout)
         self._named: dict[str, Owner] = {}
         self.closed = False
@@ -221,7 +203,7 @@ class ThreadDriver:
             self._wait(effect)
             return None
         if isinstance(effect, Join):
-            alarm = _Alarm()
+            alarm = Alarm()
             ticket = self.session.waiters.join(effect.channel, alarm.ring, tickets)
             self._alarms[ticket] = alarm
             return ticket
