@@ -82,8 +82,8 @@ class Connection:
         self._timeout = seconds
         if self._kernel_timeout:
             value = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6) or 1)
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
+            for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+                self._socket.setsockopt(socket.SOL_SOCKET, option, value)
         else:
             self._socket.settimeout(seconds)
 
@@ -104,17 +104,6 @@ class Connection:
                 reply = self._command(pack_eval(call))
             if isinstance(reply, ReplyError):
                 raise refusal(str(reply), call, self.where, moves=self.moves)
-        return reply
-
-    def ask(self, call: Eval[object], timeout: float) -> object:
-        """Run *call* on a node that is just taking its slot over; arguments and errors as `eval`."""
-        self.set_timeout(timeout)
-        # The text goes with it: asking for it would be asking once more.
-        self._write([ASKING, pack_eval(call), *self._inquire([call])])
-        _ = self._replies(1, timeout)
-        [reply] = self.finish([call], timeout)
-        if isinstance(reply, InterlockError):
-            raise reply
         return reply
 
     @property
@@ -155,6 +144,14 @@ class Connection:
         """
         self.begin(calls, timeout if meanwhile is None else min(timeout, TICK))
         return self.finish(calls, timeout, meanwhile)
+
+    def ask(self, call: Eval[object], timeout: float) -> object:
+        """Run *call* on a node that is just taking its slot over; return what `batch` does for one call."""
+        self.set_timeout(timeout)
+        # The text goes with it: asking for it would be asking once more.
+        self._write([ASKING, pack_eval(call), *self._inquire([call])])
+        _ = self._replies(1, timeout)
+        return self.finish([call], timeout)[0]
 
     def begin(self, calls: Sequence[Eval[object]], timeout: float) -> None:
         """Send *calls*, whose replies `finish` reads; arguments and errors as `batch`."""

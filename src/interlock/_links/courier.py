@@ -51,8 +51,7 @@ class Courier:
         try:
             return self._connected(patience).ask(call, timeout)
         except InterlockError as error:
-            if getattr(error, "code", None) is None:
-                self.drop()
+            self.drop()
             return error
 
     def _connected(self, patience: float) -> Connection:

@@ -69,6 +69,8 @@ class Pool:
             self.failed(connection, error)
             raise
         self.take_back(connection)
+        if isinstance(reply, InterlockError):
+            raise reply
         return reply
 
     def open(self, pubsub: PubSub, timeout: float) -> None:
