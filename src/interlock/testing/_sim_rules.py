@@ -101,10 +101,14 @@ def fields_of_values(lock: LockLike, dump: Dump) -> str | None:
     stored = dump.get(lock.key)
     if stored is None or not isinstance(stored.value, dict):
         return None
-    held = {field: holder for field, holder in stored.value.items() if b":" not in field}
-    parts = (b"expire_time", b"lock_count")
-    expected = {b":".join((*item, part)) for item in held.items() for part in parts} | held.keys()
-    return f"fields: {sorted(stored.value)}" if expected != stored.value.keys() else None
+    fields = stored.value
+    expected = {
+        (field if part is None else f"{field.decode()}:{holder.decode()}:{part}".encode())
+        for field, holder in fields.items()
+        if b":" not in field and isinstance(holder, bytes)
+        for part in (None, "expire_time", "lock_count")
+    }
+    return None if expected == fields.keys() else f"fields: {sorted(fields)}"
 
 
 def _no_keys(_: LockLike) -> frozenset[str]:
