@@ -21,6 +21,51 @@ if TYPE_CHECKING:
 CROWD = 32
 
 
+def test_all_threads_read_at_once(redis_url: str, redis_client: redis.Redis) -> None:
+    """32 threads of four clients are all inside at the same moment, round after round, and a writer is not."""
+    clients = [interlock.connect(redis_url) for _ in range(4)]
+    meeting, failures = threading.Barrier(CROWD + 1), list[BaseException]()
+
+    def read(number: int) -> None:
+        lock = clients[number % 4].read_write_lock("name")
+        try:
+            for _ in range(3):
+                with lock.read as hold:
+                    meeting.wait(20)
+                    meeting.wait(20)
+                    assert hold.valid
+                meeting.wait(20)
+        except BaseException as error:
+            failures.append(error)
+            meeting.abort()
+
+    def watch() -> None:
+        write = clients[0].read_write_lock("name").write
+        for _ in range(3):
+            meeting.wait(20)
+            assert redis_client.hlen("name") == CROWD + 1
+            assert not write.acquire(timeout=0.5)
+            meeting.wait(20)
+            meeting.wait(20)
+
+    threads = [threading.Thread(target=read, args=(number,)) for number in range(CROWD)]
+    for thread in threads:
+        thread.start()
+    try:
+        watch()
+    except BaseException as error:
+        failures.append(error)
+        meeting.abort()
+    for thread in threads:
+        thread.join()
+    left = redis_client.keys()
+    for client in clients:
+        client.close()
+    # What somebody raised comes first: it tells why something may be left.
+    assert failures == []
+    assert left == []
+
+
 async def test_all_tasks_read_at_once(redis_url: str, redis_client: redis.Redis) -> None:
     """200 tasks are all inside at the same moment, and nothing is left afterwards."""
     async with interlock.asyncio.connect(redis_url) as client:
