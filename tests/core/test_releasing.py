@@ -144,6 +144,18 @@ class TestRelease:
         play(releasing.release(bench.session, hold)).answer(None)
         assert hold.state is State.ENDED
 
+    @pytest.mark.parametrize(("left", "given_up"), [(0.5, True), (60.0, False)])
+    def test_is_not_tried_beyond_the_validity(
+        self, bench: Bench, play: type[Play], hold: Hold, left: float, given_up: bool
+    ) -> None:
+        """A release that gets no answer is tried for as long as there is something to release, and no longer than an outage is sat out."""
+        hold.valid_until = bench.now + left
+        played = play(releasing.release(bench.session, hold)).answer(unavailable(transient=True))
+        assert isinstance(played.effect, Wait)
+        bench.now += 1.0
+        played.answer(None).answer(unavailable(transient=True))
+        assert isinstance(played.effect, Settle) == given_up
+
     def test_second_caller_is_not_told_of_a_loss(
         self, bench: Bench, play: type[Play], hold: Hold
     ) -> None:

@@ -56,6 +56,8 @@ def release(session: Session, hold: Hold) -> Op[None]:  # noqa: C901 - the hot p
     except BaseException as error:  # noqa: BLE001 - it is raised again below, where the release is carried through
         failure = error
     if failure is not None:
+        # When its validity is over there is nothing left to release.
+        call.deadline = min(hold.valid_until, session.clock() + session.options.outage_timeout)
         try:
             done = yield from undoing(session.again(call, failure), _finish, session, hold, depth)
         except ServerUnavailableError:

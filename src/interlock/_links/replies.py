@@ -100,9 +100,11 @@ def refusal(
     code = error_code(text)
     if code == "WRONGTYPE":
         keys = call.keys if call is not None else ()
+        named = repr(keys[0]) if keys else "a key"
+        more = ", or a key that belongs to it," if len(keys) > 1 else ""
         return WrongTypeError(
-            f"{', '.join(map(repr, keys))} at {where} is in use by something else than this kind of "
-            "object; choose another name or remove that key",
+            f"{named} at {where}{more} is in use by something else than this kind of object; "
+            "choose another name or remove that key",
             keys=keys,
         )
     if code in ("MOVED", "ASK"):
