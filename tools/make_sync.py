@@ -29,7 +29,7 @@ WORDS = [
     (r"It runs in the event loop\.", "It runs in a thread of the client's."),
     (r"\btask\b", "thread"),
     (r"\btasks\b", "threads"),
-    (r"The asyncio face: the names of `interlock`, awaited\. It holds no logic; the sync face is generated from it\.",
+    (r"The asyncio face: the names of `interlock`, awaited\. It holds no logic; the sync face is generated from it\.\n(?:.*\n)*?(?=\"{3})",
      "The sync face, re-exported by `interlock`."),
 ]  # fmt: skip
 

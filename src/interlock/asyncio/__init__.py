@@ -1,4 +1,8 @@
-"""The asyncio face: the names of `interlock`, awaited. It holds no logic; the sync face is generated from it."""
+"""The asyncio face: the names of `interlock`, awaited. It holds no logic; the sync face is generated from it.
+
+The owner of a lock is the task that acquired it: give `acquire` a *timeout* instead of putting it into `asyncio.wait_for`, which on
+Python 3.11 makes a child task, and that one the owner.
+"""
 
 from interlock.asyncio.client import Client, connect
 from interlock.asyncio.count_down_latch import CountDownLatch
