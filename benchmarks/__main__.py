@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks import peers
+from benchmarks.everything import WARMUP, conduct_all
 from benchmarks.measure import Pace
 from benchmarks.report import as_json
 from benchmarks.tables import as_table
@@ -27,12 +28,27 @@ if TYPE_CHECKING:
 def main(words: Sequence[str] | None = None) -> int:
     """Measure one work and print its report; 1 when a peer ended in an error."""
     arguments = _parser().parse_args(words)
+    if arguments.command is None:
+        return _everything(arguments)
     report = run(_work(arguments), arguments)
     text = json.dumps(as_json(report), indent=2)
     if arguments.json not in (None, "-"):
         Path(arguments.json).write_text(text + "\n", encoding="utf-8")
     print(text if arguments.json == "-" else as_table(report))
     return int(report.failed)
+
+
+def _everything(arguments: argparse.Namespace) -> int:
+    reports = conduct_all(
+        WORKS.values(),
+        arguments.output,
+        short=arguments.short,
+        seed=arguments.seed,
+        server=arguments.server,
+    )
+    print("\n\n\n".join(as_table(report) for report in reports))
+    print(f"\nwritten to {arguments.output}")
+    return int(any(report.failed for report in reports))
 
 
 def run(work: Work, arguments: argparse.Namespace) -> Report:
@@ -48,7 +64,12 @@ def run(work: Work, arguments: argparse.Namespace) -> Report:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
+    add = parser.add_argument
+    add("--short", action="store_true", help="without a work: one short round, to see that it runs")
+    add("--output", type=Path, default=Path("benchmark-report"), metavar="DIRECTORY")
+    add("--seed", type=int, help="of the order; by default drawn, and printed")
+    add("--server", type=Path, metavar="PATH", help="the redis-server or valkey-server to run")
+    commands = parser.add_subparsers(dest="command", metavar="WORK")
     for name, work in WORKS.items():
         command = commands.add_parser(name, help=work.question, description=work.question)
         add = command.add_argument
@@ -62,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         add("--rounds", type=_count, default=work.rounds, help=f"default: {work.rounds}")
         seconds = f"counted in every round; default: {work.seconds:g}"
         add("--seconds", type=float, default=work.seconds, help=seconds)
-        add("--warmup", type=float, default=0.3, help="seconds before these; default: 0.3")
+        add("--warmup", type=float, default=WARMUP, help=f"seconds before these; default: {WARMUP}")
         add("--seed", type=int, help="of the order; by default drawn, and printed")
         add("--server", type=Path, metavar="PATH", help="the redis-server or valkey-server to run")
         add(

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.peer import ProgramPeer
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
@@ -98,6 +100,8 @@ class Agent:
 @contextlib.contextmanager
 def fleet(peer: Peer, url: str, *, agents: int, workers: int) -> Generator[Sequence[Agent]]:
     """Open *agents* processes with a session of *peer* each, for *workers* workers."""
+    if isinstance(peer, ProgramPeer):
+        peer.build()
     with contextlib.ExitStack() as stack:
         opened: list[Agent] = []
         for _ in range(agents):

@@ -114,11 +114,13 @@ class ProgramPeer(_Description):
     Attributes:
         build: Makes the program, once for each run; raises where the language is not installed.
         other: The versions that no Python distribution tells.
+        warmup: Seconds it takes to reach its speed: a just-in-time compiler's.
     """
 
     kind: ClassVar[str] = "threads"
     build: Callable[[], None]
     other: Mapping[str, str]
+    warmup: float = 0.0
 
     def versions(self) -> dict[str, str]:
         """Return what the build files ask for."""

@@ -68,11 +68,17 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A goal and what was reached; None when there is no figure."""
+    """A goal and what was reached; None when there is no figure.
+
+    Attributes:
+        rival: With whom was compared.
+        alone: Whether there is nobody to compare with: every other peer starved somebody, or failed.
+    """
 
     goal: Goal
     reached: float | None
-    rival: str | None
+    rival: str | None = None
+    alone: bool = False
 
     @property
     def met(self) -> bool:
@@ -127,12 +133,12 @@ class Report:
     def _verdict(self, goal: Goal) -> Verdict:
         ours = self._result(goal.case, goal.peer)
         if ours is None or not ours.figures(goal.column):
-            return Verdict(goal, None, None)
+            return Verdict(goal, None)
         if goal.to is None:
-            return Verdict(goal, Spread.of(ours.figures(goal.column)).median, None)
+            return Verdict(goal, Spread.of(ours.figures(goal.column)).median)
         rival = self._best(goal) if goal.to == BEST else self._result(goal.case, goal.to)
         if rival is None or not rival.figures(goal.column):
-            return Verdict(goal, None, None)
+            return Verdict(goal, None, alone=goal.to == BEST)
         figures = (differences if goal.apart else ratios)(ours, rival, goal.column)
         return Verdict(goal, Spread.of(figures).median, rival.contender.peer.name)
 

@@ -27,7 +27,7 @@ def as_table(report: Report) -> str:
         case = result.contender.case
         name = result.contender.peer.name
         rows.append([str(case) if first else "", name, *_cells(report, result)])
-    goals = [f"{_mark(verdict)} {_told(verdict)}" for verdict in report.verdicts()]
+    goals = [f"{_mark(verdict):<7} {_told(verdict)}" for verdict in report.verdicts()]
     lines = [*_header(report), "", *_aligned(rows)]
     return "\n".join([*lines, *([""] if goals else []), *goals])
 
@@ -40,14 +40,19 @@ def as_markdown(report: Report) -> str:
     for result in report.results:
         cells = [str(result.contender.case), result.contender.peer.name, *_cells(report, result)]
         lines.append(_row(cells + [""] * (len(titles) - len(cells))))
-    verdicts = report.verdicts()
-    if verdicts:
-        lines += ["", "| goal | reached | |", "|---|---|---|"]
-        lines += [
-            _row([str(verdict.goal), _reached(verdict), _mark(verdict)]) for verdict in verdicts
-        ]
     header = _header(report)[1:]
     return "\n".join([*lines, "", *(f"* {line}" for line in header), ""])
+
+
+def as_goals(reports: Sequence[Report]) -> str:
+    """Return what was to be reached in all *reports*, and what was, as one Markdown table."""
+    lines = ["| work | goal | reached | |", "|---|---|---|---|"]
+    lines += [
+        _row([report.command, str(verdict.goal), _reached(verdict), _mark(verdict)])
+        for report in reports
+        for verdict in report.verdicts()
+    ]
+    return "\n".join([*lines, ""])
 
 
 def _row(cells: Sequence[str]) -> str:
@@ -118,13 +123,13 @@ def _ratio(figures: Sequence[float]) -> str:
 
 def _mark(verdict: Verdict) -> str:
     if verdict.reached is None:
-        return "unknown"
-    return "reached" if verdict.met else "MISSED "
+        return "alone" if verdict.alone else "unknown"
+    return "reached" if verdict.met else "MISSED"
 
 
 def _reached(verdict: Verdict) -> str:
     if verdict.reached is None:
-        return "no figure"
+        return "no rival" if verdict.alone else "no figure"
     rival = f" ({verdict.rival})" if verdict.rival is not None else ""
     return f"{verdict.reached:.3g}{rival}"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from benchmarks.audit import Auditor
@@ -60,6 +60,8 @@ class Work:
         servers: How many a run has.
         seconds: Counted in every round, unless told otherwise.
         rounds: Unless told otherwise.
+        brief: Who is measured in a short run; none: everybody.
+        notes: What a reader of the figures must know.
     """
 
     name: str
@@ -72,7 +74,8 @@ class Work:
     servers: int = 1
     seconds: float = 1.0
     rounds: int = 7
-    notes: tuple[str, ...] = field(default=())
+    brief: tuple[Contender, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def line_up(cases: Sequence[Case], chosen: Sequence[Peer]) -> tuple[Contender, ...]:

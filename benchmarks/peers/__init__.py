@@ -17,6 +17,7 @@ from benchmarks.peers import (
     interlock,
     portalocker,
     pottery,
+    programs,
     python_redis_lock,
     quorum,
     redis_py,
@@ -38,16 +39,25 @@ _LIBRARIES: tuple[Peer, ...] = (
     portalocker.SYNC,
 )
 
-UNCONTENDED: tuple[Peer, ...] = (bare.SYNC, bare.ASYNC, *_LIBRARIES)
+PYTHON: tuple[Peer, ...] = (bare.SYNC, bare.ASYNC, *_LIBRARIES)
+UNCONTENDED: tuple[Peer, ...] = (*PYTHON, *programs.PROGRAMS)
 """Beside the limit of a pair that nobody disturbs."""
 
-CONTENDED: tuple[Peer, ...] = (bare_lock.SYNC, bare_lock.ASYNC, *_LIBRARIES)
+LIMITS: tuple[Peer, ...] = (bare_lock.SYNC, bare_lock.ASYNC)
+CONTENDED: tuple[Peer, ...] = (*LIMITS, *_LIBRARIES, *programs.PROGRAMS)
 """Beside the limit of a lock that is waited for."""
 
 FAMILY: tuple[Peer, ...] = (*family.FAMILY, family.SHARED, family.SHARED_ASYNC)
 """interlock's other objects."""
 
-PEERS: tuple[Peer, ...] = (bare.SYNC, bare.ASYNC, *CONTENDED, *FAMILY, *quorum.QUORUM)
+PEERS: tuple[Peer, ...] = (
+    bare.SYNC,
+    bare.ASYNC,
+    *CONTENDED,
+    *FAMILY,
+    *quorum.QUORUM,
+    programs.REDISSON_FAIR,
+)
 NAMES = tuple(dict.fromkeys(peer.name for peer in PEERS))
 
 

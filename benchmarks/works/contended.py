@@ -9,6 +9,8 @@ from benchmarks import peers
 from benchmarks.contend import clock, from_rows
 from benchmarks.fleet import every, fleet
 from benchmarks.measure import GRACE, Case
+from benchmarks.peer import ProgramPeer
+from benchmarks.peers import interlock
 from benchmarks.report import BEST, Column, Goal
 from benchmarks.turns import check_exclusive, summarise
 from benchmarks.work import Work, line_up
@@ -49,10 +51,11 @@ def measure(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
     with fleet(peer, bed.url, agents=case.processes, workers=case.workers) as agents:
         order = {"do": "prepare", "name": _NAME, "workers": case.workers, "work": case.work}
         every(agents, order, GRACE * 2)
-        opens = clock() + _LEAD + pace.warmup
+        begins = clock() + _LEAD
+        opens = begins + max(pace.warmup, peer.warmup if isinstance(peer, ProgramPeer) else 0)
         closes = opens + pace.seconds
         for agent in agents:
-            agent.send(do="contend", opens=opens - pace.warmup, closes=closes)
+            agent.send(do="contend", opens=begins, closes=closes)
         time.sleep(max(0.0, opens - clock()))
         before = bed.auditor.commands(peer.calls)
         time.sleep(max(0.0, closes - clock()))
@@ -70,6 +73,7 @@ WORK = Work(
     columns=COLUMNS,
     contenders=line_up(CASES, peers.CONTENDED),
     measure=measure,
+    brief=line_up((CASES[0], CASES[2], CASES[4]), (*peers.LIMITS, interlock.SYNC, interlock.ASYNC)),
     references=("bare lock", "redis-py"),
     goals=(
         *(Goal(str(case), "rate", to=BEST, least=3.0) for case in _ONE),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from benchmarks.compare import Contender
 from benchmarks.contend import clock, from_rows
 from benchmarks.fleet import every, fleet
 from benchmarks.measure import GRACE, Case
@@ -17,7 +18,6 @@ from benchmarks.work import Work, line_up
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchmarks.compare import Contender
     from benchmarks.measure import Pace
     from benchmarks.turns import Turn
     from benchmarks.work import Bed
@@ -85,6 +85,7 @@ WORK = Work(
     ),
     seconds=5.0,
     rounds=3,
+    brief=(Contender(Case("threads", 1, processes=3, work=0.001), FAIR),),
     notes=(
         f"an overtaking: who asked more than {_DOUBT:g} s later than another got the lock before it",
     ),

@@ -41,6 +41,7 @@ OBJECTS = Work(
     references=("bare", "interlock"),
     goals=(Goal("32 threads", "rate", to="interlock", least=0.8, peer=_ONE_NAME),),
     rounds=5,
+    brief=line_up((_CASES[0],), (bare.SYNC, *_LOCKS, *peers.FAMILY)),
     notes=("the audit finds two EVALSHA for each pair of every object, and nothing else",),
 )
 
@@ -55,4 +56,5 @@ WANTED = replace(
     references=("interlock",),
     goals=(),
     seconds=5.0,
+    brief=line_up((Case("tasks", 8),), (*_LOCKS, *_EXCLUSIVE[:2])),
 )

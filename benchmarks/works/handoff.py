@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from benchmarks import peers
 from benchmarks.contend import clock
-from benchmarks.fleet import fleet
+from benchmarks.fleet import every, fleet
 from benchmarks.measure import Case
+from benchmarks.peer import ProgramPeer
+from benchmarks.peers import interlock
 from benchmarks.ping import Pinger
 from benchmarks.report import BEST, Column, Goal
 from benchmarks.turns import OverlapError, percentile
@@ -39,6 +41,9 @@ def measure(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
     ):
         holder, waiter = agents
         warm = percentile(pinger.repeat(1000), 0.5)
+        if isinstance(contender.peer, ProgramPeer):
+            warmup = contender.peer.warmup
+            every(agents, {"do": "uncontended", "workers": 1, "warmup": warmup, "seconds": 0.1})
         holder.ask(do="acquire", name=_NAME)
         rng = random.Random()
         for _ in range(2):  # both sides once: connections, scripts, subscriptions
@@ -93,6 +98,7 @@ WORK = Work(
     ),
     contenders=line_up(CASES, peers.CONTENDED),
     measure=measure,
+    brief=line_up(CASES, (*peers.LIMITS, interlock.SYNC, interlock.ASYNC)),
     references=("bare lock", "redis-py"),
     goals=(
         *(Goal(str(case), "p50_pings", most=3.0) for case in CASES),

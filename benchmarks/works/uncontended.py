@@ -38,8 +38,9 @@ def _measure(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
 
 def _measure_program(peer: ProgramPeer, workers: int, url: str, pace: Pace) -> Sample:
     with fleet(peer, url, agents=1, workers=workers) as (agent,):
-        limit = pace.warmup + pace.seconds + GRACE
-        order = {"workers": workers, "warmup": pace.warmup, "seconds": pace.seconds}
+        warmup = max(pace.warmup, peer.warmup)
+        limit = warmup + pace.seconds + GRACE
+        order = {"workers": workers, "warmup": warmup, "seconds": pace.seconds}
         answer = agent.ask(limit, do="uncontended", **order)
     return Sample(answer["rate"], answer["total"])
 
@@ -50,6 +51,7 @@ WORK = Work(
     columns=(Column("rate", "pairs/s"),),
     contenders=line_up(cases(), peers.UNCONTENDED),
     measure=_measure,
+    brief=line_up(cases((4,), (20,)), peers.PYTHON),
     goals=(
         *(Goal(f"{n}", "rate", to="bare", least=0.85) for n in ("1 thread", "8 threads")),
         Goal("32 threads", "rate", to="bare", least=0.85),

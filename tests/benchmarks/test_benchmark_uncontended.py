@@ -13,7 +13,7 @@ import redis
 from benchmarks.__main__ import main
 from benchmarks.compare import Contender
 from benchmarks.measure import Case, Pace, measure
-from benchmarks.peers import UNCONTENDED, bare
+from benchmarks.peers import PYTHON, bare
 from benchmarks.work import conduct
 from benchmarks.works import uncontended
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SHORT = ("uncontended", "--seconds=0.1", "--warmup=0.05", "--threads=1,4", "--tasks=1,5")
 SLOW = ("portalocker",)  # a tenth of a second a pair
-FAST = ",".join(sorted({peer.name for peer in UNCONTENDED} - set(SLOW)))
+FAST = ",".join(sorted({peer.name for peer in PYTHON} - set(SLOW)))
 CASES = [("threads", 1), ("threads", 4), ("tasks", 1), ("tasks", 5)]
 
 
@@ -44,7 +44,7 @@ def test_every_peer_is_measured_in_every_case(
     assert found == [
         (*case, peer.name)
         for case in CASES
-        for peer in UNCONTENDED
+        for peer in PYTHON
         if peer.kind == case[0] and peer.name not in SLOW
     ]
     for result in results:

@@ -62,10 +62,8 @@ def test_an_overtaking_is_beyond_doubt() -> None:
     assert fair.overtakings([[Turn(0, 1, 2)], [Turn(1, 3, 4)]], doubt=0) == 0
 
 
-def test_many_holds_are_renewed_in_few_trips(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_holds_are_renewed_in_few_trips() -> None:
     """Two hundred holds cost two round trips a period, and none is lost."""
-    monkeypatch.setattr(many, "_LEASE", 3.0)
-    monkeypatch.setattr(many, "_PERIOD", 1.0)
     report = _conduct(many.WORK_HOLDS, Contender(Case("holds", 200), interlock.ASYNC), seconds=2)
     assert 0.5 <= report.results[0].figures("trips")[0] <= 1.5
 

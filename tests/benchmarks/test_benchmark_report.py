@@ -1,0 +1,58 @@
+"""The report of all works: what is written, and that it is what was measured."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from benchmarks.compare import Contender
+from benchmarks.everything import conduct_all
+from benchmarks.measure import Case
+from benchmarks.peer import SyncPeer
+from benchmarks.peers import bare, interlock
+from benchmarks.works import WORKS, uncontended
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import NoReturn
+
+
+def _absent(url: str, workers: int) -> NoReturn:
+    raise ModuleNotFoundError("No module named 'faulty'")
+
+
+def test_a_report_is_a_page_with_data_and_charts(tmp_path: Path) -> None:
+    """Every work has its table, its JSON and a chart that names each peer, a failed one with its error."""
+    peers = (bare.SYNC, interlock.SYNC, SyncPeer("faulty", (), open=_absent))
+    contenders = tuple(Contender(Case("threads", 2), peer) for peer in peers)
+    works = [
+        replace(uncontended.WORK, name=name, contenders=contenders, brief=())
+        for name in ("one", "two")
+    ]
+    reports = conduct_all(works, tmp_path / "new", short=True, seed=7, server=None)
+    assert [report.failed for report in reports] == [True, True]
+    page = (tmp_path / "new" / "report.md").read_text(encoding="utf-8")
+    assert "Believe no figure" in page
+    for name in ("one", "two"):
+        assert f"## {name}" in page
+        assert f"]({name}.svg)" in page
+        data = json.loads((tmp_path / "new" / f"{name}.json").read_text(encoding="utf-8"))
+        assert data["settings"]["seed"] == 7
+        chart = "".join(ET.parse(tmp_path / "new" / f"{name}.svg").getroot().itertext())
+        for word in ("bare", "interlock", "faulty", "No module named"):
+            assert word in chart
+            assert word in page
+
+
+def test_every_work_has_a_short_form() -> None:
+    """A short run measures something of each work, of cases that have workers of its peers' kind."""
+    for work in WORKS.values():
+        for contender in work.brief or work.contenders:
+            assert contender.case.kind in {contender.peer.kind, "holds", "waiting tasks"}
+        assert len(work.brief) < len(work.contenders) or work.name in {
+            "startup",
+            "quorum",
+            "waiters",
+        }
