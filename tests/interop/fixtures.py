@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .sequences import NAMES, State, purpose
+from .sequences import NAMES, purpose
+
+if TYPE_CHECKING:
+    from .stage import State
 
 DIRECTORY = Path(__file__).parent / "fixtures"
 HASHED = [

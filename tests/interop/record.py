@@ -14,7 +14,8 @@ from interlock.testing.servers import RedisServer
 from . import fixtures
 from .agent import Agent
 from .java import NEW, java_agent
-from .sequences import NAMES, SEQUENCES, Stage
+from .sequences import NAMES, SEQUENCES
+from .stage import Stage
 
 PEER = Path(__file__).with_name("peer.py")
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interop import fixtures
-from interop.sequences import NAMES, ON_PURPOSE, SEQUENCES, Stage
+from interop.sequences import NAMES, ON_PURPOSE, SEQUENCES
+from interop.stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,112 +6,18 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .agent import PATIENCE, Agent, AgentDiedError, AgentError, Answer
 from .intervals import History, Need, Span
+from .shared import LEASE, OBJECTS, REENTRANT, Slot, may_vanish
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Iterator
-
-LEASE = 5.0
-"""Seconds, of holds that are renewed; also how long a fair waiter keeps its place."""
-
-ALL = 1000
-"""What a writer takes of a read/write lock."""
+    from collections.abc import Iterator
 
 LOSSES = ("IllegalMonitorStateException", "NotHeldError", "HoldLostError", "RedisException")
 """What a release raises when the hold is over; the last is what Java says of permits."""
-
-SLACK = 3.0
-"""Seconds that this machine may be slow, on top of the poll cap."""
-
-
-@dataclass(frozen=True, slots=True)
-class Object:
-    """Something that everybody shares.
-
-    Attributes:
-        kind: of the object.
-        capacity: how much there is.
-        weight: how much a hold takes.
-        patience: how long a waiter may overlook that it is free, seconds; by language if that matters.
-        share: under whose name the holds are counted.
-        rest: what else commands need.
-    """
-
-    kind: str
-    capacity: int = 1
-    weight: int = 1
-    patience: float = SLACK
-    share: str | None = None
-    rest: tuple[tuple[str, Any], ...] = ()
-
-
-_MEMBERS = tuple({"kind": "lock", "name": f"member{n}"} for n in range(3))
-OBJECTS = {
-    "plain": Object("lock"),
-    "other": Object("lock"),
-    "fenced": Object("fenced"),
-    # Nobody is told: the back-off is short.
-    "spin": Object("spin"),
-    # Somebody who died or froze in the queue is in the way for as long as its place lasts.
-    "fair": Object("fair", patience=4 * LEASE + SLACK),
-    # A message of a reader wakes one of Java's waiters in a process, whichever it is; the next look comes after the lease.
-    "reading": Object("read", ALL, 1, LEASE + SLACK, "read-write"),
-    "writing": Object("write", ALL, ALL, LEASE + SLACK, "read-write"),
-    # Redisson waits for each member in turn and begins again.
-    "multi": Object("multi", patience=LEASE + 2 * SLACK, rest=(("members", _MEMBERS),)),
-    "group": Object("group", rest=(("values", ("a", "b", "c")),)),
-    "permits": Object("semaphore", 3),
-    "leased": Object("leased_semaphore", 2),
-}
-
-
-class Slot:
-    """A process and its successors.
-
-    Args:
-        language: what it is written in.
-        start: makes the next one.
-    """
-
-    def __init__(self, language: str, start: Callable[[], Agent]) -> None:
-        self.language = language
-        self.pauses: list[tuple[float, float]] = []
-        self._start = start
-        self._up = threading.Event()
-        self.agent = start()
-        self._up.set()
-
-    def present(self) -> Agent:
-        """Return the process, once there is one."""
-        assert self._up.wait(60)
-        return self.agent
-
-    def pause(self, seconds: float) -> None:
-        """Freeze the process for *seconds*."""
-        began = time.monotonic()
-        # At once: who judges meanwhile must know of it.
-        self.pauses.append((began, began + seconds + SLACK))
-        self.agent.pause()
-        time.sleep(seconds)
-        self.agent.resume()
-        # It needs a moment until it has caught up.
-        self.pauses[-1] = (began, time.monotonic() + 1)
-
-    def kill_and_restart(self) -> None:
-        """End the process and start the next."""
-        self._up.clear()
-        self.agent.kill()
-        self.agent = self._start()
-        self._up.set()
-
-    def paused(self, start: float, end: float) -> float | None:
-        """Return when the first pause began that touches the time from *start* to *end*."""
-        return min((at for at, until in self.pauses if at < end and until > start), default=None)
 
 
 class Toil:
@@ -171,11 +77,17 @@ class Toil:
             timeout = chance.choice([0, 0.3, 5.0, 5.0])
             lease = chance.choice([None, None, 0.4, 3.0])
             holding = chance.choice([0, 0, 0.01, 0.1, 0.6])
-            if name == "permits":
+            depth = chance.choice([1, 1, 1, 2])
+            if name == "forced" and chance.random() < 0.3:
+                self._try(slot, lane, "force_release", kind="lock", name=name)
+            elif chance.random() < 0.1:
+                do = chance.choice(["try_set_count", "count_down", "count", "wait"])
+                self._try(slot, lane, do, kind="latch", name="latch", n=2, timeout=timeout)
+            elif name == "permits":
                 with self._permit_in_flight():
-                    self._use(slot, lane, name, timeout, None, holding)
+                    self._use(slot, lane, name, timeout, None, holding, 1)
             else:
-                self._use(slot, lane, name, timeout, lease, holding)
+                self._use(slot, lane, name, timeout, lease, holding, depth)
 
     @contextlib.contextmanager
     def _permit_in_flight(self) -> Iterator[None]:
@@ -197,6 +109,7 @@ class Toil:
         timeout: float,
         lease: float | None,
         holding: float,
+        depth: int,
     ) -> None:
         """Acquire, hold, release, and note what that says."""
         made = OBJECTS[name]
@@ -220,7 +133,8 @@ class Toil:
         self._count(f"{slot.language} {made.kind} {'got' if got.value else 'not'}")
         self._waited(name, slot, lane, got, timeout)
         if got.value:
-            self._hold(slot, lane, name, lease, holding, agent, target, got)
+            entries = depth if made.kind in REENTRANT else 1
+            self._hold(slot, lane, name, lease, holding, entries, agent, target, got)
 
     def _hold(
         self,
@@ -229,6 +143,7 @@ class Toil:
         name: str,
         lease: float | None,
         holding: float,
+        depth: int,
         agent: Agent,
         target: dict[str, Any],
         got: Answer,
@@ -236,35 +151,56 @@ class Toil:
         if target["kind"] == "leased_semaphore":
             target = {**target, "ids": got.value}
         time.sleep(holding)
-        given_up, ended, over = time.monotonic(), 0.0, True
+        given_up, ended = time.monotonic(), 0.0
         try:
-            released = agent.start(f"lane {lane}", "release", **target).result(PATIENCE)
+            for _ in range(depth - 1):
+                self._enter_again(agent, f"lane {lane}", target, lease)
+            for _ in range(depth):
+                released = agent.start(f"lane {lane}", "release", **target).result(PATIENCE)
             given_up, ended = released.started, released.ended
         except AgentDiedError:
             # It died at some time between: from its start to its kill nothing is certain.
             given_up, ended = got.ended, time.monotonic() + (lease or LEASE)
         except AgentError as error:
-            ended, over = time.monotonic(), error.kind in LOSSES
+            ended = time.monotonic()
             excused = (lease is not None and ended > got.started + lease - 0.1) or slot.paused(
                 got.started, ended
             ) is not None
-            if not over:
+            if error.kind not in LOSSES:
                 self._error(name, slot, got.started, f"release {name} {lease}", error)
                 ended += lease or LEASE
-            elif not excused and not _evaporates(slot, name):
+            elif not excused and not may_vanish(slot, name):
                 self._fault(f"{slot.language} {lane} lost {name}, lease {lease}: {error}; {got}")
-        if name == "permits":
-            over, lease = True, None
         certain = given_up if lease is None else min(given_up, got.started + lease)
-        if lease is None and name != "permits":
-            paused = slot.paused(got.started, given_up)
-            certain = certain if paused is None else min(certain, paused)
+        # A process that is frozen renews nothing; permits of the semaphore need no renewal.
+        paused = slot.paused(got.started, given_up)
+        if lease is None and name != "permits" and paused is not None:
+            certain = min(certain, paused)
         who, weight = f"{slot.language} {lane}", OBJECTS[name].weight
         history = self._histories[OBJECTS[name].share or name]
         with self._guard:
-            if certain > got.ended and not _evaporates(slot, name):
+            if certain > got.ended and not may_vanish(slot, name):
                 history.certain.append(Span(who, weight, got.ended, certain))
             history.possible.append(Span(who, weight, got.ended - 1, ended))
+
+    def _enter_again(
+        self, agent: Agent, thread: str, target: dict[str, Any], lease: float | None
+    ) -> None:
+        how = {"lease": lease} if lease else {}
+        again = agent.start(thread, "acquire", **target, timeout=0, **how).result(PATIENCE)
+        if not again.value:
+            raise AgentError("NotHeldError", "a holder could not enter again")
+
+    def _try(self, slot: Slot, lane: int, do: str, **rest: Any) -> None:
+        """Do what leaves nothing to account for."""
+        asked = time.monotonic()
+        try:
+            slot.present().start(f"lane {lane}", do, **rest).result(PATIENCE)
+            self._count(f"{slot.language} {do}")
+        except AgentDiedError:
+            return
+        except AgentError as error:
+            self._error("", slot, asked, do, error)
 
     def _waited(self, name: str, slot: Slot, lane: int, got: Answer, timeout: float) -> None:
         if timeout < 1 or slot.paused(got.started, got.ended) is not None:
@@ -299,12 +235,3 @@ class Toil:
     def _count(self, what: str) -> None:
         with self._guard:
             self.done[what] += 1
-
-
-def _evaporates(slot: Slot, name: str) -> bool:
-    """Return whether a hold may vanish through no fault of ours.
-
-    Redisson's group lock does not prolong a hash of which less than a millisecond is left, though it has just taken values in it:
-    who acquires at the moment at which the last holder's lease ends loses its hold at once.
-    """
-    return name == "group" and slot.language == "java"

@@ -21,7 +21,8 @@ from interlock.testing.servers import RedisServer
 
 from .agent import Agent
 from .java import NEW, java_agent
-from .toil import LEASE, OBJECTS, Slot, Toil
+from .shared import LEASE, OBJECTS, Slot
+from .toil import Toil
 
 PEER = Path(__file__).with_name("peer.py")
 POLL_CAP = 1.0

@@ -1,0 +1,152 @@
+"""Plays sequences, and tells what each step leaves on the server.
+
+That is the answer, all keys (type, fields, values, time to live in tens of seconds) and the messages that were sent. Ids and times
+are replaced: an owner by its thread, a permit by its number, a date by the tens of seconds until it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+from .agent import PATIENCE, AgentError
+from .pair import SETTLE
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    import redis
+
+    from .agent import Agent, Answer
+    from .sequences import Step
+
+State = dict[str, Any]
+
+_PRIVATE = ("redisson_unlock_latch:", "interlock_")
+"""Keys that only the client that made them reads; each language has its own."""
+
+_END = "end of step"
+_EPOCH = re.compile(r"\d{13}(?:\.\d+)?")
+_NEVER = 922337203685477
+
+
+class Stage:
+    """A server that is looked at between steps.
+
+    Args:
+        client: of the server, which nothing else uses meanwhile.
+    """
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._redis = client
+        self._pubsub = client.pubsub()
+        self._pubsub.psubscribe("*")
+        while (self._pubsub.get_message(timeout=5) or {}).get("type") != "psubscribe":
+            pass
+        self._ids: dict[str, str] = {}
+        self._owner = re.compile("")
+        self._acting = ""
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._pubsub.close()
+
+    def play(self, agent: Agent, name: str, steps: list[Step]) -> list[State]:
+        """Have *agent* do *steps* on an empty server; return what each left."""
+        self._redis.flushall()
+        # Threads that never held anything: a lost hold makes Python's owners draw another number.
+        threads = {step.thread: f"{step.thread} of {time.monotonic()}" for step in steps}
+        self._ids = {agent.owner(own): f"<{thread}>" for thread, own in threads.items()}
+        self._owner = re.compile(rf"{agent.client_ids['main']}:\d+")
+        states: list[State] = []
+        given: dict[int, list[str]] = {}
+        waiting: list[Future[Answer]] = []
+        for number, step in enumerate(steps):
+            rest, self._acting = dict(step.rest), step.thread
+            if step.permits is not None:
+                rest["ids"] = given[step.permits]
+            ending = agent.start(threads[step.thread], step.do, kind=step.kind, name=name, **rest)
+            state: State = {"step": f"{step.thread} {step.do} {step.kind} {step.rest}"}
+            if step.waits:
+                waiting.append(ending)
+                state["answer"] = "waits"
+            else:
+                state["answer"] = self._answer(ending, given, number)
+            if waiting:  # let it begin to, or go on because of this
+                time.sleep(SETTLE)
+            assert not (step.waits and ending.done()), state
+            waiting = [future for future in waiting if not future.done()]
+            states.append(state | {"keys": self._keys(), "messages": self._messages()})
+        assert not waiting
+        return states
+
+    def _answer(self, ending: Future[Answer], given: dict[int, list[str]], number: int) -> Any:
+        try:
+            value = ending.result(PATIENCE).value
+        except AgentError:
+            return "refused"
+        if isinstance(value, list):
+            given[number] = value
+            for ident in value:
+                self._ids[ident] = f"<permit {value.index(ident)} of step {number}>"
+            return f"{len(value)} permits"
+        return "done" if value in (None, True) else value
+
+    def _keys(self) -> dict[str, Any]:
+        found = {
+            self._text(key): self._key(key)
+            for key in self._redis.scan_iter()
+            if not key.decode().startswith(_PRIVATE)
+        }
+        return dict(sorted(found.items()))
+
+    def _key(self, key: bytes) -> dict[str, Any]:
+        kind = self._redis.type(key).decode()
+        ttl = self._redis.pttl(key)
+        if kind == "hash":
+            pairs = self._redis.hgetall(key).items()
+            value: Any = dict(sorted((self._text(name), self._text(text)) for name, text in pairs))
+        elif kind == "list":
+            value = [self._text(item) for item in self._redis.lrange(key, 0, -1)]
+        elif kind == "zset":
+            scored = self._redis.zrange(key, 0, -1, withscores=True)
+            value = sorted([self._text(member), self._date(score)] for member, score in scored)
+        else:
+            value = self._text(self._redis.get(key))
+        return {"type": kind, "value": value, "ttl": ttl if ttl < 0 else _tens(ttl / 1000)}
+
+    def _messages(self) -> list[list[str]]:
+        self._redis.publish("interlock-tests", _END)
+        messages = []
+        while True:
+            message = self._pubsub.get_message(timeout=PATIENCE)
+            if message is None or message["type"] != "pmessage":
+                continue
+            if message["data"] == _END.encode():
+                return messages
+            messages.append([self._text(message["channel"]), self._text(message["data"])])
+
+    def _word(self, owner: str) -> str:
+        """Return the word for *owner*: one that nobody has seen before belongs to who acted last."""
+        return self._ids.setdefault(owner, f"<{self._acting}>")
+
+    def _date(self, score: float) -> str:
+        if score >= _NEVER:
+            return "never"
+        return f"in {_tens(score / 1000 - self._now())} s"
+
+    def _now(self) -> float:
+        seconds, micros = self._redis.time()
+        return float(seconds) + float(micros) / 1e6
+
+    def _text(self, raw: bytes) -> str:
+        if len(raw) == 16 and raw.hex() in self._ids:
+            return self._ids[raw.hex()]
+        text = self._owner.sub(lambda found: self._word(found[0]), raw.decode())
+        return _EPOCH.sub(lambda found: self._date(float(found[0])), text)
+
+
+def _tens(seconds: float) -> int:
+    """Return tens of seconds, as seconds: leases of that kind are told apart on a slow machine too."""
+    return round(seconds / 10) * 10

@@ -1,0 +1,161 @@
+"""Java and Python at a cluster with sharded channels, and at a primary that Sentinels watch."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock.testing.servers import ClusterServers, SentinelServers
+from interop.conftest import POLL_CAP
+from interop.pair import PROMPT, Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from interop.agent import Agent
+
+LANGUAGES = ("java", "sync", "asyncio")
+LOCKS = ["lock", "fair", "fenced", "write", "group"]
+
+both_ways = pytest.mark.parametrize(
+    "ways", ["java>sync", "sync>java", "java>asyncio", "asyncio>java"]
+)
+
+
+@pytest.fixture(scope="module")
+def nodes(need_java: None) -> Iterator[ClusterServers]:
+    """Give a cluster."""
+    with ClusterServers() as servers:
+        yield servers
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    nodes: ClusterServers, start_agent: Callable[[str], Agent]
+) -> Iterator[dict[str, Agent]]:
+    """Give an agent of each kind at one cluster."""
+    with contextlib.ExitStack() as stack:
+        agents = {which: stack.enter_context(start_agent(which)) for which in LANGUAGES}
+        addresses = [f"redis://127.0.0.1:{node.port}" for node in nodes.nodes]
+        agents["java"].connect(mode="cluster", addresses=addresses)
+        for face in LANGUAGES[1:]:
+            agents[face].connect(url=nodes.url(), options={"poll_cap": POLL_CAP})
+        yield agents
+
+
+@pytest.fixture(scope="module")
+def watched(
+    need_java: None, start_agent: Callable[[str], Agent]
+) -> Iterator[tuple[SentinelServers, dict[str, Agent]]]:
+    """Give Sentinels, and an agent of each kind that asks them."""
+    with SentinelServers() as servers, contextlib.ExitStack() as stack:
+        agents = {which: stack.enter_context(start_agent(which)) for which in LANGUAGES}
+        addresses = [f"redis://127.0.0.1:{sentinel.port}" for sentinel in servers.sentinels]
+        agents["java"].connect(mode="sentinel", addresses=addresses, service=servers.service)
+        for face in LANGUAGES[1:]:
+            agents[face].connect(url=servers.url(), options={"poll_cap": POLL_CAP})
+        yield servers, agents
+
+
+def _pair(agents: dict[str, Agent], ways: str, name: str) -> Pair:
+    first, second = ways.split(">")
+    return Pair(agents[first], agents[second], f"{name}:{ways}")
+
+
+def _is_woken(pair: Pair, kind: str) -> None:
+    holder, waiter = pair.at(kind)
+    assert holder.ask("acquire", lease=60)
+    waiting = waiter.wait(timeout=30)
+    holder.ask("release")
+    assert waiting.result(PROMPT).value is True, kind
+    assert not holder.ask("acquire", timeout=0), kind
+    waiter.ask("release")
+
+
+@both_ways
+@pytest.mark.parametrize("kind", LOCKS)
+def test_a_release_in_a_cluster_wakes_the_other_language(
+    cluster: dict[str, Agent], ways: str, kind: str
+) -> None:
+    """Both use the sharded channels of the slot, wherever that is: a release is heard at once."""
+    for name in ("here", "there", "{tagged}:somewhere"):
+        _is_woken(_pair(cluster, ways, name), kind)
+
+
+@both_ways
+def test_waiters_listen_on_the_same_sharded_channel(
+    nodes: ClusterServers, cluster: dict[str, Agent], ways: str
+) -> None:
+    """Both languages subscribe to the lock's channel in its shard, and to no channel of the whole cluster."""
+    pair = _pair(cluster, ways, "sharded")
+    holder, waiter = pair.at("lock")
+    assert holder.ask("acquire", lease=60)
+    waiting = waiter.wait(timeout=30)
+    channel = f"redisson_lock__channel:{{{holder.target['name']}}}".encode()
+    assert [channel] in [node.execute("PUBSUB", "SHARDCHANNELS", channel) for node in nodes.nodes]
+    assert not any(node.execute("PUBSUB", "CHANNELS", channel) for node in nodes.nodes)
+    holder.ask("release")
+    assert waiting.result(PROMPT).value is True
+    waiter.ask("release")
+
+
+@both_ways
+def test_permits_and_counts_in_a_cluster_wake_the_other_language(
+    cluster: dict[str, Agent], ways: str
+) -> None:
+    """Semaphores of both kinds and latches are shared in a cluster."""
+    _counts_wake(_pair(cluster, ways, "counted"))
+
+
+def _counts_wake(pair: Pair) -> None:
+    giver, taker = pair.at("semaphore")
+    assert giver.ask("try_set_permits", n=1)
+    assert giver.ask("acquire", timeout=0)
+    waiting = taker.wait(timeout=30)
+    giver.ask("release")
+    assert waiting.result(PROMPT).value is True
+    giver, taker = pair.at("leased_semaphore")
+    assert giver.ask("try_set_permits", n=1)
+    ids = giver.ask("acquire", timeout=0, lease=60)
+    waiting = taker.wait(timeout=30, lease=60)
+    giver.ask("release", ids=ids)
+    assert len(waiting.result(PROMPT).value) == 1
+    giver, taker = pair.at("latch")
+    assert giver.ask("try_set_count", n=1)
+    waiting = taker.wait("wait", timeout=30)
+    giver.ask("count_down")
+    assert waiting.result(PROMPT).value is True
+
+
+@both_ways
+def test_a_release_behind_sentinels_wakes_the_other_language(
+    watched: tuple[SentinelServers, dict[str, Agent]], ways: str
+) -> None:
+    """Both find the primary and share its locks."""
+    _, agents = watched
+    for kind in LOCKS:
+        _is_woken(_pair(agents, ways, "watched"), kind)
+
+
+def test_a_failover_is_followed_by_both(
+    watched: tuple[SentinelServers, dict[str, Agent]],
+) -> None:
+    """Locks that were replicated outlive the primary, for both; and both share locks on the next one."""
+    servers, agents = watched
+    held = [_pair(agents, ways, "kept").of_first("lock") for ways in ("java>sync", "sync>java")]
+    for holder in held:
+        assert holder.ask("acquire")
+    assert servers.primary.execute("WAIT", 2, 5000) == 2
+    old = servers.primary
+    old.kill()
+    servers.wait_for_promotion(old)
+    for holder, ways in zip(held, ("java>sync", "sync>java"), strict=True):
+        other = _pair(agents, ways, "kept").of_second("lock")
+        assert not other.ask("acquire", timeout=0), ways
+        holder.ask("release")
+        assert other.start("acquire", timeout=20).result(30).value is True, ways
+        other.ask("release")
+    for ways in ("java>sync", "sync>java"):
+        _is_woken(_pair(agents, ways, "after"), "lock")

@@ -1,0 +1,49 @@
+"""The torture run in its short form, and the judge of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interop.intervals import History, Need, Span
+from interop.torture import Torture
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.timeout(240)
+def test_nothing_is_given_out_twice_or_lost(need_java: None, tmp_path: Path) -> None:
+    """Ten seconds of everything at once, with pauses and kills, leave no fault; ``python -m tests.interop.torture`` does more."""
+    torture = Torture(seed=1, seconds=10, logs=tmp_path)
+    assert torture.run() == []
+    assert sum(torture.done[f"{language} lock got"] for language in ("java", "sync", "asyncio"))
+
+
+def test_the_judge_sees_what_was_given_out_twice() -> None:
+    """Holds that overlap beyond the capacity are a fault; holds that touch are none."""
+    history = History("lock")
+    history.certain += [Span("a", 1, 1.0, 2.0), Span("b", 1, 2.0, 3.0)]
+    assert history.faults() == []
+    history.certain.append(Span("c", 1, 2.5, 4.0))
+    assert len(history.faults()) == 1
+    shared = History("semaphore", 3, certain=[Span("a", 2, 1.0, 3.0), Span("b", 1, 2.0, 4.0)])
+    assert shared.faults() == []
+    shared.certain.append(Span("c", 1, 2.9, 5.0))
+    assert len(shared.faults()) == 1
+
+
+def test_the_judge_sees_who_waits_before_an_open_door() -> None:
+    """A wait for what was free for longer than the waiter's patience is a fault, and one that was met in time is none."""
+    history = History("lock", possible=[Span("a", 1, 0.0, 5.0), Span("b", 1, 6.0, 20.0)])
+    history.waits.append(Need("c", 1, 1.0, 10.0, patience=2.0))
+    assert history.faults() == []
+    history.waits.append(Need("c", 1, 1.0, 24.0, patience=2.0))
+    (fault,) = history.faults()
+    assert "free for 4.00 s from 20.000" in fault
+    shared = History("semaphore", 3, possible=[Span("a", 2, 0.0, 9.0)])
+    shared.waits.append(Need("b", 2, 0.0, 9.0, patience=1.0))
+    assert shared.faults() == []
+    shared.waits.append(Need("b", 1, 0.0, 9.0, patience=1.0))
+    assert len(shared.faults()) == 1
