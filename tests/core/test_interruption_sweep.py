@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -18,8 +18,13 @@ from interlock._core.fenced_lock import FencedLock
 from interlock._core.group_lock import GroupLock
 from interlock._core.spin_lock import SpinLock
 from interlock.backoff import ExponentialBackoff
-from interlock.errors import AcquireTimeoutError, HoldLostError, ServerUnavailableError
-from interlock.options import Options
+from interlock.errors import (
+    AcquireTimeoutError,
+    HoldLostError,
+    ReplicationError,
+    ServerUnavailableError,
+)
+from interlock.options import Options, ReplicaPolicy, required
 from interlock.testing._sim_workload import KINDS
 from interlock.testing.schedule import Fault, Interrupted, Schedule, abandon, fail, interrupt
 from interlock.testing.simulator import Process, Simulator
@@ -52,6 +57,8 @@ class Scenario:
         ends_by: what it may raise without any fault.
         frees: whether it may end what anybody holds.
         absorbs: whether a server that does not answer is no reason to fail.
+        replicas: what the process wants replicas to acknowledge.
+        lags: seconds after which each replica does.
     """
 
     name: str
@@ -64,12 +71,35 @@ class Scenario:
     ends_by: tuple[type[Exception], ...] = ()
     frees: bool = False
     absorbs: bool = False
+    replicas: ReplicaPolicy | Literal["off"] = "off"
+    lags: tuple[float, ...] = ()
 
 
 SCENARIOS = [
     Scenario("acquire", lambda me, lock: me.acquire(lock), step=1),
     Scenario("acquire-with-lease", lambda me, lock: me.acquire(lock, lease=LEASE), step=1),
     Scenario("acquire-after-waiting", lambda me, lock: me.acquire(lock), step=1, rival_for=0.2),
+    Scenario(
+        "acquire-replicated",
+        lambda me, lock: me.acquire(lock),
+        step=1,
+        replicas=required(1, 0.1),
+        lags=(0.02, 9.0),
+    ),
+    Scenario(
+        "acquire-unreplicated",
+        lambda me, lock: me.acquire(lock),
+        ends_by=(ReplicationError,),
+        replicas=required("all", 0.1),
+        lags=(0.02, 9.0),
+    ),
+    Scenario(
+        "acquire-unreplicated-after-waiting",
+        lambda me, lock: me.acquire(lock),
+        rival_for=0.2,
+        ends_by=(ReplicationError,),
+        replicas=required("all", 0.1),
+    ),
     Scenario("acquire-in-vain", lambda me, lock: me.acquire(lock, timeout=0.1), rival_for=0.4),
     Scenario("acquire-one-try", lambda me, lock: me.acquire(lock, timeout=0), rival_for=0.4),
     Scenario(
@@ -139,7 +169,11 @@ class Run:
         effects = {("victim", number): fault for number, fault in faults.items()}
         self.simulator = Simulator(seed=1, schedule=Schedule(effects=effects))
         self.make = functools.partial(LOCKS[kind], name="x")
-        self.clients = [self.simulator.client(OPTIONS) for _ in range(3)]
+        self.simulator.network.replicas = list(scenario.lags)
+        self.clients = [
+            self.simulator.client(OPTIONS, replicas=policy)
+            for policy in (scenario.replicas, "off", "off")
+        ]
         self.span = range(0)
         self.error: BaseException | None = None
         self.given_back_at: float | None = None

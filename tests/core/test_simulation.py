@@ -22,6 +22,14 @@ def test_invariants_hold(kind: str, profile: int) -> None:
         play(profile + number * len(PROFILES), kind)
 
 
+@pytest.mark.parametrize("profile", range(len(PROFILES)))
+@pytest.mark.parametrize("kind", KINDS)
+def test_invariants_hold_with_replicas(kind: str, profile: int) -> None:
+    """No schedule breaks an invariant either while clients ask replicas that come, go and lag."""
+    for number in range(OTHERS):
+        play(profile + number * len(PROFILES), kind, replicated=True)
+
+
 def test_command_plays_seeds() -> None:
     """The simulator can be run from the command line, over any range of seeds."""
     command = [sys.executable, "-m", "interlock.testing.simulator", "--seeds", "2", "--start", "7"]

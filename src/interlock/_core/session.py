@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from interlock._core.effects import NEVER, Eval, R, Settle, Wait
+from interlock._core.effects import NEVER, Eval, R, Settle, Wait, undoing
 from interlock._core.holds import Holds, State
 from interlock._core.names import check_one_slot
 from interlock._core.watchdog import Watchdog
@@ -162,10 +162,25 @@ class Session:
             call: the script.
             until: when there is no more use in it.
             late: what it undoes may be executed after it: it is sent again although it found nothing.
+
+        Should this be interrupted, it is left to the background all the same.
         """
         call.deadline = self.clock() + GRACE
+        if not (yield from undoing(self._settled(call, late), self._leave, call, until, late)):
+            yield from self._leave(call, until, late)
+
+    @staticmethod
+    def _settled(call: Eval[bool], late: bool) -> Op[bool]:
+        """Send *call*; return whether that was all."""
         with suppress(ServerUnavailableError, ClosedError):
-            if (yield from call) or not late:
-                return
+            return (yield from call) or not late
+        return False
+
+    @staticmethod
+    def _leave(
+        call: Eval[bool], until: float, late: bool, error: BaseException | None = None
+    ) -> Op[None]:
+        """Leave *call* to the background, also when it was just being sent."""
+        del error
         call.deadline = NEVER
         yield from Settle(call, until, late)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeError
+from interlock.testing._sim_replicas import confirm, patience
 from interlock.testing._sim_time import Clock
 from interlock.testing.redis_model import ModelError, RedisModel
 
@@ -59,6 +60,7 @@ class Exchange:
         """Send it; answer within *timeout*."""
         timeline, network = self._network.timeline, self._network
         kind = fault.kind if fault is not None else None
+        timeout += patience(self.calls)
         seconds = fault.seconds if fault is not None else 0.0
         timeline.after(timeout, lambda: self._fail(f"no reply in {timeout:g} s", sent=True))
         if network.unreachable and timeline.random.random() < REFUSED:
@@ -94,6 +96,7 @@ class Exchange:
             timeline.note(network.where, f"{names} of {self._who} again: {again}")
             network.overseer.check()
         delay = network.latency()
+        delay += confirm(network.replicas, self.calls, replies, network.where)
         if kind == "drop reply":
             timeline.after(delay + seconds, lambda: self._fail("connection reset", sent=True))
             return
@@ -144,6 +147,7 @@ class Network:
         server: the model.
         lossy_until: messages published before that time are lost.
         generation: how often the server was restarted.
+        replicas: seconds after which each of its replicas has what it wrote; infinite for one that stands still.
         travelling: what has been sent and not arrived.
     """
 
@@ -161,6 +165,7 @@ class Network:
         self._down_until = 0.0
         self.lossy_until = 0.0
         self.generation = 0
+        self.replicas: list[float] = []
         self.travelling: dict[Exchange, None] = {}
         self._subscribed: dict[str, dict[Subscriber, None]] = {}
         clock = Clock(timeline, EPOCH, timeline.random.uniform(-DRIFT, DRIFT))

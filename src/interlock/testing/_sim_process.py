@@ -90,4 +90,6 @@ class Process(Runner):
         yield from Wait(None, when)
 
     def _expect_end(self, due_by: float) -> None:
-        self._began, self._due_by = self.client.now, due_by
+        policy = self.client.session.replicas
+        self._began = self.client.now
+        self._due_by = due_by + (0 if policy is None else policy.timeout)

@@ -7,14 +7,15 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from interlock._core.effects import NEVER
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.group_lock import GroupLock
 from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
 from interlock.backoff import ExponentialBackoff
-from interlock.errors import HoldLostError, ServerUnavailableError
-from interlock.options import Options
+from interlock.errors import HoldLostError, ReplicationError, ServerUnavailableError
+from interlock.options import Options, best_effort, required
 from interlock.testing.schedule import Interrupted, Kind, Schedule
 from interlock.testing.simulator import Simulator
 
@@ -89,8 +90,13 @@ ROUNDS = 6
 RETRIES = 5
 
 
-def prepare(seed: int, kind: str = "lock") -> Simulator:
-    """Return a simulation of random clients and programs, ready to run."""
+POLICIES = (best_effort("all", 0.1), required(1, 0.05), required("all", 0.1), required(2, 0.02))
+LAGS = (0.001, 0.01, 0.05, NEVER)
+"""What clients may want of replicas, and how far those may be behind."""
+
+
+def prepare(seed: int, kind: str = "lock", *, replicated: bool = False) -> Simulator:
+    """Return a simulation of random clients and programs, ready to run; *replicated*: the server has replicas, and they are asked."""
     simulator = Simulator(seed, schedule=PROFILES[seed % len(PROFILES)])
     random = simulator.random
     names = [f"{kind}:{i}" for i in range(random.randint(1, 2))]
@@ -98,11 +104,14 @@ def prepare(seed: int, kind: str = "lock") -> Simulator:
     def program(me: Process) -> Generator[Op[Any], Any, None]:
         for _ in range(ROUNDS):
             yield me.sleep(random.random() ** 3)
+            if replicated:
+                simulator.network.replicas = random.choices(LAGS, k=random.randint(0, 3))
             lock = KINDS[kind](me, random.choice(names))
             yield from _visit(me, lock)
 
     for _ in range(random.randint(1, 3)):
-        client = simulator.client(OPTIONS)
+        policy = random.choice(POLICIES) if replicated else "off"
+        client = simulator.client(OPTIONS, replicas=policy)
         for _ in range(random.randint(1, 3)):
             _ = simulator.spawn(client, program)
     return simulator
@@ -125,7 +134,7 @@ def _visit(me: Process, lock: LockLike) -> Generator[Op[Any], Any, None]:
             yield from _give_back(me, lock)
             depth -= 1
             yield me.sleep(random.random() ** 6)
-    except (HoldLostError, ServerUnavailableError, Interrupted):
+    except (HoldLostError, ReplicationError, ServerUnavailableError, Interrupted):
         # What a program does that is hit: it goes on with something else, some day, or gives up what it holds.
         while me.holds(lock) and random.random() < 0.9:  # noqa: PLR2004 - some forget it
             try:
@@ -143,14 +152,14 @@ def _give_back(me: Process, lock: LockLike) -> Generator[Op[Any], Any, None]:
         return
 
 
-def play(seed: int, kind: str = "lock") -> Simulator:
+def play(seed: int, kind: str = "lock", *, replicated: bool = False) -> Simulator:
     """Run one simulation to its end.
 
     Raises:
         InvariantError: an invariant was broken.
         StepBudgetError: it did not come to rest.
     """
-    simulator = prepare(seed, kind)
+    simulator = prepare(seed, kind, replicated=replicated)
     simulator.run()
     return simulator
 
@@ -161,14 +170,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1000, help="how many seeds to play")
     parser.add_argument("--start", type=int, default=0, help="the first one")
     parser.add_argument("--kind", choices=sorted(KINDS), default="lock", help="of what lock")
+    parser.add_argument("--replicated", action="store_true", help="with replicas that lag")
     asked = parser.parse_args()
     began, steps = time.monotonic(), 0
     for seed in range(asked.start, asked.start + asked.seeds):
         try:
-            steps += play(seed, asked.kind).timeline.steps
+            steps += play(seed, asked.kind, replicated=asked.replicated).timeline.steps
         except Exception:
+            options = f"--kind '{asked.kind}'{' --replicated' if asked.replicated else ''}"
             sys.stderr.write(
-                f"python -m interlock.testing.simulator --kind {asked.kind} --start {seed} --seeds 1\n"
+                f"python -m interlock.testing.simulator {options} --start {seed} --seeds 1\n"
             )
             raise
     took = time.monotonic() - began
