@@ -11,9 +11,9 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from interlock._links.inquiry import Inquiry
+from interlock._links.inquiry import Inquiry, packed
 from interlock._links.replies import left, refusal
-from interlock._links.resp import ASKING, ReplyError, pack_eval, pack_evalsha, unknown_script
+from interlock._links.resp import ASKING, ReplyError, pack_eval, unknown_script
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Confirming:
             _ = pipeline.send(ASKING).cancel()
             script = pack_eval(call)
         else:
-            script = pack_evalsha(call.script, call.keys, call.args)
+            script = packed(call, pipeline)
         reply, answers = await self._sent(pipeline, inquiry, script, seconds)
         if unknown_script(reply):
             _drop(answers)

@@ -17,7 +17,7 @@ import ssl
 import struct
 from typing import TYPE_CHECKING, Any
 
-from interlock._links.inquiry import inquiry_about
+from interlock._links.inquiry import inquiry_about, packed
 from interlock._links.replies import left, refusal
 from interlock._links.resp import (
     ASKING,
@@ -52,7 +52,7 @@ class Connection:
         timeout: seconds for connecting and logging in, and for replies until told otherwise.
 
     Attributes:
-        replicas: how many are connected to the server, as far as it was asked.
+        replicas, told: as of `Link`.
 
     Raises:
         ServerUnavailableError: no connection within about *timeout*.
@@ -61,6 +61,7 @@ class Connection:
     def __init__(self, endpoint: Origin, timeout: float) -> None:
         self.where = endpoint.where
         self.moves = endpoint.moves
+        self.told: set[str] = set()
         self._inquiry: Inquiry | None = None
         self._inner: Any = endpoint.connect(timeout)
         self._socket: socket.socket = self._inner._sock  # noqa: SLF001 - redis-py connects, we drive
@@ -156,8 +157,7 @@ class Connection:
     def begin(self, calls: Sequence[Eval[object]], timeout: float) -> None:
         """Send *calls*, whose replies `finish` reads; arguments and errors as `batch`."""
         self.set_timeout(timeout)
-        commands = [pack_evalsha(call.script, call.keys, call.args) for call in calls]
-        self._write(commands + self._inquire(calls))
+        self._write([packed(call, self) for call in calls] + self._inquire(calls))
 
     def finish(
         self,
@@ -207,9 +207,8 @@ class Connection:
     def _confirm(self, inquiry: Inquiry, replies: list[object], timeout: float) -> None:
         """Have what was granted by *replies* confirmed, and put the errors of what was not in its place."""
         if not inquiry.concerns(replies):
-            _ = self.drain(
-                REFUSED_WAIT
-            )  # it comes at once unless replicas lag behind what others wrote
+            # The answer comes at once unless replicas lag behind what others wrote.
+            _ = self.drain(REFUSED_WAIT)
             return
         while not inquiry.heard(self._answers(timeout)):
             self._write(inquiry.commands())

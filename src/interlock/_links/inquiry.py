@@ -14,7 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol, cast
 
 from interlock._links.replies import refusal
-from interlock._links.resp import ReplyError, pack
+from interlock._links.resp import ReplyError, pack, pack_eval, pack_evalsha
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -35,11 +35,13 @@ class Link(Protocol):
         where: the server's address, for messages.
         moves: whether another server may take its place.
         replicas: how many are connected to the server, as far as it was asked.
+        told: the digests of the scripts whose texts went out by it.
     """
 
     where: str
     moves: bool
     replicas: int
+    told: set[str]
 
 
 class Inquiry:
@@ -137,6 +139,18 @@ class Inquiry:
         here, self._acknowledged = cast("list[int]", answer)
         if not here and self._policy.mode == "required":
             self._problem = f"its server did not have it on disk in {self.timeout:g} s"
+
+
+def packed(call: Eval[object], link: Link) -> bytes:
+    """Return *call* as it goes out by *link*.
+
+    The first time that replicas are asked behind it, its text does: a server that does not know the digest, as after a failover,
+    would have us wait for replicas in vain before the text could be sent.
+    """
+    if call.confirm is None or call.script.sha in link.told:
+        return pack_evalsha(call.script, call.keys, call.args)
+    link.told.add(call.script.sha)
+    return pack_eval(call)
 
 
 def inquiry_about(calls: Sequence[Eval[object]], link: Link) -> Inquiry | None:

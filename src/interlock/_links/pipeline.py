@@ -44,13 +44,14 @@ class Pipeline(asyncio.Protocol):
         moves: as of the endpoint.
 
     Attributes:
-        replicas: how many are connected to the server, as far as it was asked.
+        replicas, told: as of `Link`.
     """
 
     def __init__(self, where: str, timeout: float, *, moves: bool = False) -> None:
         self.where = where
         self.moves = moves
         self.replicas = 0
+        self.told: set[str] = set()
         self.dead = False
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()

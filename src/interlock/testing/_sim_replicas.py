@@ -43,9 +43,9 @@ def confirm(
 
 def _outcome(lags: Sequence[float], asked: Confirmation) -> tuple[float, int, int]:
     """Return how long a WAIT takes, how many replicas it counts, and how many were wanted."""
-    wanted = asked.policy.count
-    if wanted == "all":
-        wanted = max(len(lags), 1 if asked.policy.mode == "required" else 0)
+    policy = asked.policy
+    least = 1 if policy.mode == "required" else 0
+    wanted = max(len(lags), least) if policy.count == "all" else policy.count
     ordered = sorted(lags)
     enough = wanted <= len(ordered)
     seconds = min(asked.timeout, max(ordered[:wanted], default=0.0) if enough else asked.timeout)

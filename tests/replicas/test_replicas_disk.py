@@ -1,0 +1,114 @@
+"""Policies that want a grant on disk (WAITAOF), and servers that cannot do what is asked."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import interlock
+from interlock import ReplicationError
+from interlock.testing.servers import RedisServer, ReplicatedServers, binaries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from interlock.options import ReplicaPolicy
+    from lock.lock_like import Face
+
+PATIENCE = 0.3
+RIGHTS = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
+
+
+@pytest.fixture(scope="module")
+def logged() -> Iterator[ReplicatedServers]:
+    """Give a primary and a replica of Redis 8.2 that write every command to disk at once."""
+    always = {"appendfsync": "always"}
+    with ReplicatedServers(1, binary=binaries()["redis-8.2"], appendonly=True, config=always) as it:
+        yield it
+
+
+@pytest.mark.parametrize("count", [0, 1, "all"])
+async def test_what_is_held_is_on_disk(face: Face, logged: ReplicatedServers, count: int) -> None:
+    """With ``fsync`` a lock is held when the primary and as many replicas as were asked for have it on disk."""
+    client = face.module.connect(
+        logged.primary.url(), replicas=interlock.required(count, fsync=True)
+    )
+    me, lock = face.owner(), client.lock("name")
+    assert await me.do(lock.acquire)
+    assert (await me.do(lambda: lock.hold)).replicas >= (count if count != "all" else 1)
+    await me.do(lock.release)
+    await me.do(client.close)
+    await me.end()
+
+
+async def test_a_replica_that_does_not_write_is_too_few(
+    face: Face, logged: ReplicatedServers
+) -> None:
+    """A replica that stands still has nothing on its disk: the lock is given back."""
+    policy = interlock.required(1, PATIENCE, fsync=True)
+    client = face.module.connect(logged.primary.url(), replicas=policy)
+    me, lock = face.owner(), client.lock("name")
+    logged.replicas[0].pause()
+    try:
+        with pytest.raises(ReplicationError, match="0 of 1 replicas"):
+            await me.do(lock.acquire)
+    finally:
+        logged.replicas[0].resume()
+    assert logged.primary.execute("EXISTS", "name") == 0
+    await me.do(client.close)
+    await me.end()
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [("redis-7.0", "unknown command"), ("redis-8.2", "appendonly is disabled")],
+)
+@pytest.mark.parametrize("policy", [interlock.best_effort, interlock.required])
+async def test_a_server_that_cannot_tell_is_named(
+    face: Face, version: str, told: str, policy: type[ReplicaPolicy]
+) -> None:
+    """A server without WAITAOF, or one that writes nothing to disk, is an error that says so, even for a best effort; nothing stays held."""
+    with RedisServer(binaries()[version]) as server:
+        client = face.module.connect(server.url(), replicas=policy(0, fsync=True))
+        me, lock, semaphore = face.owner(), client.lock("name"), client.semaphore("permits")
+        with pytest.raises(ReplicationError, match=told):
+            await me.do(lock.acquire)
+        assert server.execute("EXISTS", "name") == 0
+        await me.do(semaphore.try_set_permits, 2)
+        with pytest.raises(ReplicationError, match=told):
+            await me.do(semaphore.acquire)
+        assert await me.do(semaphore.available_permits) == 2
+        await me.do(client.close)
+        await me.end()
+
+
+async def test_the_documented_rights_are_enough(face: Face) -> None:
+    """A user with the documented rights of the plain lock, and those for replicas, can ask them."""
+    rights = re.search(r"^user app on >secret (.*)$", RIGHTS.read_text(), re.MULTILINE)
+    assert rights is not None
+    with RedisServer(users=[f"app on >secret {rights[1]} +wait +info"]) as server:
+        url = server.url(username="app", password="secret")
+        client = face.module.connect(url, replicas=interlock.best_effort("all"))
+        me, lock = face.owner(), client.lock("locks:a")
+        assert await me.do(lock.acquire)
+        assert (await me.do(lambda: lock.hold)).replicas == 0
+        await me.do(lock.release)
+        await me.do(client.close)
+        await me.end()
+
+
+@pytest.mark.parametrize("missing", ["wait", "info"])
+async def test_a_user_who_may_not_ask_is_told(face: Face, missing: str) -> None:
+    """Without the right to WAIT, or to INFO for ``all``, acquiring is an error that names the command; nothing stays held."""
+    with RedisServer(users=[f"app on >pw ~* &* +@all -{missing}"]) as server:
+        url = server.url(username="app", password="pw")
+        client = face.module.connect(url, replicas=interlock.best_effort("all"))
+        me, lock = face.owner(), client.lock("name")
+        with pytest.raises(ReplicationError, match=f"NOPERM.*{missing}"):
+            await me.do(lock.acquire)
+        assert server.execute("EXISTS", "name") == 0
+        await me.do(client.close)
+        await me.end()

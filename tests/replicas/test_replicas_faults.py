@@ -1,0 +1,166 @@
+"""What happens to an acquire that is interrupted, or loses its server, while it waits for replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import interlock
+import interlock.asyncio
+from interlock import ReplicationError
+from interlock.testing.proxy import FaultProxy, command, drop_reply
+from lock.lock_like import until
+from replicas.bed import PROMPT, Bed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from interlock.testing.servers import ReplicatedServers
+
+LONG = 8.0
+"""Seconds that replicas are given where something else is to end the wait."""
+
+
+@pytest.fixture
+def stopped(replicated: ReplicatedServers) -> Iterator[ReplicatedServers]:
+    """Give a primary whose two replicas stand still."""
+    for replica in replicated.replicas:
+        replica.pause()
+    yield replicated
+    for replica in replicated.replicas:
+        replica.resume()
+
+
+async def test_a_cancelled_wait_leaves_nothing_behind(stopped: ReplicatedServers) -> None:
+    """A task that is cancelled while replicas are waited for ends at once, gives the lock back, and the client serves others meanwhile."""
+    url = stopped.primary.url()
+    async with interlock.asyncio.connect(url, replicas=interlock.required(2, LONG)) as client:
+        task = asyncio.create_task(client.lock("name").acquire())
+        await until(lambda: stopped.primary.execute("EXISTS", "name") == 1, 5, "it is granted")
+        started = time.monotonic()
+        assert await client.lock("other").locked() is False
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.monotonic() - started < PROMPT
+        assert stopped.primary.execute("EXISTS", "name") == 0
+
+
+def test_a_ctrl_c_leaves_nothing_behind(stopped: ReplicatedServers) -> None:
+    """A Ctrl-C while replicas are waited for ends the acquire at once, and the lock is given back."""
+    with interlock.connect(stopped.primary.url(), replicas=interlock.required(2, LONG)) as client:
+        lock, main = client.lock("name"), threading.main_thread().ident
+        assert main is not None
+        started = time.monotonic()
+        timer = threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT))
+        timer.start()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                lock.acquire()
+        finally:
+            timer.cancel()
+            timer.join()
+        assert time.monotonic() - started < 0.3 + PROMPT
+        assert lock.hold is None
+        assert stopped.primary.execute("EXISTS", "name") == 0
+
+
+def test_closing_ends_the_wait(stopped: ReplicatedServers) -> None:
+    """What a client that closes was just acquiring is given back, although its replicas have not answered."""
+    client = interlock.connect(stopped.primary.url(), replicas=interlock.required(2, 1.0))
+    outcome: list[BaseException | bool] = []
+
+    def acquire() -> None:
+        try:
+            outcome.append(client.lock("name").acquire())
+        except interlock.InterlockError as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=acquire)
+    thread.start()
+    deadline = time.monotonic() + 5
+    while stopped.primary.execute("EXISTS", "name") == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    client.close()
+    thread.join()
+    [what] = outcome
+    assert isinstance(what, interlock.InterlockError)
+    assert stopped.primary.execute("EXISTS", "name") == 0
+
+
+async def test_a_lost_answer_is_asked_for_again(bed: Bed) -> None:
+    """An acquire whose connection breaks while replicas are waited for is sent again, and held once."""
+    with FaultProxy(("127.0.0.1", bed.servers.primary.port)) as proxy:
+        client = bed.client(proxy.url(), replicas=interlock.required(2))
+        me, lock = bed.owner(), bed.lock(client)
+        assert await me.do(lock.acquire)
+        await me.do(lock.release)
+        proxy.on_request(command("WAIT", nth=1), drop_reply)
+        assert await me.do(lock.acquire)
+        assert proxy.fired
+        assert await me.do(lock.hold_count) == 1
+        assert (await me.do(lambda: lock.hold)).replicas == 2
+        await me.do(lock.release)
+        await bed.close(client)
+    assert bed.left_behind() == set()
+
+
+async def test_a_server_that_forgot_its_scripts_is_asked_once_more(bed: Bed) -> None:
+    """A script that is sent with its text because the server does not know it is confirmed as any other."""
+    me, lock = bed.owner(), bed.lock(bed.client(replicas=interlock.required(2)))
+    for _ in range(2):
+        bed.redis.script_flush()
+        assert await me.do(lock.acquire)
+        assert (await me.do(lambda: lock.hold)).replicas == 2
+        await me.do(lock.release)
+
+
+async def test_a_crowd_is_confirmed_each_for_itself(bed: Bed) -> None:
+    """Many owners of many locks at once hold what replicas have, and nobody's answer is taken for another's."""
+    client = bed.client(replicas=interlock.required("all"))
+    owners = [bed.owner() for _ in range(20)]
+
+    async def visit(number: int) -> None:
+        lock = bed.lock(client, f"name{number % 10}")
+        for _ in range(5):
+            assert await owners[number].do(lock.acquire)
+            assert (await owners[number].do(lambda: lock.hold)).replicas == 2
+            await owners[number].do(lock.release)
+
+    await asyncio.gather(*map(visit, range(20)))
+    assert bed.left_behind() == set()
+
+
+async def test_a_primary_that_is_demoted_meanwhile_is_no_matter_of_replicas(
+    replicated: ReplicatedServers,
+) -> None:
+    """A primary that becomes a replica while it waits for its own has granted nothing: the error says where it stands now."""
+    primary, other = replicated.primary, replicated.replicas[0]
+    for replica in replicated.replicas:
+        replica.pause()
+    try:
+        async with interlock.asyncio.connect(
+            primary.url(), replicas=interlock.required(2, LONG), lease=30
+        ) as client:
+            task = asyncio.create_task(client.lock("name").acquire(timeout=2))
+            await until(lambda: primary.execute("EXISTS", "name") == 1, 5, "it is granted")
+            primary.execute("REPLICAOF", "127.0.0.1", other.port)
+            with pytest.raises(interlock.ServerUnavailableError) as caught:
+                await task
+            assert not isinstance(caught.value, ReplicationError)
+            assert caught.value.code == "READONLY"
+            primary.execute("REPLICAOF", "NO", "ONE")
+            await until(lambda: primary.execute("EXISTS", "name") == 0, 5, "it is given back")
+    finally:
+        primary.execute("REPLICAOF", "NO", "ONE")
+        for replica in replicated.replicas:
+            replica.resume()
+        with primary.client() as client:
+            client.set("in step", 1)
+            assert client.wait(2, 10_000) == 2
