@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from interlock._version import __version__
 
 if TYPE_CHECKING:
-    from interlock import asyncio, errors, fencing
+    from interlock import asyncio, check, errors, fencing
     from interlock.backoff import Backoff, ConstantBackoff, ExponentialBackoff
     from interlock.errors import (
         AcquireTimeoutError,
@@ -88,6 +88,7 @@ __all__ = [
     "__version__",
     "asyncio",
     "best_effort",
+    "check",
     "connect",
     "errors",
     "fencing",
@@ -96,7 +97,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name in ("asyncio", "errors", "fencing"):
+    if name in ("asyncio", "check", "errors", "fencing"):
         return import_module(f"interlock.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'interlock' has no attribute {name!r}")

@@ -46,8 +46,11 @@ class Cluster:
         where: for messages, and to tell it from other servers.
         command_timeout: seconds, when the URL gave ``socket_timeout``.
         sharded: whether it has sharded channels; None until it was asked.
+        rights: commands that finding the nodes takes, in the words of an ACL.
         on_change: called, in any thread, when somebody serves what somebody else served before.
     """
+
+    rights = ("cluster|slots", "pubsub|shardnumsub", "asking")
 
     def __init__(self, seeds: Sequence[Endpoint], remap: Remap | None = None) -> None:
         self._seeds = list(seeds)
@@ -102,6 +105,18 @@ class Cluster:
     def nodes(self) -> list[Endpoint]:
         """All nodes that are known."""
         return list(self._nodes.values())
+
+    def primaries(self, timeout: float) -> Sequence[Endpoint]:
+        """Return the nodes that serve slots, asked anew.
+
+        Raises:
+            ServerUnavailableError: no node told in *timeout* seconds.
+        """
+        try:
+            self.open("auto").result(timeout)
+        except TimeoutError as error:
+            raise self.silent(timeout) from error
+        return list(dict.fromkeys(owner for owner in self._owners if owner is not None))
 
     def owner(self, key: str) -> Endpoint | None:
         """Return who serves *key*, or None if that is not known."""

@@ -16,10 +16,11 @@ from redis.retry import Retry
 
 from interlock._links.given import parameters, read_options, read_pool, read_url
 from interlock._links.replies import unconnected
+from interlock._links.side_client import SettledTLS
 from interlock.errors import ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 # What redis-py would do on its own account: retry, check health, decode, cache. We decide what may be sent again.
 _OURS = {
@@ -50,12 +51,14 @@ class Endpoint:
     Attributes:
         where: the address, for messages; never a password.
         moves: whether another server may take its place; what leads to the former one is then given up.
+        rights: commands that finding it takes, in the words of an ACL.
         command_timeout: seconds, when the URL gave ``socket_timeout``.
         max_connections: how many connections threads may share, when the URL gave it.
         seen: True once a connection succeeded; from then on a failure is an outage rather than a mistake.
     """
 
     moves = False
+    rights: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -140,12 +143,21 @@ class Endpoint:
         limit = min(timeout, self.connect_timeout or timeout)
         return {
             **options,
-            "connection_class": self._class(sync),
+            "connection_class": SettledTLS if self.tls else self._class(sync),
             "protocol": 2,
             "socket_timeout": timeout,
             "socket_connect_timeout": limit,
             "driver_info": None,
         }
+
+    def primaries(self, timeout: float) -> Sequence[Endpoint]:
+        """Return the servers that keep locks now, each by itself.
+
+        Raises:
+            ServerUnavailableError: they could not be found in about *timeout* seconds.
+        """
+        del timeout
+        return [self]
 
     def unconnected(self, error: Exception) -> ServerUnavailableError:
         """Return what a caller is to be told when no connection could be made because of *error*."""

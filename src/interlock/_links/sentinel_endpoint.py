@@ -24,7 +24,7 @@ from interlock._links.sentinel import LEAST
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from interlock._links.open_connections import Address
     from interlock._links.sentinel import Sentinels
@@ -49,6 +49,7 @@ class SentinelEndpoint(Endpoint):
     """
 
     moves = True
+    rights = ("role",)
 
     def __init__(
         self, sentinels: Sentinels, connection_class: type, kwargs: Mapping[str, Any]
@@ -93,6 +94,10 @@ class SentinelEndpoint(Endpoint):
                 raise self._demoted(node)
         self._connected()
         return connection
+
+    def primaries(self, timeout: float) -> Sequence[Endpoint]:
+        """Return the primary; errors as `Endpoint.primaries`."""
+        return [self._node(self._look_up(timeout))]
 
     def moved(self, address: Address) -> None:
         """Take *address* for the primary's and cut the connections to any other; from any thread."""

@@ -25,16 +25,18 @@ from interlock.asyncio.lock import Lock
 from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
 from interlock.backoff import ExponentialBackoff
+from interlock.check import Wishes, examine_async
 from interlock.options import Options, check_timeout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from types import TracebackType
 
     from interlock._core.lock_like import LockLike
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.backoff import Backoff
+    from interlock.check import Report
 
 
 def connect(url: str | None = None, *, options: Options | None = None, **changes: Any) -> Client:
@@ -61,6 +63,7 @@ class Client:
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         self._driver = AsyncDriver(servers, options)
+        self._servers = servers
         self._where = servers.where
 
     @classmethod
@@ -103,6 +106,24 @@ class Client:
             ServerUnavailableError: what was held could not be released and ends with its lease.
         """
         await self._driver.close()
+
+    async def check(self, *, objects: Sequence[str] = ("lock",), names: str = "*") -> Report:
+        """Look at the servers for whatever endangers locks: version, role, persistence, eviction, the user's rights and more.
+
+        Nothing is changed, and a server that cannot be reached is a finding like any other. The same is ``interlock doctor``.
+
+        Args:
+            objects: what the application uses, by the names of the factories: ``"lock"``, ``"semaphore"``, ...
+            names: how its objects are called: a name, or the beginning of names and ``*``.
+
+        Raises:
+            ConfigError: objects that do not exist, or another kind of pattern.
+
+        Cost:
+            About 30 round trips to each primary, on connections of its own.
+        """
+        wishes = Wishes(objects, names, self._driver.session.options)
+        return await examine_async([self._servers], wishes)
 
     def lock(
         self,

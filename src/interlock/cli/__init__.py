@@ -12,7 +12,7 @@ import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._version import __version__
-from interlock.cli import run
+from interlock.cli import doctor, run
 from interlock.cli.options import Parser
 from interlock.cli.status import Status, UsageError, say
 from interlock.errors import ConfigError, InterlockError, WrongTypeError
@@ -29,6 +29,9 @@ class _Subcommand(NamedTuple):
 
 
 _SUBCOMMANDS = {
+    "doctor": _Subcommand(
+        "look at a server for whatever endangers locks", doctor.configure, doctor.main
+    ),
     "run": _Subcommand("run a command while holding a lock", run.configure, run.main),
 }
 
@@ -76,6 +79,10 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
     given: dict[str, object] = vars(found)
     subcommand = str(given.pop("subcommand"))
     if unknown:
-        hint = "" if command else "; the command goes behind --: interlock run NAME -- CMD [ARG...]"
+        hint = (
+            ""
+            if command or subcommand != "run"
+            else "; the command goes behind --: interlock run NAME -- CMD [ARG...]"
+        )
         raise UsageError(f"unknown arguments: {' '.join(unknown)}{hint}")
     return _SUBCOMMANDS[subcommand].main(given, command, environ)

@@ -12,6 +12,8 @@ class Status(enum.IntEnum):
 
     CONFLICT = 1
     """The lock was not got (flock(1); another one with --conflict-exit-code)."""
+    FOUND = 1
+    """The check found what it was to look for."""
     USAGE = 64
     """The command line, an INTERLOCK_ variable, the URL or the name cannot work (EX_USAGE)."""
     UNAVAILABLE = 69

@@ -18,6 +18,7 @@ from interlock._core.spin_lock import SpinLock
 from interlock._drivers.threads import ThreadDriver, current_owner
 from interlock._links.urls import open_url, servers_of
 from interlock.backoff import ExponentialBackoff
+from interlock.check import Wishes, examine
 from interlock.options import Options, check_timeout
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.hold import Hold
@@ -28,13 +29,14 @@ from interlock.sync.read_write_lock import ReadWriteLock
 from interlock.sync.semaphore import Semaphore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from types import TracebackType
 
     from interlock._core.lock_like import LockLike
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.backoff import Backoff
+    from interlock.check import Report
 
 
 def connect(url: str | None = None, *, options: Options | None = None, **changes: Any) -> Client:
@@ -61,6 +63,7 @@ class Client:
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         self._driver = ThreadDriver(servers, options)
+        self._servers = servers
         self._where = servers.where
 
     @classmethod
@@ -103,6 +106,24 @@ class Client:
             ServerUnavailableError: what was held could not be released and ends with its lease.
         """
         self._driver.close()
+
+    def check(self, *, objects: Sequence[str] = ("lock",), names: str = "*") -> Report:
+        """Look at the servers for whatever endangers locks: version, role, persistence, eviction, the user's rights and more.
+
+        Nothing is changed, and a server that cannot be reached is a finding like any other. The same is ``interlock doctor``.
+
+        Args:
+            objects: what the application uses, by the names of the factories: ``"lock"``, ``"semaphore"``, ...
+            names: how its objects are called: a name, or the beginning of names and ``*``.
+
+        Raises:
+            ConfigError: objects that do not exist, or another kind of pattern.
+
+        Cost:
+            About 30 round trips to each primary, on connections of its own.
+        """
+        wishes = Wishes(objects, names, self._driver.session.options)
+        return examine([self._servers], wishes)
 
     def lock(
         self,

@@ -1,0 +1,68 @@
+"""What was learnt of one server, before anybody has judged it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - dataclass fields are read at run time
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RightsFacts:
+    """What the user may do.
+
+    Attributes:
+        missing: what it may not, in the words of an ACL: ``+hset``, ``~locks:*``, ``&channel*``.
+        refused: other errors by which the server answered writing commands: text by code, ``OOM`` for one.
+        unknown: why the rest of the rights could not be tried; empty when all were.
+    """
+
+    missing: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict[str, str])
+    unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """One server as it was found. What could not be found out is None or missing, and `silent` says why.
+
+    Attributes:
+        where: its address.
+        transport: how it was reached.
+        local: whether that leads out of this machine.
+        user: as whom.
+        round_trip: seconds of a PING, the median of some.
+        info: INFO, as redis-py reads it.
+        config: those settings that were told.
+        clock_offset: seconds by which the server's clock is ahead of this machine's.
+        rights: what the user may do; None when there was no name to try it under.
+        heard: whether a message that was published was heard; None when that was not tried.
+        silent: why the server did not answer, by the command it was asked.
+    """
+
+    where: str = ""
+    transport: Literal["tcp", "tls", "unix"] = "tcp"
+    local: bool = True
+    user: str = "default"
+    round_trip: float = 0.0
+    info: Mapping[str, object] | None = None
+    config: Mapping[str, str] = field(default_factory=dict[str, str])
+    clock_offset: float | None = None
+    rights: RightsFacts | None = field(default_factory=RightsFacts)
+    heard: bool | None = None
+    silent: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def number(self, name: str) -> int:
+        """Return a number of INFO; 0 when there is none."""
+        value = (self.info or {}).get(name, 0)
+        return value if isinstance(value, int) else 0
+
+    def word(self, name: str) -> str:
+        """Return a word of INFO; empty when there is none."""
+        value = (self.info or {}).get(name)
+        return "" if value is None else str(value)
+
+    def setting(self, name: str) -> int | None:
+        """Return a number of the configuration; None when it was not told."""
+        value = self.config.get(name, "")
+        return int(value) if value.isdigit() else None

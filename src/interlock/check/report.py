@@ -1,0 +1,114 @@
+"""What a check found."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Severity(enum.IntEnum):
+    """How bad a finding is; they can be compared."""
+
+    OK = 0
+    NOTE = 1
+    """Worth knowing, or could not be found out."""
+    WARNING = 2
+    """Locks work, and something may go wrong with them."""
+    ERROR = 3
+    """Locks do not work, or will be lost."""
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at.
+
+    Attributes:
+        check: what was looked at, one word that stays the same between versions.
+        severity: how bad it is.
+        found: what was found.
+        advice: what to do; empty where nothing is to be done.
+    """
+
+    check: str
+    severity: Severity
+    found: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReport:
+    """What was found on one server.
+
+    Attributes:
+        where: its address.
+        reached: whether it could be asked.
+        findings: in the order of asking.
+    """
+
+    where: str
+    reached: bool
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found on all servers of a client.
+
+    Attributes:
+        servers: one entry for each.
+        acl: the line of an ACL file for a user that may do what was asked about, and nothing more.
+    """
+
+    servers: tuple[ServerReport, ...]
+    acl: str
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Return those of all servers."""
+        return tuple(finding for server in self.servers for finding in server.findings)
+
+    @property
+    def worst(self) -> Severity:
+        """Return the severity of the worst finding."""
+        return max((finding.severity for finding in self.findings), default=Severity.OK)
+
+    @property
+    def reached(self) -> bool:
+        """Return whether every server could be asked."""
+        return all(server.reached for server in self.servers)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the same as what JSON can carry."""
+        return {
+            "worst": str(self.worst),
+            "servers": [
+                {
+                    "where": server.where,
+                    "reached": server.reached,
+                    "findings": [
+                        {
+                            "check": finding.check,
+                            "severity": str(finding.severity),
+                            "found": finding.found,
+                            "advice": finding.advice,
+                        }
+                        for finding in server.findings
+                    ],
+                }
+                for server in self.servers
+            ],
+            "acl": self.acl,
+        }
+
+    def __str__(self) -> str:
+        lines: list[str] = []
+        for server in self.servers:
+            lines.append(server.where)
+            for finding in server.findings:
+                lines.append(f"  {finding.severity!s:8} {finding.check:12} {finding.found}")
+                if finding.advice:
+                    lines.append(f"  {'':8} {'':12} -> {finding.advice}")
+        return "\n".join(lines)

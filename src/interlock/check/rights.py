@@ -1,0 +1,225 @@
+"""What a user must be permitted for the objects that it uses: commands, keys and channels.
+
+The commands are read from the scripts, which therefore cannot need one that is not named here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, NamedTuple
+
+from interlock._core import names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_LUA = resources.files("interlock._core").joinpath("lua")
+_COMMENT = re.compile(r"--.*")
+_CALL = re.compile(r"redis\.p?call\('(\w+)'")
+
+SCRIPTS = ("evalsha", "eval")
+"""Commands of every object."""
+
+
+class Place(NamedTuple):
+    """Keys or channels that belong to an object.
+
+    Attributes:
+        of: from the object's name to what they begin with.
+        varied: whether something follows that is different each time.
+    """
+
+    of: Callable[[str], str]
+    varied: bool = False
+
+    def example(self, name: str) -> str:
+        """Return one that belongs to the object *name*."""
+        return self.of(name) + ("interlock-check" if self.varied else "")
+
+    def pattern(self, name_pattern: str) -> str:
+        """Return what an ACL calls those of the objects *name_pattern*: a name, or the beginning of names and ``*``."""
+        text = self.of(name_pattern) + ("*" if self.varied else "")
+        if not name_pattern.endswith("*"):
+            return text
+        # Whatever follows the name is covered by the star in it.
+        return text[: text.index(name_pattern) + len(name_pattern)]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What one kind of object uses.
+
+    Attributes:
+        scripts: the names of its Lua files.
+        keys: besides the one that is called like the object.
+        channels: where it announces and hears; none if it sends no messages.
+    """
+
+    scripts: tuple[str, ...]
+    keys: tuple[Place, ...] = ()
+    channels: tuple[Place, ...] = ()
+
+    @property
+    def commands(self) -> frozenset[str]:
+        """Return the commands that its scripts call; PUBLISH, which has two names, is not among them."""
+        return frozenset[str]().union(*map(_called, self.scripts))
+
+
+@cache
+def _called(script: str) -> frozenset[str]:
+    text = _LUA.joinpath(f"{script}.lua").read_text(encoding="utf-8")
+    return frozenset(_CALL.findall(_COMMENT.sub("", text)))
+
+
+_PLAIN = ("lock_acquire", "lock_release", "lock_renew", "lock_force_release", "lock_query")
+
+
+def _itself(name: str) -> str:
+    return name
+
+
+def _request(name: str) -> str:
+    return names.request_latch(name, "")
+
+
+def _turn(name: str) -> str:
+    return names.waiter_channel(names.lock_channel(name), "")
+
+
+_NAME = Place(_itself)
+_REQUESTS = Place(_request, varied=True)
+
+KINDS = {
+    "lock": Kind(_PLAIN, channels=(Place(names.lock_channel),)),
+    "fair_lock": Kind(
+        (
+            *("fair_lock_acquire", "fair_lock_release", "fair_lock_force_release"),
+            *("lock_renew", "lock_query"),
+        ),
+        keys=(Place(names.fair_queue), Place(names.fair_timeouts)),
+        channels=(Place(_turn, varied=True),),
+    ),
+    "fenced_lock": Kind(
+        (*_PLAIN, "fenced_lock_acquire"),
+        keys=(Place(names.fence_token),),
+        channels=(Place(names.lock_channel),),
+    ),
+    "group_lock": Kind(
+        (
+            *("group_lock_acquire", "group_lock_release", "group_lock_renew"),
+            *("group_lock_force_release", "group_lock_query"),
+        ),
+        channels=(Place(names.lock_channel),),
+    ),
+    "spin_lock": Kind(_PLAIN),
+    "read_write_lock": Kind(
+        (
+            *("read_lock_acquire", "read_lock_release", "read_lock_renew"),
+            *("write_lock_acquire", "write_lock_release", "lock_renew"),
+            *("read_write_lock_query", "read_write_lock_force_release"),
+        ),
+        keys=(Place(names.read_entries, varied=True),),
+        channels=(Place(names.read_write_channel),),
+    ),
+    "semaphore": Kind(
+        (
+            *("semaphore_acquire", "semaphore_release", "semaphore_drain"),
+            *("semaphore_undo", "semaphore_try_set", "semaphore_query"),
+        ),
+        keys=(_REQUESTS,),
+        channels=(Place(names.semaphore_channel),),
+    ),
+    "leased_semaphore": Kind(
+        (
+            *("leased_semaphore_acquire", "leased_semaphore_release", "leased_semaphore_renew"),
+            *("leased_semaphore_update", "leased_semaphore_query"),
+            *("leased_semaphore_add", "leased_semaphore_set"),
+        ),
+        keys=(Place(names.permit_leases), _REQUESTS),
+        channels=(Place(names.semaphore_channel),),
+    ),
+    "count_down_latch": Kind(
+        ("latch_try_set", "latch_count_down", "latch_query", "latch_delete"),
+        keys=(_REQUESTS, Place(names.latch_ending)),
+        channels=(Place(names.latch_channel),),
+    ),
+}
+"""By the name of the factory on the client. A joint lock needs what its members need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Everything that a set of kinds needs together.
+
+    Attributes:
+        data: commands that scripts call, sorted.
+        messages: commands for announcing and hearing; none where nothing is announced.
+        others: commands that have nothing to do with objects.
+        keys: where.
+        channels: where.
+    """
+
+    data: tuple[str, ...]
+    messages: tuple[str, ...]
+    others: tuple[str, ...]
+    keys: tuple[Place, ...]
+    channels: tuple[Place, ...]
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Return all commands, in the order in which an ACL line names them."""
+        return (*SCRIPTS, *self.data, *self.messages, *self.others)
+
+
+def rights(
+    kinds: Iterable[str],
+    others: Iterable[str] = (),
+    *,
+    telling: bool = True,
+    sharded: bool = False,
+) -> Rights:
+    """Return what *kinds* need together.
+
+    Args:
+        kinds: names of `KINDS`.
+        others: further commands, called by nobody's script.
+        telling: whether releases are announced.
+        sharded: whether messages go by sharded channels.
+    """
+    chosen = [KINDS[kind] for kind in kinds]
+    data = sorted(frozenset[str]().union(*(kind.commands for kind in chosen)))
+    channels = tuple(dict.fromkeys(place for kind in chosen for place in kind.channels if telling))
+    prefix = "s" if sharded else ""
+    messages = (
+        *(f"{prefix}{command}" for command in ("publish", "subscribe", "unsubscribe")),
+        "ping",
+    )
+    keys = (_NAME, *dict.fromkeys(place for kind in chosen for place in kind.keys))
+    return Rights(tuple(data), messages if channels else (), tuple(others), keys, channels)
+
+
+def rules(mark: str, places: Iterable[Place], name_pattern: str) -> tuple[str, ...]:
+    """Return what an ACL calls *places*, each behind *mark*."""
+    patterns = dict.fromkeys(place.pattern(name_pattern) for place in places)
+    # The server takes no pattern beside one that covers everything.
+    return tuple(f"{mark}{pattern}" for pattern in (("*",) if "*" in patterns else patterns))
+
+
+def acl_line(wanted: Rights, name_pattern: str) -> str:
+    """Return the line of an ACL file that permits *wanted* to a user, and nothing more.
+
+    Args:
+        wanted: from `rights`.
+        name_pattern: a name, or the beginning of names and ``*``.
+    """
+    return " ".join(
+        (
+            *("user", "app", "on", ">secret"),
+            *("resetkeys", *rules("~", wanted.keys, name_pattern)),
+            *("resetchannels", *rules("&", wanted.channels, name_pattern)),
+            *("-@all", *(f"+{command}" for command in wanted.commands)),
+        )
+    )

@@ -1,0 +1,102 @@
+"""`interlock doctor`: look at servers for whatever endangers locks."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, cast
+
+from interlock._links.urls import open_url
+from interlock.check import Severity, Wishes, examine
+from interlock.check.rights import KINDS
+from interlock.cli.status import Status, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from interlock.check import Report
+
+DESCRIPTION = """\
+Look at the server for whatever endangers locks: version, role, replicas, eviction, persistence, the
+rights of the user, messages, clocks and more. Say what was found, how bad that is and what to do,
+and print the line of an ACL file for a user that may do what locks need and nothing more.
+
+Nothing on the server is changed.
+"""
+
+EPILOG = """\
+exit status:
+    0   nothing worse than a warning was found
+    1   an error was found; with --strict, a warning
+   64   usage: the command line or the URL is wrong
+   69   a server could not be asked
+
+examples:
+  interlock doctor --url rediss://app:secret@db.example:6379/0
+  interlock doctor --for fenced_lock --for semaphore --names 'shop:*'
+  interlock doctor --strict --json
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Teach *parser* this subcommand."""
+    parser.description = DESCRIPTION
+    parser.epilog = EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "--url",
+        dest="urls",
+        action="append",
+        metavar="URL",
+        help="the server (default: $INTERLOCK_URL, $REDIS_URL, else one of this machine's own); several times: each of them; of a cluster every primary",
+    )
+    parser.add_argument(
+        "--for",
+        dest="objects",
+        action="append",
+        choices=(*KINDS, "all"),
+        metavar="OBJECT",
+        help=f"what the application uses, several times for several: {', '.join(KINDS)}, or all (default: lock)",
+    )
+    parser.add_argument(
+        "--names",
+        default="*",
+        metavar="NAMES",
+        help="how its objects are called: a name, or the beginning of names and * (default: *)",
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="exit with 1 for a warning too, not only for an error"
+    )
+    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
+
+
+def main(
+    given: Mapping[str, object], command: Sequence[str] | None, environ: Mapping[str, str]
+) -> int:
+    """Look, print what was found, and return the exit status.
+
+    Args:
+        given: option -> value, from the command line.
+        command: what stood behind ``--``; None if there was none.
+        environ: for the URL.
+
+    Raises:
+        UsageError: a command, which there cannot be.
+        ConfigError: a URL, objects or names that cannot be.
+    """
+    if command is not None:
+        raise UsageError("interlock doctor runs no command: leave out -- and what follows it")
+    chosen = cast("list[str]", given["objects"] or ["lock"])
+    wishes = Wishes(tuple(KINDS) if "all" in chosen else tuple(chosen), str(given["names"]))
+    urls = cast("list[str]", given["urls"] or environ.get("INTERLOCK_URL", "").split())
+    report = examine([open_url(url) for url in urls or (None,)], wishes)
+    print(json.dumps(report.as_dict(), indent=2) if given["json"] else _text(report, wishes))
+    if not report.reached:
+        return Status.UNAVAILABLE
+    worst = Severity.WARNING if given["strict"] else Severity.ERROR
+    return Status.FOUND if report.worst >= worst else 0
+
+
+def _text(report: Report, wishes: Wishes) -> str:
+    about = f"{', '.join(wishes.objects)} under {wishes.name_pattern!r}"
+    return f"{report}\n\nA user with all the rights of {about}, and no others:\n{report.acl}"

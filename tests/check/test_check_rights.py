@@ -1,0 +1,274 @@
+"""The rights that a check asks for: enough for every object, none forgotten, each one named when it is missing."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import interlock
+from interlock._core import lock as core
+from interlock._links.urls import open_url
+from interlock.check import Wishes, examine
+from interlock.check.rights import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock import Client
+    from interlock.check import Report
+    from interlock.options import ReplicaPolicy
+    from interlock.testing.servers import RedisServer
+
+ACL_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
+LUA = Path(core.__file__).parent / "lua"
+LEASE = 1.5
+RENEWED = 0.8
+"""Seconds: the lease of those clients, and a time in which it was renewed once, with room for a machine that stalls."""
+
+
+def test_every_script_belongs_to_an_object() -> None:
+    """No Lua file is forgotten: each is a script of some kind, and each script of a kind is there."""
+    known = {script for kind in KINDS.values() for script in kind.scripts}
+    assert known == {path.stem for path in LUA.glob("*.lua")}
+
+
+def test_every_object_is_called_like_its_factory() -> None:
+    """The words for objects are the names of the client's factories, and none is missing."""
+    joint = {"multi_lock", "red_lock"}
+    for kind in KINDS:
+        assert callable(getattr(interlock.Client, kind))
+    made = {
+        name
+        for name in vars(interlock.Client)
+        if name.endswith(("lock", "semaphore", "latch")) and not name.startswith(("_", "try"))
+    }
+    assert made - joint == set(KINDS)
+
+
+def test_the_reference_shows_the_lines_that_are_printed() -> None:
+    """The lines in docs/reference/acl.md are the printed ones for each object under ``locks:*``."""
+    shown = re.findall(r"^user \S+ (on .*)$", ACL_PAGE.read_text(), re.MULTILINE)
+    printed = [Wishes((kind,), "locks:*").acl_line().split()[2:] for kind in KINDS]
+    assert sorted(sorted(line.split()) for line in shown) == sorted(map(sorted, printed))
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "keys", "channels"),
+    [
+        ("lock", "*", "~*", "&redisson_lock__channel:{*"),
+        ("lock", "orders", "~orders", "&redisson_lock__channel:{orders}"),
+        ("lock", "app:{x}:*", "~app:{x}:*", "&redisson_lock__channel:app:{x}:*"),
+        ("spin_lock", "a*", "~a*", ""),
+        ("fenced_lock", "a*", "~a* ~redisson_lock_token:{a*", "&redisson_lock__channel:{a*"),
+        (
+            "fair_lock",
+            "a",
+            "~a ~redisson_lock_queue:{a} ~redisson_lock_timeout:{a}",
+            "&redisson_lock__channel:{a}:*",
+        ),
+        ("read_write_lock", "a", "~a ~{a}:*", "&redisson_rwlock:{a}"),
+        ("semaphore", "a", "~a ~redisson_unlock_latch:{a}:*", "&redisson_sc:{a}"),
+        ("count_down_latch", "a*", None, "&redisson_countdownlatch__channel__{a*"),
+    ],
+)
+def test_keys_and_channels_follow_the_names(
+    kind: str, names: str, keys: str | None, channels: str
+) -> None:
+    """A beginning of names covers what is derived from them; one name is covered exactly."""
+    line = Wishes((kind,), names).acl_line()
+    match = re.search(r"resetkeys (.*) resetchannels ?(.*) -@all", line)
+    assert match is not None
+    assert match[1] == keys or keys is None
+    assert match[2] == channels
+
+
+def test_names_are_those_of_the_server() -> None:
+    """A name mapper is applied to the names."""
+    options = interlock.Options(name_mapper="app:{}".format)
+    line = Wishes(names="locks:*", options=options).acl_line()
+    assert "~app:locks:* " in line
+
+
+def test_silent_clients_need_no_channels() -> None:
+    """With ``pubsub="off"`` nothing is published and nobody listens."""
+    line = Wishes(options=interlock.Options(pubsub="off")).acl_line()
+    assert "resetchannels -@all" in line
+    assert not line.endswith("+ping")
+
+
+@pytest.mark.parametrize(
+    ("policy", "commands"),
+    [
+        (interlock.required(2), "+wait"),
+        (interlock.best_effort("all"), "+wait +info"),
+        (interlock.required(1, fsync=True), "+waitaof"),
+    ],
+)
+def test_replicas_that_must_acknowledge_need_rights_too(
+    policy: ReplicaPolicy, commands: str, server_of_version: Callable[[str], RedisServer]
+) -> None:
+    """What asks the replicas is in the line, and is named when it is missing."""
+    wishes = Wishes(options=interlock.Options(replicas=policy))
+    assert wishes.acl_line().endswith(f"+ping {commands}")
+    server = server_of_version("redis-8.2")
+    server.execute("ACL", "SETUSER", "app", "reset", *Wishes().acl_line().split()[2:])
+    report = examine([open_url(server.url(0, "app", "secret"))], wishes)
+    assert f"lacks {commands} for" in str(report)
+
+
+def _lock(client: Client, other: Client, kind: str) -> None:
+    """Do everything that a lock-like can."""
+    _hold(getattr(client, kind)(f"locks:{kind}"), getattr(other, kind)(f"locks:{kind}"))
+
+
+def _hold(ours: interlock.Lock, theirs: interlock.Lock) -> None:
+    assert not theirs.locked()
+    assert ours.acquire()
+    assert ours.acquire()
+    assert not theirs.acquire(timeout=0.5)
+    time.sleep(RENEWED)
+    ours.extend(5)
+    assert (ours.locked(), ours.hold_count(), theirs.owned()) == (True, 2, False)
+    ours.release()
+    waiting = threading.Thread(target=lambda: theirs.acquire(timeout=5) and theirs.release())
+    waiting.start()
+    time.sleep(0.2)
+    ours.release()
+    waiting.join()
+    assert ours.acquire(lease=5)
+    assert ours.remaining()
+    assert theirs.force_release()
+
+
+def _group_lock(client: Client, other: Client) -> None:
+    _hold(*(each.group_lock("locks:group", ["a", "b"]) for each in (client, other)))
+
+
+def _read_write_lock(client: Client, other: Client) -> None:
+    ours, theirs = client.read_write_lock("locks:rw"), other.read_write_lock("locks:rw")
+    _hold(ours.write, theirs.write)
+    assert ours.read.acquire()
+    assert ours.read.acquire()
+    assert theirs.read.acquire()
+    time.sleep(RENEWED)
+    assert ours.read.locked()
+    ours.read.release()
+    ours.read.release()
+    assert ours.read.force_release()
+
+
+def _semaphore(client: Client, other: Client) -> None:
+    semaphore = client.semaphore("locks:semaphore")
+    assert semaphore.try_set_permits(2)
+    semaphore.add_permits(1)
+    assert semaphore.acquire(2)
+    theirs = other.semaphore("locks:semaphore")
+    assert theirs.available_permits() == 1
+    assert not theirs.acquire(2, timeout=0.5)
+    semaphore.release(2)
+    assert semaphore.available_permits() == 3
+    assert semaphore.drain_permits() == 3
+    assert semaphore.release_if_exists()
+
+
+def _leased_semaphore(client: Client, other: Client) -> None:
+    semaphore, theirs = (
+        client.leased_semaphore("locks:leased"),
+        other.leased_semaphore("locks:leased"),
+    )
+    assert semaphore.try_set_permits(1)
+    semaphore.add_permits(1)
+    permit = semaphore.acquire()
+    assert theirs.acquire(lease=0.2)
+    time.sleep(RENEWED)
+    assert semaphore.acquired_permits() == 1, "ours was renewed, theirs has ended"
+    assert theirs.acquire(lease=30)
+    assert theirs.try_acquire(timeout=0.5) is None
+    semaphore.update_lease(permit, 5)
+    semaphore.release(permit)
+    semaphore.set_permits(3)
+    assert semaphore.available_permits() == 2
+
+
+def _count_down_latch(client: Client, other: Client) -> None:
+    latch = client.count_down_latch("locks:latch")
+    assert latch.try_set_count(1)
+    theirs = other.count_down_latch("locks:latch")
+    assert theirs.count() == 1
+    assert not theirs.wait(0.5)
+    assert latch.count() == 1
+    latch.count_down()
+    assert latch.wait(5)
+    assert latch.try_set_count(1)
+    assert latch.delete()
+
+
+DOINGS: dict[str, Callable[[Client, Client], object]] = {
+    **{
+        kind: lambda client, other, kind=kind: _lock(client, other, kind)
+        for kind in ("lock", "fair_lock", "fenced_lock", "spin_lock")
+    },
+    "group_lock": _group_lock,
+    "read_write_lock": _read_write_lock,
+    "semaphore": _semaphore,
+    "leased_semaphore": _leased_semaphore,
+    "count_down_latch": _count_down_latch,
+}
+
+
+def test_every_object_is_tried() -> None:
+    """What follows leaves no object out."""
+    assert set(DOINGS) == set(KINDS)
+
+
+def test_the_printed_line_permits_all_that_its_object_does(
+    any_server: RedisServer, check: Callable[..., Report]
+) -> None:
+    """As a user of exactly its line, every object does all that it can; the server denies nothing, and the check agrees."""
+    any_server.execute("SCRIPT", "FLUSH")
+
+    def do(kind: str) -> None:
+        _, user, *rules = Wishes((kind,), "locks:*").acl_line().split()
+        user = f"{user}-{kind}"
+        any_server.execute("ACL", "SETUSER", user, "reset", *rules)
+        url = any_server.url(0, user, "secret")
+        with (
+            interlock.connect(url, lease=LEASE, fair_wait=0.5) as client,
+            interlock.connect(url, lease=LEASE, fair_wait=0.5) as other,
+        ):
+            DOINGS[kind](client, other)
+
+    any_server.execute("ACL", "LOG", "RESET")
+    with ThreadPoolExecutor(len(KINDS)) as threads:
+        for done in [threads.submit(do, kind) for kind in KINDS]:
+            done.result()
+    assert any_server.execute("ACL", "LOG") == []
+    for kind in KINDS:
+        report = check(any_server.url(0, f"app-{kind}", "secret"), objects=(kind,), names="locks:*")
+        [rights] = [one for one in report.findings if one.check == "rights"]
+        assert str(rights.severity) == "ok", rights
+
+
+def test_a_right_that_is_missing_is_named(
+    any_server: RedisServer, check: Callable[..., Report]
+) -> None:
+    """Without any one command, key or channel of all objects' rights, that one is named, and nothing else; nothing is left behind."""
+    wishes = {"objects": tuple(KINDS), "names": "locks:*"}
+    rules = Wishes(**wishes).acl_line().split()[2:]
+    url = any_server.url(0, "app", "secret")
+    rights = [rule for rule in rules if rule[0] in "+~&"]
+    assert len(rights) > 40
+    for right in rights:
+        lacking = [rule for rule in rules if rule != right]
+        any_server.execute("ACL", "SETUSER", "app", "reset", *lacking)
+        report = check(url, **wishes)
+        told = [one for one in report.findings if one.check == "rights"]
+        assert f"lacks {right} for" in told[0].found, told
+        assert told[0].advice == f"ACL SETUSER app {right}"
+    assert any_server.execute("DBSIZE") == 0

@@ -1,0 +1,253 @@
+"""The check on real servers that are configured as they should not be."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import interlock
+from interlock._links.slots import slot_of
+from interlock.check import Severity
+from interlock.testing.address import free_port
+from interlock.testing.servers import (
+    ClusterServers,
+    RedisServer,
+    ReplicatedServers,
+    SentinelServers,
+    binaries,
+    wait_until,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock.check import Report
+
+    Check = Callable[..., Report]
+    SeverityOf = Callable[[Report, str], Severity]
+
+OK, NOTE, WARNING, ERROR = Severity
+
+
+def test_every_supported_server_is_fit(
+    any_server: RedisServer, check: Check, severity: SeverityOf
+) -> None:
+    """On each supported version nothing is worse than a warning, nothing is unknown, and no key is left behind."""
+    report = check(any_server.url(), objects=("lock", "fair_lock", "semaphore"))
+    assert report.reached
+    assert report.worst is WARNING
+    assert [one.check for one in report.findings if one.severity is not OK] == ["persistence"]
+    version = ".".join(map(str, any_server.version))
+    family = "Valkey" if "valkey" in any_server.binary.name else "Redis"
+    assert f"{family} {version}" in str(report)
+    assert any_server.execute("DBSIZE") == 0
+
+
+@pytest.mark.parametrize(
+    ("config", "wanted"),
+    [
+        ({"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"}, {"eviction": ERROR}),
+        ({"maxmemory": "100mb", "maxmemory-policy": "volatile-ttl"}, {"eviction": WARNING}),
+        ({"maxmemory": "100mb", "maxmemory-policy": "noeviction"}, {"eviction": OK}),
+        ({"maxmemory": "1"}, {"eviction": WARNING, "writes": ERROR}),
+        ({"save": "60 1"}, {"persistence": WARNING}),
+        ({"appendonly": "yes", "appendfsync": "everysec"}, {"persistence": NOTE}),
+        ({"appendonly": "yes", "appendfsync": "always"}, {"persistence": OK}),
+        ({"min-replicas-to-write": 1}, {"replicas": ERROR, "writes": ERROR}),
+        ({"timeout": 10}, {"idle": NOTE}),
+        ({"rename-command CONFIG": '""'}, {"config": NOTE, "persistence": WARNING}),
+        ({"rename-command INFO": '""'}, {"info": NOTE, "rights": OK}),
+        ({"rename-command EVAL": '""'}, {"rights": WARNING, "writes": ERROR}),
+        ({"cluster-enabled": "yes"}, {"cluster": ERROR}),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else None,
+)
+def test_a_configuration_has_its_findings(
+    config: dict[str, str | int], wanted: dict[str, Severity], check: Check, severity: SeverityOf
+) -> None:
+    """A server that is configured so gives those findings."""
+    with RedisServer(config=config) as server:
+        report = check(server.url())
+        assert {name: severity(report, name) for name in wanted} == wanted
+
+
+def test_an_eviction_that_happened_is_an_error(check: Check, severity: SeverityOf) -> None:
+    """Once the server has thrown keys away, a policy that spares keys without expiry is an error too."""
+    config = {"maxmemory": "3mb", "maxmemory-policy": "volatile-lru"}
+    with RedisServer(config=config) as server, server.client() as redis:
+        for number in range(60):
+            redis.set(f"big:{number}", "x" * 100_000, ex=100)
+        assert severity(check(server.url()), "eviction") is ERROR
+
+
+def _followed(primary: RedisServer) -> bool:
+    with primary.client() as client:
+        info = client.info("replication")
+    return info["slave0"]["state"] == "online" and int(info["slave0"]["lag"]) <= 1
+
+
+def test_a_replica_is_an_error_and_its_primary_is_named(check: Check, severity: SeverityOf) -> None:
+    """A replica is an error that names the primary; the primary itself is told who follows it."""
+    with ReplicatedServers(1) as servers:
+        [replica] = servers.replicas
+        report = check(replica.url())
+        assert severity(report, "role") is ERROR
+        assert f"connect to the primary, 127.0.0.1:{servers.primary.port}" in str(report)
+        assert "writes" not in {one.check for one in report.findings}
+
+        primary = servers.primary
+        wait_until(lambda: _followed(primary), 10, "the replica has acknowledged")
+        report = check(primary.url())
+        assert severity(report, "role") is OK
+        assert severity(report, "replicas") is NOTE
+        assert "1 in step" in str(report)
+
+
+def test_a_sentinel_is_not_taken_for_a_server(check: Check, severity: SeverityOf) -> None:
+    """The address of a Sentinel gives one error, which says what to write instead."""
+    with RedisServer(sentinel=True) as sentinel:
+        [finding] = check(sentinel.url()).findings
+    assert (finding.check, finding.severity) == ("role", ERROR)
+    assert "redis+sentinel://" in finding.advice
+
+
+def test_under_sentinel_the_primary_is_looked_at(check: Check, severity: SeverityOf) -> None:
+    """A Sentinel URL leads to a report on the primary, with the right to ROLE that finding it takes; without Sentinels it says so."""
+    with SentinelServers() as servers:
+        wait_until(lambda: _followed(servers.primary), 10, "the replicas have acknowledged")
+        report = check(servers.url())
+        assert [server.where for server in report.servers] == [f"127.0.0.1:{servers.primary.port}"]
+        assert severity(report, "role") is OK
+        assert severity(report, "replicas") is NOTE
+        assert report.acl.endswith("+role")
+
+        rules = [rule for rule in report.acl.split()[2:] if rule != "+role"]
+        servers.primary.execute("ACL", "SETUSER", "app", "reset", *rules)
+        report = check(servers.url().replace("://", "://app:secret@"))
+        assert severity(report, "rights") is ERROR
+        assert "lacks +role for" in str(report)
+
+        for sentinel in servers.sentinels:
+            sentinel.kill()
+        report = check(servers.url(), options=interlock.Options(command_timeout=1))
+        assert not report.reached
+        assert "no Sentinel answered" in str(report)
+
+
+@pytest.mark.parametrize(("version", "kind"), [("redis-7.0", "sharded"), ("redis-6.2", "plain")])
+def test_of_a_cluster_every_primary_is_looked_at(version: str, kind: str, check: Check) -> None:
+    """A cluster URL leads to a report on each primary, as a user of exactly the printed line; a right that is missing is named."""
+    with ClusterServers(binary=binaries()[version]) as servers:
+        line = check(servers.url(), names="locks:*").acl
+        for node in servers.nodes:
+            node.execute("ACL", "SETUSER", "app", "reset", *line.split()[2:])
+            node.execute("ACL", "LOG", "RESET")
+        url = servers.url().replace("://", "://app:secret@")
+        report = check(url, names="locks:*")
+        primaries = {f"127.0.0.1:{node.port}" for node in servers.nodes[:3]}
+        assert {server.where for server in report.servers} == primaries
+        told = {(one.check, one.severity) for one in report.findings}
+        assert {("rights", OK), ("messages", OK)} <= told
+        assert "cluster" not in {check for check, _ in told}
+        assert f"a message by a {kind} channel arrives" in str(report)
+
+        with interlock.connect(url) as client, interlock.connect(url) as other:
+            for number in range(10):
+                with client.lock(f"locks:{number}"):
+                    assert not other.lock(f"locks:{number}").acquire(timeout=0.2)
+        for node in servers.nodes:
+            asked = {row[b"object"] for row in map(_as_dict, node.execute("ACL", "LOG"))}
+            assert asked <= {b"info", b"config|get", b"config", b"time", b"acl|whoami", b"acl"}
+
+        # One name belongs to one node; the others' rights are not tried.
+        report = check(url, names="locks:1")
+        assert str(report).count("belongs to this node") == 2
+
+        [owner] = [node for node in servers.nodes[:3] if node is servers.owner(slot_of("locks:1"))]
+        owner.execute("ACL", "SETUSER", "app", "-hset")
+        assert "lacks +hset for" in str(check(url, names="locks:*"))
+
+
+def _as_dict(row: list[bytes]) -> dict[bytes, bytes]:
+    return dict(zip(row[::2], row[1::2], strict=True))
+
+
+def test_connections_that_are_nearly_used_up_are_told(check: Check, severity: SeverityOf) -> None:
+    """Four fifths of maxclients in use are a warning."""
+    with (
+        RedisServer(config={"maxclients": 20}) as server,
+        contextlib.ExitStack() as stack,
+    ):
+        for _ in range(16):
+            stack.enter_context(server.client()).ping()
+        assert severity(check(server.url()), "clients") is WARNING
+
+
+def test_tls_and_unix_sockets_are_recognised(check: Check) -> None:
+    """The check goes by the way that the URL names, and says which one that is."""
+    with RedisServer(tls=True) as server:
+        for url, says in ((server.url(), "TLS"), (server.unix_url(), "within this machine")):
+            report = check(url)
+            assert report.reached
+            assert [one.found for one in report.findings if one.check == "transport"] == [says]
+
+
+def test_a_locked_down_user_learns_what_it_cannot_see(
+    server: RedisServer, check: Check, severity: SeverityOf
+) -> None:
+    """A user with exactly the rights of a lock is fit; what INFO and CONFIG would tell is unknown, and nothing crashes."""
+    with interlock.connect(server.url()) as client:
+        rules = client.check(names="locks:*").acl.split()[2:]
+    server.execute("ACL", "SETUSER", "app", "reset", *rules)
+    try:
+        report = check(server.url(0, "app", "secret"), names="locks:*")
+        assert severity(report, "rights") is OK
+        assert severity(report, "messages") is OK
+        unknown = [one.check for one in report.findings if one.severity is NOTE]
+        assert unknown == ["info", "config", "time"]
+        assert report.worst is NOTE
+        # Under names that it may not use it says which they are.
+        report = check(server.url(0, "app", "secret"), names="other:*")
+        assert severity(report, "rights") is ERROR
+        assert "~other:*" in str(report)
+    finally:
+        server.execute("ACL", "DELUSER", "app")
+
+
+def test_a_server_that_is_not_there_is_a_finding(check: Check, severity: SeverityOf) -> None:
+    """Nobody at the address, a wrong password, a frozen server: an error that says so, in time, and no exception."""
+    report = check(f"redis://127.0.0.1:{free_port()}")
+    assert (report.reached, report.worst) == (False, ERROR)
+    assert "cannot connect" in report.findings[0].found
+    with RedisServer(password="secret") as server:
+        report = check(server.url(0, None, "wrong"))
+        assert not report.reached
+        assert "refused the user name or password" in report.findings[0].found
+        server.pause()
+        began = time.monotonic()
+        report = check(server.url(), options=interlock.Options(command_timeout=0.3))
+        assert not report.reached
+        assert time.monotonic() - began < 10
+
+
+async def test_both_faces_find_the_same(server: RedisServer, redis_url: str) -> None:
+    """`check` of either face gives the same report, but for what differs from moment to moment."""
+    with interlock.connect(redis_url) as client:
+        ours = client.check(objects=("fair_lock",), names="a*")
+    async with interlock.asyncio.connect(redis_url) as client:
+        theirs = await client.check(objects=("fair_lock",), names="a*")
+    assert ours.acl == theirs.acl
+    assert [(one.check, one.severity) for one in ours.findings] == [
+        (one.check, one.severity) for one in theirs.findings
+    ]
+    assert server.execute("DBSIZE") == 0
+
+
+@pytest.mark.usefixtures("quiescent")
+async def test_nothing_stays_open(redis_url: str) -> None:
+    """A check closes every connection and thread of its own."""
+    with interlock.connect(redis_url) as client:
+        assert client.check().reached

@@ -1,0 +1,126 @@
+"""`interlock doctor` as its users run it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from cli_process import ENVIRON, LONG
+
+from interlock.cli.doctor import configure
+from interlock.testing.address import free_port
+from interlock.testing.servers import RedisServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def doctor(*arguments: str, **environ: str) -> tuple[int, str, str]:
+    """Run it; return its status, stdout and stderr."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "interlock", "doctor", *arguments],
+        env={**ENVIRON, **environ},
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def durable() -> Iterator[RedisServer]:
+    """Give a server without anything to find on it."""
+    with RedisServer(appendonly=True, config={"appendfsync": "always"}) as server:
+        yield server
+
+
+def test_a_fit_server_gives_0(durable: RedisServer) -> None:
+    """Nothing to worry about is status 0, with --strict too; the line for the ACL comes last."""
+    status, out, err = doctor("--url", durable.url(), "--strict")
+    assert (status, err) == (0, "")
+    assert f"127.0.0.1:{durable.port}" in out
+    assert out.splitlines()[-1].startswith("user app on >secret resetkeys ~* ")
+
+
+def test_a_warning_counts_only_where_asked_for(redis_url: str) -> None:
+    """A warning is status 0, and 1 with --strict; the URL may come from the environment."""
+    assert doctor(INTERLOCK_URL=redis_url)[0] == 0
+    status, out, _ = doctor("--strict", INTERLOCK_URL=redis_url)
+    assert status == 1
+    assert "warning  persistence" in out
+
+
+def test_an_error_gives_1() -> None:
+    """An error is status 1, and the output says what to do."""
+    with RedisServer(config={"maxmemory": "100mb", "maxmemory-policy": "allkeys-lru"}) as server:
+        status, out, _ = doctor("--url", server.url())
+    assert status == 1
+    assert "-> CONFIG SET maxmemory-policy noeviction" in out
+
+
+def test_everything_as_json(durable: RedisServer) -> None:
+    """With --json the output is one object with every server, finding and the line for the ACL."""
+    status, out, _ = doctor(
+        *("--json", "--url", durable.url(), "--url", durable.url(1)),
+        *("--for", "semaphore", "--for", "lock", "--names", "shop:*"),
+    )
+    assert status == 0
+    told = json.loads(out)
+    assert told["worst"] == "ok"
+    assert len(told["servers"]) == 2
+    for server in told["servers"]:
+        assert server["reached"] is True
+        assert {"check", "severity", "found", "advice"} == set(server["findings"][0])
+    assert "~redisson_unlock_latch:{shop:*" in told["acl"]
+
+
+def test_for_all_is_for_every_object(durable: RedisServer) -> None:
+    """``--for all`` asks for the rights of every object."""
+    _, out, _ = doctor("--url", durable.url(), "--for", "all", "--names", "x")
+    assert "&redisson_countdownlatch__channel__{x}" in out
+    assert "~redisson_lock_queue:{x}" in out
+
+
+def test_a_server_that_cannot_be_asked_gives_69(durable: RedisServer) -> None:
+    """One server that is not there is status 69; what the others are like is told all the same."""
+    nobody = f"redis://127.0.0.1:{free_port()}"
+    status, out, _ = doctor("--json", "--url", nobody, "--url", durable.url())
+    assert status == 69
+    told = json.loads(out)
+    assert [server["reached"] for server in told["servers"]] == [False, True]
+    assert "cannot connect" in told["servers"][0]["findings"][0]["found"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--url", "http://x"), "must start with one of"),
+        (("--for", "mutex"), "mutex"),
+        (("--names", "a*b"), "a*b"),
+        (("--", "true"), "runs no command"),
+        (("NAME",), "unknown arguments: NAME"),
+    ],
+)
+def test_usage_that_cannot_be_gives_64(arguments: tuple[str, ...], says: str) -> None:
+    """What cannot be understood is status 64 with one line on stderr."""
+    status, out, err = doctor(*arguments)
+    assert (status, out) == (64, "")
+    assert err.startswith("interlock: ")
+    assert says in err
+    assert "goes behind" not in err
+
+
+def test_every_option_is_in_the_reference() -> None:
+    """The reference names every option of `interlock doctor`."""
+    parser = argparse.ArgumentParser(add_help=False)
+    configure(parser)
+    docs = Path(__file__).parents[2] / "docs"
+    reference = (docs / "reference" / "cli.md").read_text().partition("## interlock doctor")[2]
+    for option in parser._option_string_actions:
+        assert f"`{option}" in reference
