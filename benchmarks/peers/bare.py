@@ -117,7 +117,7 @@ class _Lock:
         return True
 
     def release(self) -> None:
-        if (reply := self._call(self._release)) != 1:
+        if not (reply := self._call(self._release)):
             raise unexpected(reply)
 
 
@@ -214,7 +214,7 @@ class _AsyncLock:
         return True
 
     async def release(self) -> None:
-        if (reply := await self._call(self._release)) != 1:
+        if not (reply := await self._call(self._release)):
             raise unexpected(reply)
 
 

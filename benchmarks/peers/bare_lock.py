@@ -69,7 +69,7 @@ class _Lock:
         return True
 
     def release(self) -> None:
-        if (reply := self._call(self._release)) != 1:
+        if not (reply := self._call(self._release)):
             raise unexpected(reply)
         self._place.mutex.release()
 
@@ -147,7 +147,7 @@ class _AsyncLock:
         return True
 
     async def release(self) -> None:
-        if (reply := await self._call(self._release)) != 1:
+        if not (reply := await self._call(self._release)):
             raise unexpected(reply)
         self._place.mutex.release()
 

@@ -187,7 +187,11 @@ MUTATIONS = [
     ),
     Mutation("acquire-counts", "lock_acquire", "'hset', lock", "'hincrby', lock", nested),
     Mutation(
-        "release-tells-nobody", "lock_release", "redis.call(publish, channel, '0')", "", contention
+        "release-tells-nobody",
+        "lock_release",
+        "1 + redis.call(publish, channel, '0')",
+        "1",
+        contention,
     ),
     Mutation(
         "inner-release-frees", "lock_release", "if depth > 0 then", "if depth > 1 then", nested

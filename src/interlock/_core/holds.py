@@ -84,12 +84,13 @@ class Recipe(Protocol):
     key: str
     renewal: Renewal
     session: Session
+    hands_over: bool
 
     def release_hold(self, hold: Hold) -> Op[None]:
         """Go down by one depth in *hold*."""
         ...
 
-    def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
+    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that takes *hold* down to *depth*."""
         ...
 
@@ -138,11 +139,12 @@ class Hold:
         token: the fencing token, or None.
         confirmation: what replicas were asked about it; None when they were not.
         unsettled: True when a command for this hold may have run although no reply was read.
+        offered: True when such a command may have been somebody else's, who released and offered the lock.
         handle: for a hold that lives and dies with what the user was given: a weak reference to that.
     """
 
     __slots__ = (
-        "_listeners", "confirmation", "depth", "handle", "holder", "key", "label", "lease", "name", "owner", "reason", "recipe",
+        "_listeners", "confirmation", "depth", "handle", "holder", "key", "label", "lease", "name", "offered", "owner", "reason", "recipe",
         "renew_at", "renewal", "state", "table_key", "token", "unsettled", "valid_until",
     )  # fmt: skip
 
@@ -163,7 +165,7 @@ class Hold:
         self.reason: LossReason | None = None
         self.token: int | None = None
         self.confirmation: Confirmation | None = None
-        self.unsettled = False
+        self.unsettled = self.offered = False
         self.handle: weakref.ref[object] | None = None
         self._listeners: list[Callable[[], object]] | None = None
 

@@ -55,6 +55,7 @@ class LeasedSemaphore:
 
     kind = "leased semaphore"
     renewal: Renewal = staticmethod(scripts.leased_semaphore_renew)
+    hands_over = False
 
     def __init__(self, session: Session, name: str) -> None:
         self.name = check_name(name)

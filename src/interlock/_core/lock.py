@@ -26,6 +26,7 @@ class Lock(LockLike):
 
     kind = "lock"
     renewal = staticmethod(scripts.lock_renew)
+    hands_over = True
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)
@@ -39,9 +40,13 @@ class Lock(LockLike):
         """Return the script that takes *hold* to *depth*."""
         return scripts.lock_acquire(self.key, lease, hold.holder, depth, deadline=deadline)
 
-    def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
+    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that takes *hold* down to *depth*."""
         return scripts.lock_release(self.key, hold.holder, depth, self._publish, self.channel)
+
+    def hand_over_script(self, hold: Hold, heir: Hold) -> Eval[int]:
+        """Return the script that makes *heir* the holder instead of *hold*."""
+        return scripts.lock_hand_over(self.key, hold.holder, heir.holder, heir.lease)
 
     def _force_release_script(self) -> Eval[bool]:
         return scripts.lock_force_release(self.key, self._publish, self.channel)

@@ -18,7 +18,7 @@ from interlock._core import releasing
 from interlock._core.confirmation import confirm
 from interlock._core.effects import NEVER, Eval, Settle, undoing
 from interlock._core.holds import Hold, State, valid_until
-from interlock._core.scripts.script import Grant
+from interlock._core.scripts.script import GRANTED, Grant
 from interlock._core.session import GRACE
 from interlock._core.waiting import may_overtake, wait_in_queue
 from interlock.errors import (
@@ -51,6 +51,8 @@ class LockLike(ABC):
     renewal: Renewal
     channel: str
     hold_key: object
+    hands_over: bool = False
+    """Whether who releases it may make a waiter of the same client its holder; there is a `hand_over_script` then."""
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         self.name = check_name(name)
@@ -67,7 +69,7 @@ class LockLike(ABC):
         ...
 
     @abstractmethod
-    def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
+    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that takes *hold* down to *depth*; freeing the lock at 0 tells the waiters."""
         ...
 
@@ -134,6 +136,9 @@ class LockLike(ABC):
             taken = yield from undoing(
                 self._go_on(hold, deadline, call, sent_at, outcome), self._undo, hold, owner
             )
+            if not taken and hold.offered:
+                # Whoever offered it to us may still make us the holder.
+                yield from self._undo(hold, owner, None)
             return hold if taken else None
         finally:
             # However this ends, by an interruption between two steps too: a claim left here would bar its owner for good.
@@ -294,7 +299,15 @@ class LockLike(ABC):
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
         """Try until *hold* is held or *deadline* passes, having tried or not."""
         return wait_in_queue(
-            self._session, self.channel, deadline, hold.lease, self._try, hold, deadline
+            self._session,
+            self.channel,
+            deadline,
+            hold.lease,
+            self._try,
+            hold,
+            deadline,
+            # Replicas would have to be asked about it by the one who goes.
+            candidate=hold if self.hands_over and self._session.replicas is None else None,
         )
 
     def _reenter(self, hold: Hold, deadline: float, lease: float | None) -> Op[Hold]:
@@ -327,6 +340,8 @@ class LockLike(ABC):
 
     def _try(self, hold: Hold, deadline: float) -> Op[float | None]:
         """Ask the server once; None when *hold* is held now, else how long it may be kept by another."""
+        if hold.state is not State.PENDING and hold.depth > 0:
+            return None  # it was handed over
         session = self._session
         sent_at = session.clock()
         hold.unsettled = True
@@ -369,6 +384,7 @@ class LockLike(ABC):
         """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
         hold.unsettled = False
         if not isinstance(answer, Grant) or hold.state is not State.PENDING:
+            hold.unsettled = hold.offered
             return False
         session = self._session
         hold.depth = 1
@@ -380,13 +396,21 @@ class LockLike(ABC):
         session.watchdog.watch(hold)
         return True
 
-    def _undo(self, hold: Hold, owner: Owner, error: BaseException) -> Op[None]:
-        """Leave nothing behind of an acquire that ended by *error*."""
+    def hand_over_script(self, hold: Hold, heir: Hold) -> Eval[int]:
+        """Return the script that makes *heir* the holder instead of *hold*, where `hands_over` says that there is one."""
+        raise NotImplementedError
+
+    def given(self, hold: Hold, sent_at: float) -> bool:
+        """Take *hold* as granted by what somebody sent at *sent_at*; tell whether it is held now."""
+        return self.accept(hold, sent_at, GRANTED)
+
+    def _undo(self, hold: Hold, owner: Owner, error: BaseException | None) -> Op[None]:
+        """Leave nothing behind of an acquire that ended by *error*, or in vain."""
         session = self._session
         # Closing says nothing of whether an earlier try was executed; every other error of ours does.
         told = isinstance(error, InterlockError) and not isinstance(error, ClosedError)
         nothing_sent = told and not getattr(error, "sent", False)
-        open_end = hold.depth > 0 or (hold.unsettled and not nothing_sent)
+        open_end = hold.depth > 0 or hold.offered or (hold.unsettled and not nothing_sent)
         hold.depth = 0
         session.holds.end(hold)
         if not open_end:

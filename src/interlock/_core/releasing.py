@@ -7,7 +7,8 @@ Source: RLock.unlock, Redisson 4.7.0 (redisson-wire 1); hazards R-11, R-15, P-04
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 from interlock._core.effects import Settle, undoing
 from interlock._core.holds import State
@@ -16,12 +17,13 @@ from interlock.errors import HoldLostError, InterlockError, NotHeldError, Server
 from interlock.options import check_lease
 
 if TYPE_CHECKING:
-    from interlock._core.effects import Op
+    from interlock._core.effects import Eval, Op
     from interlock._core.holds import Hold
+    from interlock._core.lock_like import LockLike
     from interlock._core.session import Session
 
 
-def release(session: Session, hold: Hold) -> Op[None]:  # noqa: C901 - the hot path is one function
+def release(session: Session, hold: Hold) -> Op[None]:
     """Go down by one depth in *hold*, whoever asks; free the lock at 0.
 
     Raises:
@@ -30,11 +32,12 @@ def release(session: Session, hold: Hold) -> Op[None]:  # noqa: C901 - the hot p
         ServerUnavailableError: no reply to the last release; the hold is not renewed any more, and releasing it may be tried again.
 
     Cost:
-        One round trip.
+        One round trip. With others waiting in this client the lock is theirs after it, without one of their own.
     """
     if hold.state in (State.PENDING, State.ENDED):
         raise not_held(hold.recipe.kind, hold.name, hold.label)
-    if hold.lost(session.clock()):
+    now = session.clock()
+    if hold.lost(now):
         yield from _bury(session, hold)
         raise lost(hold)
     # A release that was begun before may have been executed, whatever became of its caller.
@@ -45,9 +48,13 @@ def release(session: Session, hold: Hold) -> Op[None]:  # noqa: C901 - the hot p
     else:
         # At once, so that an owner who enters again meanwhile, while another thread releases here, counts from there.
         hold.depth = depth
-    call = hold.recipe.release_script(hold, depth)
+    recipe = hold.recipe
+    if depth == 0 and recipe.hands_over and session.waiters.crowded(_lock(hold).channel):
+        yield from _release_to_waiters(session, hold, now, begun=begun)
+        return
+    call = recipe.release_script(hold, depth)
     failure: BaseException | None = None
-    done = False
+    done = 0
     try:
         # The hot path, one generator deep. What does not end it goes on below.
         done = call.script.decode((yield call))
@@ -55,6 +62,23 @@ def release(session: Session, hold: Hold) -> Op[None]:  # noqa: C901 - the hot p
         raise
     except BaseException as error:  # noqa: BLE001 - it is raised again below, where the release is carried through
         failure = error
+    if failure is None and done:
+        _note(session, hold, depth)
+    else:
+        _ = yield from _end(session, hold, depth, call, done, failure, begun=begun)
+
+
+def _end(
+    session: Session,
+    hold: Hold,
+    depth: int,
+    call: Eval[int],
+    done: int,
+    failure: BaseException | None,
+    *,
+    begun: bool,
+) -> Op[int]:
+    """Carry a release through whose first try, *call*, came to *done* or ended by *failure*; return what the server says."""
     if failure is not None:
         # When its validity is over there is nothing left to release.
         call.deadline = min(hold.valid_until, session.clock() + session.options.outage_timeout)
@@ -72,6 +96,41 @@ def release(session: Session, hold: Hold) -> Op[None]:  # noqa: C901 - the hot p
         _drop(session, hold)
         raise lost(hold)
     _note(session, hold, depth)
+    return done
+
+
+def _release_to_waiters(session: Session, hold: Hold, now: float, *, begun: bool) -> Op[None]:
+    """Release *hold* while others wait here: hand the lock over to the first of them, or free it for all now and then."""
+    recipe, waiters = _lock(hold), session.waiters
+    ticket = waiters.offer(recipe.channel, type(recipe), now)
+    heir = None if ticket is None else ticket.candidate
+    call = recipe.release_script(hold, 0) if heir is None else recipe.hand_over_script(hold, heir)
+    failure: BaseException | None = None
+    done = 0
+    orphaned = False
+    try:
+        try:
+            done = call.script.decode((yield call))
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # noqa: BLE001 - as above
+            failure = error
+        done = yield from _end(session, hold, 0, call, done, failure, begun=begun)
+    finally:
+        if ticket is None or heir is None:
+            waiters.freed(recipe.channel, done - 1)
+        else:
+            # Without a clear answer the waiter asks: it is the holder, or the lock is free, or soon will be.
+            accept = partial(recipe.given, heir, now) if done else None
+            orphaned = waiters.conclude(ticket, accept) and done > 0
+    if heir is not None and orphaned:
+        # It has left; what it undid may have come before what it was given.
+        yield from session.settle(recipe.release_script(heir, 0), now + heir.lease)
+
+
+def _lock(hold: Hold) -> LockLike:
+    """Return what *hold* is of; only locks hand over."""
+    return cast("LockLike", hold.recipe)
 
 
 def extend(session: Session, hold: Hold, lease: float) -> Op[None]:

@@ -96,7 +96,7 @@ class Session:
             check_one_slot(key)
         return key
 
-    def farewell(self) -> Iterator[Eval[bool]]:
+    def farewell(self) -> Iterator[Eval[int]]:
         """Forget every hold of a client that closes; return the scripts that release them."""
         for hold in self.holds:
             # One that is just being acquired may be held without anybody having heard of it.
@@ -155,7 +155,7 @@ class Session:
             except ServerUnavailableError as error:
                 failure = error
 
-    def settle(self, call: Eval[bool], until: float, *, late: bool = False) -> Op[None]:
+    def settle(self, call: Eval[int], until: float, *, late: bool = False) -> Op[None]:
         """Send *call* now if the server answers promptly, else leave it to the background until *until*.
 
         Args:

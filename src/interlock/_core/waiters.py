@@ -13,6 +13,10 @@ Rules:
 * A waiter that is cancelled or out of time leaves like any other, so that its wake-up is never lost with it.
 * Those who wait on one channel for different things stand in different sections of it, whose fronts ask independently.
 * A (re)subscription counts as a message: what was published meanwhile is gone.
+* Whoever releases may offer the lock to the front waiter instead of freeing it (`offer`): while that is under way the waiter
+  does not ask, and may leave; exactly one of the two learns that it left (`give_up`, `conclude`).
+* That goes on for a turn of each who waits here, and for `LONGEST_TURNS`. Then the lock is freed for all, and if other clients
+  heard of it, their turns come first: the front waits until as many others have freed it, or their time has passed.
 
 Prior art: trio's ``_parking_lot.py``; the lost wake-ups of asyncio.Lock (bpo-27585) and asyncio.Semaphore (gh-90155).
 """
@@ -24,6 +28,13 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+
+    from interlock._core.holds import Hold
+
+LONGEST_TURNS = 0.02
+"""Seconds for which a lock may go from one waiter of a client to the next before others get a chance."""
+COURTESY = 0.1
+"""Seconds, at most, that the others of a lock are given to take it first."""
 
 _SECTION = "\ud800"
 """A lone surrogate: no channel has it, because it cannot be sent."""
@@ -47,9 +58,15 @@ class Ticket:
         asking: True when something happened that makes asking worth it.
         taken_for: set by an operation that leaves with what all wait for: seconds for which nobody else can have it.
         inherited: what the one before in the queue left in its ``taken_for``.
+        candidate: the hold that may be given to this waiter, or None.
+        busy: True while it asks the server itself.
+        offered: True while somebody gives the lock to it.
+        gone: True when it waits no longer.
     """
 
-    __slots__ = ("_wake", "asking", "channel", "front", "inherited", "taken_for")
+    __slots__ = (
+        "_wake", "asking", "busy", "candidate", "channel", "front", "gone", "inherited", "offered", "taken_for",
+    )  # fmt: skip
 
     def __init__(self, channel: str, wake: Callable[[], None]) -> None:
         self.channel = channel
@@ -57,6 +74,8 @@ class Ticket:
         self.asking = False
         self.taken_for: float | None = None
         self.inherited: float | None = None
+        self.candidate: Hold | None = None
+        self.busy = self.offered = self.gone = False
         self._wake = wake
 
     def take(self) -> bool:
@@ -101,6 +120,8 @@ class Waiters:
         # A dict is the queue: ordered, and a waiter in the middle leaves in one step.
         self._queues: dict[str, dict[Ticket, None]] = {}
         self._sections: dict[str, list[str]] = {}
+        self._turns: dict[str, tuple[int, float]] = {}
+        self._unheeded: dict[str, int] = {}
 
     def join(
         self, channel: str, wake: Callable[[], None], noted: list[Ticket] | None = None
@@ -129,12 +150,14 @@ class Waiters:
     def leave(self, ticket: Ticket) -> None:
         """Go, and pass the front place on; doing it twice changes nothing."""
         with self._mutex:
+            ticket.gone = True
             queue = self._queues.get(ticket.channel)
             if queue is None or ticket not in queue:
                 return
             # The ticket goes last: whoever is interrupted before that can do all of this again.
             if len(queue) == 1:
                 self._close(ticket.channel)
+                _ = self._turns.pop(ticket.channel, None), self._unheeded.pop(ticket.channel, None)
                 del self._queues[ticket.channel]
                 return
             if ticket.front:
@@ -148,9 +171,91 @@ class Waiters:
         """Return whether somebody waits here already, whom a newcomer must not overtake."""
         return channel in self._queues
 
+    def begin_asking(self, ticket: Ticket) -> bool:
+        """Note that *ticket*'s waiter asks the server, until it sets `Ticket.busy` back; False while it is offered what it wants."""
+        with self._mutex:
+            ticket.busy = not ticket.offered
+            if ticket.busy:
+                _ = self._unheeded.pop(ticket.channel, None)
+            return ticket.busy
+
+    def give_up(self, ticket: Ticket) -> bool:
+        """Wait no longer; return whether it was given what it waited for before that."""
+        with self._mutex:
+            given = ticket.gone
+            ticket.gone = True
+            return given
+
+    def offer(self, channel: str, kind: type[object], now: float) -> Ticket | None:
+        """Return the front waiter of *channel*, to be given a lock of *kind* by who releases it; None to free it for all.
+
+        Whoever gets a ticket calls `conclude`, who gets None `freed`, when the server has answered.
+        """
+        with self._mutex:
+            queue = self._queues.get(channel)
+            if queue is None:
+                return None
+            ticket = next(iter(queue))
+            turns, since = self._turns.get(channel, (0, now))
+            hold = ticket.candidate
+            if (
+                hold is None
+                or ticket.busy
+                or ticket.offered
+                or ticket.gone
+                or type(hold.recipe) is not kind
+                or turns >= len(queue)
+                or now - since >= LONGEST_TURNS
+            ):
+                _ = self._turns.pop(channel, None)
+                # The message that we are going to send is no news here.
+                self._unheeded[channel] = 1
+                return None
+            self._turns[channel] = (turns + 1, since)
+            ticket.offered = True
+            # From here on a command that makes it the holder may be under way, whatever becomes of who sends it.
+            hold.offered = hold.unsettled = True
+            return ticket
+
+    def conclude(self, ticket: Ticket, accept: Callable[[], bool] | None) -> bool:
+        """End an offer and wake its waiter; return whether it has left meanwhile.
+
+        Args:
+            ticket: what `offer` returned.
+            accept: makes the waiter's hold held; None when it is not, or perhaps not, and the waiter must ask.
+        """
+        with self._mutex:
+            left = ticket.gone
+            ticket.offered = False
+            if accept is not None and not left and accept():
+                ticket.gone = True
+            ticket.wake()
+            return left
+
+    def freed(self, channel: str, receivers: int) -> None:
+        """Let the others go first who heard that a lock is free: *receivers*, this client among them."""
+        with self._mutex:
+            queue = self._queues.get(channel)
+            if queue is None:
+                _ = self._unheeded.pop(channel, None)
+                return
+            front = next(iter(queue))
+            others = receivers - 1
+            if others > 0 and channel in self._unheeded:
+                self._unheeded[channel] += others - 1
+                front.inherited = min(others * LONGEST_TURNS, COURTESY)
+                front.wake(ask=False)
+            else:
+                _ = self._unheeded.pop(channel, None)
+                front.wake()
+
     def notify(self, channel: str) -> None:
         """Wake the front waiter of each section of *channel*: a message came, or may have been missed."""
         with self._mutex:
+            unheeded = self._unheeded.get(channel, 0)
+            if unheeded > 0:
+                self._unheeded[channel] = unheeded - 1
+                return
             for part in self._sections.get(channel, ()):
                 next(iter(self._queues[part])).wake()
 

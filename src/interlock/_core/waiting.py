@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.effects import Op
+    from interlock._core.holds import Hold
     from interlock._core.session import Session
 
 EXPIRY_MARGIN = 0.001
@@ -68,22 +69,43 @@ def wait_in_queue(
     taken_for: float | None,
     attempt: Callable[[Unpack[A]], Op[float | None]],
     *args: *A,
+    candidate: Hold | None = None,
 ) -> Op[bool]:
-    """Wait as `wait_for` does, after a first attempt or without one."""
+    """Wait as `wait_for` does, after a first attempt or without one.
+
+    Args:
+        session: as for `wait_for`, like the following ones.
+        channel: see there.
+        deadline: see there.
+        taken_for: see there.
+        attempt: see there; when the *candidate* was given what it waits for, it says so without asking.
+        *args: see there.
+        candidate: the hold that whoever releases may hand the lock over to.
+    """
     if session.clock() >= deadline:
         return False
     ticket = yield from Join(channel)
-    look_at = session.clock() + FIRST_LOOK
-    while True:
-        if ticket.front and (ticket.take() or session.clock() >= look_at):
-            left = yield from attempt(*args)
-            if left is None:
-                ticket.taken_for = taken_for
-                return True
-            look_at = session.clock() + min(left + EXPIRY_MARGIN, session.poll_interval())
-        elif ticket.front and ticket.inherited is not None:
-            look_at = session.clock() + min(ticket.inherited, session.poll_interval())
-            ticket.inherited = None
-        if session.clock() >= deadline:
-            return False
-        yield from Wait(ticket, min(deadline, look_at if ticket.front else NEVER))
+    ticket.candidate = candidate
+    try:
+        look_at = session.clock() + FIRST_LOOK
+        while True:
+            if ticket.front and (ticket.take() or session.clock() >= look_at):
+                if session.waiters.begin_asking(ticket):
+                    left = yield from attempt(*args)
+                    ticket.busy = False
+                    if left is None:
+                        ticket.taken_for = taken_for
+                        return True
+                    look_at = session.clock() + min(left + EXPIRY_MARGIN, session.poll_interval())
+                else:
+                    # It is being handed over; how that ends will be told.
+                    look_at = session.clock() + session.poll_interval()
+            elif ticket.front and ticket.inherited is not None:
+                look_at = session.clock() + min(ticket.inherited, session.poll_interval())
+                ticket.inherited = None
+            if session.clock() >= deadline:
+                return session.waiters.give_up(ticket)
+            yield from Wait(ticket, min(deadline, look_at if ticket.front else NEVER))
+    finally:
+        # Before anything is undone: from now on nobody can make it the holder unnoticed.
+        _ = session.waiters.give_up(ticket)

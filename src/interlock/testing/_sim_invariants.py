@@ -169,7 +169,8 @@ def _waited_for(simulator: Simulator, lock: LockLike) -> bool:
     return any(
         client.session.waiters.crowded(lock.channel)
         for client in simulator.clients
-        if client.network.where == lock.session.where and not client.crashed
+        if client.network.where == lock.session.where
+        if not client.crashed and not client.paused
     )
 
 

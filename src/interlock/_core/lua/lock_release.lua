@@ -12,7 +12,7 @@
 -- ARGV[3]  publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[4]  channel  string, where waiters listen
 --
--- Returns  1 when done, nil when this holder does not hold the lock (nothing changed)
+-- Returns  1 and how many heard the message, when done; nil when this holder does not hold the lock (nothing changed)
 -- Source   RLock.unlock, Redisson 4.7.0
 -- Wire     the hash, and "0" on the channel when it is freed; this text is our own
 local lock, holder, depth, publish, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
@@ -27,6 +27,6 @@ if depth > 0 then
 end
 redis.call('del', lock)
 if publish ~= '' then
-  redis.call(publish, channel, '0')
+  return 1 + redis.call(publish, channel, '0')
 end
 return 1

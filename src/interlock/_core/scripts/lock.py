@@ -13,6 +13,7 @@ from interlock._core.scripts.script import (
     load,
     many,
     milliseconds,
+    released,
     seconds,
     text,
 )
@@ -46,7 +47,8 @@ def status(reply: object) -> LockStatus:
 
 
 _LOCK_ACQUIRE = load("lock_acquire", grant_or_left)
-_LOCK_RELEASE = load("lock_release", done)
+_LOCK_RELEASE = load("lock_release", released)
+_LOCK_HAND_OVER = load("lock_hand_over", released)
 _LOCK_RENEW = load("lock_renew", kept)
 _LOCK_FORCE_RELEASE = load("lock_force_release", done)
 _LOCK_QUERY = load("lock_query", status)
@@ -61,9 +63,16 @@ def lock_acquire(
 
 def lock_release(
     lock: str, holder: str, depth: int, publish: str, channel: str, *, deadline: float = NEVER
-) -> Eval[bool]:
-    """Go down to *depth*; False when *holder* does not hold the lock."""
+) -> Eval[int]:
+    """Go down to *depth*; 0 when *holder* does not hold the lock, else 1 and how many heard that it is free."""
     return Eval(_LOCK_RELEASE, (lock,), (holder, depth, publish, channel), deadline)
+
+
+def lock_hand_over(
+    lock: str, holder: str, heir: str, lease: float, *, deadline: float = NEVER
+) -> Eval[int]:
+    """Have *heir* hold the lock instead of *holder*; 0 when *holder* does not hold it."""
+    return Eval(_LOCK_HAND_OVER, (lock,), (holder, heir, milliseconds(lease)), deadline)
 
 
 def lock_renew(

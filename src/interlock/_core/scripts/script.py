@@ -38,6 +38,15 @@ def done(reply: object) -> bool:
     raise ReplyShapeError(f"expected nil, 0 or 1, got {reply!r}")
 
 
+def released(reply: object) -> int:
+    """Read nil or 0 as not done, else 1 and how many heard of it."""
+    if reply is None:
+        return 0
+    if isinstance(reply, int) and reply >= 0:
+        return reply
+    raise ReplyShapeError(f"expected nil or a number, got {reply!r}")
+
+
 class Grant:
     """The answer of an acquire that succeeded.
 

@@ -1,0 +1,22 @@
+-- lock_hand_over: give the lock to another holder, in one step and without a message: a release and an acquire.
+--
+-- KEYS[1]  lock    hash {holder: depth}; its TTL is the lease
+-- ARGV[1]  holder  string, "<client id>:<number>", who has it at depth 1
+-- ARGV[2]  heir    string, "<client id>:<number>", who is to have it at depth 1
+-- ARGV[3]  lease   milliseconds that the heir shall have it
+--
+-- Returns  1 when the heir holds it, also when it did before: sending it twice changes nothing; nil when this holder does not
+--          hold the lock (nothing changed)
+-- Source   none: Redisson has no such thing. Others see one holder after the other, as ever
+-- Wire     the hash and its TTL as lock_acquire leaves them; this text is our own
+local lock, holder, heir, lease = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+
+if redis.call('hexists', lock, heir) == 1 then
+  return 1
+end
+if redis.call('hdel', lock, holder) == 0 then
+  return nil
+end
+redis.call('hset', lock, heir, 1)
+redis.call('pexpire', lock, lease)
+return 1
