@@ -59,6 +59,7 @@ class Scenario:
         absorbs: whether a server that does not answer is no reason to fail.
         replicas: what the process wants replicas to acknowledge.
         lags: seconds after which each replica does.
+        shared: whether the one who wants it next waits in the same client all the time.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Scenario:
     absorbs: bool = False
     replicas: ReplicaPolicy | Literal["off"] = "off"
     lags: tuple[float, ...] = ()
+    shared: bool = False
 
 
 SCENARIOS = [
@@ -113,6 +115,16 @@ SCENARIOS = [
         "enter-again-with-lease", lambda me, lock: me.acquire(lock, lease=LEASE), depth=2, step=1
     ),
     Scenario("release", lambda me, lock: me.release(lock), depth=1, step=-1),
+    Scenario(
+        "release-to-a-waiter", lambda me, lock: me.release(lock), depth=1, step=-1, shared=True
+    ),
+    Scenario(
+        "acquire-behind-a-neighbour",
+        lambda me, lock: me.acquire(lock),
+        step=1,
+        rival_for=0.2,
+        shared=True,
+    ),
     Scenario("release-inner", lambda me, lock: me.release(lock), depth=2, step=-1, absorbs=True),
     Scenario(
         "release-lost",
@@ -179,8 +191,9 @@ class Run:
         self.given_back_at: float | None = None
         self.inherited_at = 0.0
         self.victim = self.simulator.spawn(self.clients[0], self._victim, "victim")
-        self.simulator.spawn(self.clients[1], self._rival, "rival")
-        self.simulator.spawn(self.clients[2], self._heir, "heir")
+        shared = scenario.shared
+        self.simulator.spawn(self.clients[0 if shared else 1], self._rival, "rival")
+        self.simulator.spawn(self.clients[0 if shared else 2], self._heir, "heir")
         self.simulator.run()
 
     def _victim(self, me: Process) -> Generator[Any, Any, None]:
@@ -194,7 +207,7 @@ class Run:
         except (Interrupted, ServerUnavailableError, *self.scenario.ends_by) as error:
             self.error = error
         self.span = range(begun, len(me.effects))
-        assert me.client.session.waiters.channels() == []
+        assert self.scenario.shared or me.client.session.waiters.channels() == []
         yield from self._give_back(me, lock)
         self.given_back_at = self.simulator.now
 
@@ -235,10 +248,17 @@ class Run:
                 assert self.scenario.frees
 
     def _heir(self, me: Process) -> Generator[Any, Any, None]:
+        lock = self.make(me)
+        if self.scenario.shared:
+            yield me.sleep(0.03)  # the victim holds it then, or its rival does
+            assert (yield me.acquire(lock, TOO_LATE)) is not None, "the lock never became free"
+            self.inherited_at = self.simulator.now - (self.given_back_at or 0.0)
+            yield me.sleep(0.01)
+            yield me.release(lock)
+            return
         while self.given_back_at is None and not self.victim.ended:
             yield me.sleep(0.01)
         over_at = max(self.simulator.now, self.scenario.rival_for)
-        lock = self.make(me)
         assert (yield me.acquire(lock, TOO_LATE)) is not None, "the lock never became free"
         self.inherited_at = self.simulator.now - over_at
         yield me.release(lock)

@@ -194,6 +194,20 @@ MUTATIONS = [
         contention,
     ),
     Mutation(
+        "both-hold-what-is-handed-over",
+        "lock_hand_over",
+        "redis.call('hdel', lock, holder) == 0",
+        "redis.call('hexists', lock, holder) == 0",
+        neighbours,
+    ),
+    Mutation(
+        "hand-over-sets-no-lease",
+        "lock_hand_over",
+        "redis.call('pexpire', lock, lease)",
+        "redis.call('persist', lock)",
+        neighbours,
+    ),
+    Mutation(
         "inner-release-frees", "lock_release", "if depth > 0 then", "if depth > 1 then", nested
     ),
     Mutation(
@@ -247,7 +261,7 @@ MUTATIONS = [
     ),
     Mutation(
         "number-is-used-again",
-        releasing.release,
+        releasing._end,
         "if depth == 0 and call.unknown:",
         "if depth < 0 and call.unknown:",
         late_release,

@@ -14,7 +14,7 @@ from interlock import ClosedError, HoldLostError, NotHeldError, ReentryError
 if TYPE_CHECKING:
     from lock_like import Stage
 
-SLACK = 0.5
+SLACK = 2.0
 """Seconds that a busy machine may take for next to nothing."""
 
 

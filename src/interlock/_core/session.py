@@ -170,15 +170,15 @@ class Session:
             yield from self._leave(call, until, late)
 
     @staticmethod
-    def _settled(call: Eval[bool], late: bool) -> Op[bool]:
+    def _settled(call: Eval[int], late: bool) -> Op[bool]:
         """Send *call*; return whether that was all."""
         with suppress(ServerUnavailableError, ClosedError):
-            return (yield from call) or not late
+            return bool((yield from call)) or not late
         return False
 
     @staticmethod
     def _leave(
-        call: Eval[bool], until: float, late: bool, error: BaseException | None = None
+        call: Eval[int], until: float, late: bool, error: BaseException | None = None
     ) -> Op[None]:
         """Leave *call* to the background, also when it was just being sent."""
         del error

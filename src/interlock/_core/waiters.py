@@ -196,7 +196,7 @@ class Waiters:
             if queue is None:
                 return None
             ticket = next(iter(queue))
-            turns, since = self._turns.get(channel, (0, now))
+            turns, since = self._turns.get(channel, (len(queue), now))
             hold = ticket.candidate
             if (
                 hold is None
@@ -204,14 +204,14 @@ class Waiters:
                 or ticket.offered
                 or ticket.gone
                 or type(hold.recipe) is not kind
-                or turns >= len(queue)
+                or turns == 0
                 or now - since >= LONGEST_TURNS
             ):
                 _ = self._turns.pop(channel, None)
                 # The message that we are going to send is no news here.
                 self._unheeded[channel] = 1
                 return None
-            self._turns[channel] = (turns + 1, since)
+            self._turns[channel] = (turns - 1, since)
             ticket.offered = True
             # From here on a command that makes it the holder may be under way, whatever becomes of who sends it.
             hold.offered = hold.unsettled = True

@@ -1,0 +1,264 @@
+"""A lock that is handed over to the next waiter of the same client, and how the others get their turns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from interlock._core.effects import Eval, Settle, Wait
+from interlock._core.fenced_lock import FencedLock
+from interlock._core.holds import Owner, State
+from interlock._core.lock import Lock
+from interlock._core.waiters import COURTESY, LONGEST_TURNS
+from interlock.errors import ServerUnavailableError
+from interlock.options import required
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bench import Bench, Play
+
+    from interlock._core.holds import Hold
+    from interlock._core.waiters import Ticket
+
+CHANNEL = "redisson_lock__channel:{x}"
+TAKEN = 30_000
+
+
+class Queue:
+    """A lock that is held, and those who wait for it in the same client."""
+
+    def __init__(self, bench: Bench, play: type[Play], waiting: int, lock: Any = None) -> None:
+        self.bench = bench
+        self.play = play
+        self.lock = lock or bench.lock
+        self.woken: list[int] = []
+        self.owners = [Owner(f"thread {number}") for number in range(waiting + 1)]
+        self.plays = [self._acquire(0, None)]
+        self.plays += [self._acquire(number, TAKEN) for number in range(1, waiting + 1)]
+
+    def _acquire(self, number: int, reply: int | None) -> Play:
+        play = self.play(self.lock.acquire(self.owners[number], self.bench.now + 10.0, None))
+        if reply is None:
+            return play.answer(None)
+        if isinstance(play.effect, Eval):
+            play.answer(reply)
+        ticket = self.bench.waiters.join(self.lock.channel, lambda: self.woken.append(number))
+        play.answer(ticket)
+        assert isinstance(play.effect, Wait)
+        return play
+
+    def come(self, owner: Owner) -> None:
+        """Have *owner* wait, too."""
+        self.owners.append(owner)
+        self.plays.append(self._acquire(len(self.owners) - 1, TAKEN))
+
+    def ticket(self, number: int) -> Ticket:
+        """Return the place of *number*."""
+        return self.plays[number].effect.ticket
+
+    def release(self, number: int = 0) -> Play:
+        """Play the release by *number*."""
+        return self.play(self.lock.release(self.owners[number]))
+
+    def hold(self, number: int) -> Hold | None:
+        """Return the hold of *number*."""
+        return self.lock.hold_of(self.owners[number])
+
+    def go_on(self, number: int) -> Play:
+        """Wake *number*; the driver takes back the place of who is done."""
+        play, ticket = self.plays[number], self.ticket(number)
+        play.answer(None)
+        if play.over:
+            self.bench.waiters.leave(ticket)
+        return play
+
+
+@pytest.fixture
+def queue(bench: Bench, play: type[Play]) -> Callable[..., Queue]:
+    """Give the maker of locks that are waited for."""
+    return lambda waiting, lock=None: Queue(bench, play, waiting, lock)
+
+
+def test_the_next_waiter_is_made_the_holder(queue: Callable[..., Queue]) -> None:
+    """A release is one script that puts the waiter in the holder's place, and the waiter asks nothing."""
+    here = queue(2)
+    first, release = here.hold(0), here.release()
+    assert first is not None
+    assert release.effect.script.name == "lock_hand_over"
+    heir = here.ticket(1).candidate
+    assert heir is not None
+    assert release.effect.args == (first.holder, heir.holder, 30_000)
+    release.answer(1)
+
+    assert release.over
+    assert here.woken[-1] == 1
+    assert here.go_on(1).result is here.hold(1)
+    assert [type(effect).__name__ for effect in here.plays[1].effects].count("Eval") <= 1
+    assert here.hold(1).state is State.HELD  # type: ignore[union-attr]
+    assert first.state is State.ENDED
+
+
+def test_validity_counts_from_when_it_was_sent(queue: Callable[..., Queue]) -> None:
+    """The waiter's lease begins, for all that is known here, when the release was sent."""
+    here = queue(1)
+    sent_at, release = here.bench.now, here.release()
+    here.bench.now += 5.0
+    release.answer(1)
+
+    assert here.hold(1).valid_until < sent_at + 30.0  # type: ignore[union-attr]
+
+
+def test_an_answer_that_is_too_late_makes_the_waiter_ask(queue: Callable[..., Queue]) -> None:
+    """Who is handed a lock whose lease is over by then asks the server."""
+    here = queue(1)
+    release = here.release()
+    here.bench.now += 31.0
+    here.plays[1].effect.until = here.bench.now + 10.0
+    release.answer(1)
+
+    assert here.hold(1) is None
+
+
+def test_who_has_left_is_not_made_the_holder(queue: Callable[..., Queue]) -> None:
+    """A waiter that gives up while it is being handed the lock gives back what it may get, and so does who handed it over."""
+    here = queue(1)
+    release = here.release()
+    heir, number = here.ticket(1).candidate, here.owners[1].number
+    assert heir is not None
+    here.bench.now += 10.0
+    leaving = here.plays[1].answer(None)
+    assert leaving.effect.script.name == "lock_release"
+    assert leaving.effect.args[:2] == (heir.holder, 0)
+    assert here.owners[1].number != number, "what may come late meets no later hold"
+    release.answer(1)
+
+    assert release.effect.script.name == "lock_release"
+    assert release.effect.args[:2] == (heir.holder, 0)
+    assert heir.state is State.ENDED
+
+
+def test_who_is_being_handed_it_does_not_ask(queue: Callable[..., Queue]) -> None:
+    """A waiter whose time to look has come keeps still while a hand-over is under way."""
+    here = queue(1)
+    release = here.release()
+    here.bench.now += 3.0
+    here.plays[1].answer(None)
+    assert isinstance(here.plays[1].effect, Wait)
+    release.answer(1)
+
+    assert here.go_on(1).result is here.hold(1)
+
+
+def test_who_asks_is_not_handed_it(queue: Callable[..., Queue]) -> None:
+    """A lock is freed for all while the next waiter is asking for it."""
+    here = queue(1)
+    here.bench.now += 3.0
+    here.plays[1].answer(None)
+    assert here.plays[1].effect.script.name == "lock_acquire"
+
+    assert here.release().effect.script.name == "lock_release"
+
+
+def test_a_holder_that_lost_it_hands_nothing_over(queue: Callable[..., Queue]) -> None:
+    """When the server knows another holder, the waiter has to ask."""
+    here = queue(1)
+    release = here.release()
+    with pytest.raises(Exception, match="was lost"):
+        release.answer(None)
+
+    assert here.go_on(1).effect.script.name == "lock_acquire"
+
+
+def test_an_unknown_end_makes_the_waiter_ask(queue: Callable[..., Queue]) -> None:
+    """When nothing can be learned of a hand-over the waiter asks, and goes on owing what it may be given late."""
+    here = queue(1)
+    release = here.release()
+    heir = here.ticket(1).candidate
+    assert heir is not None
+    release.answer(ServerUnavailableError("gone", sent=True))
+    assert isinstance(release.effect, Settle), "the release goes on in the background"
+    with pytest.raises(ServerUnavailableError):
+        release.answer(None)
+    assert here.go_on(1).effect.script.name == "lock_acquire"
+    here.plays[1].answer(TAKEN)
+    here.bench.now += 10.0
+
+    here.plays[1].answer(None).answer(TAKEN)
+    assert here.plays[1].effect.args[:2] == (heir.holder, 0)
+
+
+def test_everybody_here_has_one_turn(queue: Callable[..., Queue]) -> None:
+    """After one turn of each who waits here, the lock is freed for all."""
+    here = queue(3)
+    number = 0
+    for _ in range(3):
+        release = here.release(number)
+        assert release.effect.script.name == "lock_hand_over"
+        release.answer(1)
+        number += 1
+        here.go_on(number)
+        here.come(Owner("one more"))
+
+    assert here.release(number).effect.script.name == "lock_release"
+
+
+def test_turns_take_a_bounded_time(queue: Callable[..., Queue]) -> None:
+    """After `LONGEST_TURNS` the lock is freed for all, however many wait here."""
+    here = queue(3)
+    here.release(0).answer(1)
+    here.go_on(1)
+    here.bench.now += 2 * LONGEST_TURNS
+
+    assert here.release(1).effect.script.name == "lock_release"
+
+
+@pytest.mark.parametrize("why", ["another kind", "replicas"])
+def test_some_are_never_handed_over(
+    why: str, make_bench: Callable[..., Bench], play: type[Play]
+) -> None:
+    """Where each hold draws a token, or replicas must have it, a release frees the lock."""
+    bench = make_bench(replicas=required(1)) if why == "replicas" else make_bench()
+    kind = FencedLock if why == "another kind" else Lock
+    lock = kind(bench.session, "x")
+    first, second = Owner("thread 1"), Owner("thread 2")
+    held = play(lock.acquire(first, bench.now + 10, None))
+    held.answer([1, 1] if kind is FencedLock else None)
+    waits = play(lock.acquire(second, bench.now + 10, None))
+    waits.answer([0, TAKEN] if kind is FencedLock else TAKEN)
+    waits.answer(bench.waiters.join(lock.channel, lambda: None))
+
+    assert play(lock.release(first)).effect.script.name == "lock_release"
+
+
+def test_others_who_heard_of_it_come_first(bench: Bench, queue: Callable[..., Queue]) -> None:
+    """The front waiter lets as many releases pass as others heard that the lock is free, and looks when their time is over."""
+    here = queue(1)
+    bench.now += 3.0
+    here.plays[1].answer(None)
+    release = here.release()
+    here.plays[1].answer(TAKEN)
+    release.answer(1 + 3)  # this client and two others
+    here.plays[1].answer(None)
+    assert here.plays[1].effect.until == pytest.approx(bench.now + 2 * LONGEST_TURNS)
+    here.woken.clear()
+    for _ in range(2):
+        bench.waiters.notify(CHANNEL)
+    assert here.woken == [], "its own message, and that of the first of the others"
+    bench.waiters.notify(CHANNEL)
+
+    assert here.woken == [1]
+    assert COURTESY >= 2 * LONGEST_TURNS
+
+
+def test_nobody_is_waited_for_who_did_not_hear(bench: Bench, queue: Callable[..., Queue]) -> None:
+    """With no other client on the channel the front waiter asks at once."""
+    here = queue(1)
+    bench.now += 3.0
+    here.plays[1].answer(None)
+    release = here.release()
+    here.plays[1].answer(TAKEN)
+    release.answer(1 + 1)
+
+    assert here.go_on(1).effect.script.name == "lock_acquire"
