@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.peer import ProgramPeer
+from benchmarks.peer import LEASE_VARIABLE, ProgramPeer
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -29,11 +29,12 @@ class AgentError(Exception):
 class Agent:
     """One process with one session; `close` it, whatever happened."""
 
-    def __init__(self, peer: Peer, url: str, workers: int) -> None:
+    def __init__(self, peer: Peer, url: str, workers: int, lease: float | None = None) -> None:
+        chosen = {} if lease is None else {LEASE_VARIABLE: str(lease)}
         self._process = subprocess.Popen(
             peer.program,
             cwd=_ROOT,
-            env={**os.environ, "PYTHONWARNINGS": "ignore"},
+            env={**os.environ, **chosen, "PYTHONWARNINGS": "ignore"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
@@ -81,6 +82,11 @@ class Agent:
         """Give an order and wait for its answer."""
         self.send(**order)
         return self.receive(timeout)
+
+    def kill(self) -> None:
+        """End the process at once, with whatever it holds, even if it is frozen."""
+        self._process.kill()
+        self._process.communicate()
 
     def close(self) -> None:
         """Have the session closed; an agent that does not end soon is killed."""

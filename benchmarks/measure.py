@@ -34,14 +34,18 @@ class Case:
         workers: In each process.
         processes: How many there are, besides the one that measures if it is more than one.
         work: Seconds for which a lock is held.
+        label: What is printed instead of the numbers, where they are not the point.
     """
 
     kind: str
     workers: int
     processes: int = 1
     work: float = 0.0
+    label: str = ""
 
     def __str__(self) -> str:
+        if self.label:
+            return self.label
         kind = self.kind if self.workers != 1 else self.kind.removesuffix("s")
         processes = f"{self.processes} x " if self.processes > 1 else ""
         work = f", {self.work * 1000:g} ms" if self.work else ""

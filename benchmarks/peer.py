@@ -7,6 +7,7 @@ measured with them.
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
+
+LEASE_VARIABLE = "INTERLOCK_BENCHMARK_LEASE"
+LEASE = float(os.environ.get(LEASE_VARIABLE, "30"))
+"""Seconds; of the peers that take it from here. Set for an agent by who starts it."""
 
 PYTHON = (sys.executable, "-m", "benchmarks.agent")
 
@@ -70,6 +75,7 @@ class _Description:
         calls: Commands that the server counts for each pair of acquire and release; the audit
             after a run compares them with what the peer says it did.
         program: What serves as the peer's agent, in works that have processes of their own.
+        server: What it needs to run against; see benchmarks/servers.py.
         leaves: What the names of keys begin with that outlive a release, if any do.
     """
 
@@ -78,6 +84,7 @@ class _Description:
     calls: Mapping[str, int] = field(default_factory=lambda: {"evalsha": 2})
     leaves: tuple[str, ...] = ()
     program: tuple[str, ...] = PYTHON
+    server: str = "redis"
 
     def versions(self) -> dict[str, str]:
         """Look up the installed versions; "missing" for what is not installed."""

@@ -16,6 +16,7 @@ from benchmarks.audit import Auditor
 from benchmarks.compare import Contender, compare
 from benchmarks.environment import Environment
 from benchmarks.report import Report
+from benchmarks.servers import Others
 from interlock.testing.server import RedisServer
 
 if TYPE_CHECKING:
@@ -33,11 +34,16 @@ class Bed:
 
     servers: tuple[RedisServer, ...]
     auditors: tuple[Auditor, ...]
+    others: Others
 
     @property
     def url(self) -> str:
         """The URLs, joined by spaces."""
         return " ".join(server.url() for server in self.servers)
+
+    def url_of(self, peer: Peer) -> str:
+        """Return where *peer* finds its server; starts it if it is another than Redis."""
+        return self.url if peer.server == "redis" else self.others.url(peer.server)
 
     @property
     def auditor(self) -> Auditor:
@@ -102,7 +108,8 @@ def conduct(
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(RedisServer(server)) for _ in range(work.servers)]
         clients = [stack.enter_context(server.client()) for server in servers]
-        bed = Bed(tuple(servers), tuple(Auditor(client) for client in clients))
+        others = stack.enter_context(Others())
+        bed = Bed(tuple(servers), tuple(Auditor(client) for client in clients), others)
 
         def measured(contender: Contender) -> Mapping[str, float]:
             for auditor in bed.auditors:

@@ -21,6 +21,7 @@ from benchmarks.peers import (
     python_redis_lock,
     quorum,
     redis_py,
+    rivals,
 )
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ PEERS: tuple[Peer, ...] = (
     *FAMILY,
     *quorum.QUORUM,
     programs.REDISSON_FAIR,
+    *rivals.RIVALS,
+    rivals.LEASED,
 )
 NAMES = tuple(dict.fromkeys(peer.name for peer in PEERS))
 

@@ -11,6 +11,8 @@ from benchmarks.works import (
     handoff,
     many,
     quorum,
+    rivals,
+    scenarios,
     startup,
     uncontended,
 )
@@ -29,5 +31,9 @@ _ALL: tuple[Work, ...] = (
     many.WORK_HOLDS,
     many.WORK_WAITERS,
     startup.WORK,
+    rivals.PAIRS,
+    rivals.HANDOFF,
+    rivals.TURNS,
+    scenarios.WORK,
 )
 WORKS = {work.name: work for work in _ALL}

@@ -48,7 +48,7 @@ COLUMNS = (
 def measure(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
     """Contend for one name, prove that no two held it, and sum up."""
     case, peer = contender.case, contender.peer
-    with fleet(peer, bed.url, agents=case.processes, workers=case.workers) as agents:
+    with fleet(peer, bed.url_of(peer), agents=case.processes, workers=case.workers) as agents:
         order = {"do": "prepare", "name": _NAME, "workers": case.workers, "work": case.work}
         every(agents, order, GRACE * 2)
         begins = clock() + _LEAD

@@ -37,7 +37,7 @@ def measure(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
     cold: list[float] = []
     with (
         Pinger(bed.servers[0].port) as pinger,
-        fleet(contender.peer, bed.url, agents=2, workers=1) as agents,
+        fleet(contender.peer, bed.url_of(contender.peer), agents=2, workers=1) as agents,
     ):
         holder, waiter = agents
         warm = percentile(pinger.repeat(1000), 0.5)

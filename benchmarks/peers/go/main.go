@@ -59,7 +59,7 @@ func sleepUntil(moment float64) {
 	time.Sleep(time.Duration((moment - clock()) * 1e9))
 }
 
-// rueidislock as its README shows it for one server: one key for each lock, no loop tracking.
+// rueidislock as its README shows it for one server: one key for each lock.
 type rueidisSession struct{ locker rueidislock.Locker }
 
 func openRueidis(url string) (Session, error) {
@@ -68,7 +68,7 @@ func openRueidis(url string) (Session, error) {
 		return nil, err
 	}
 	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption: option, KeyMajority: 1, NoLoopTracking: true, KeyValidity: lease,
+		ClientOption: option, KeyMajority: 1, KeyValidity: lease,
 	})
 	return rueidisSession{locker}, err
 }

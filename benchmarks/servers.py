@@ -1,0 +1,159 @@
+"""The servers of rival schemes: PostgreSQL, MariaDB and ZooKeeper as Debian packages them.
+
+Each belongs to one run: its data is in a temporary directory, it listens on this machine alone, and
+it ends with the run. Durability is as the package has it: a row that is told to be inserted is on
+the disk, which is what those who use a table for a lock pay for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interlock.testing.address import free_port
+from interlock.testing.process import ServerProcess
+from interlock.testing.servers import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+    from typing import Self
+
+_START = 60.0  # seconds
+_USERS = ("postgres", "nobody")  # as whom root runs what refuses to run as root
+_ZOOKEEPER = Path("/usr/share/java/zookeeper.jar")
+_ZOO_CFG = """
+tickTime=500
+maxSessionTimeout=60000
+dataDir={data}
+clientPort={port}
+clientPortAddress=127.0.0.1
+maxClientCnxns=0
+admin.enableServer=false
+"""
+
+
+class Others:
+    """The servers beside Redis, each started when it is first asked for; a context manager."""
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self._urls: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stack.close()
+
+    def url(self, name: str) -> str:
+        """Return where the server *name* is.
+
+        Raises:
+            FileNotFoundError: It is not installed.
+        """
+        if name not in self._urls:
+            self._urls[name] = self._stack.enter_context(_SERVERS[name]())
+        return self._urls[name]
+
+
+@contextlib.contextmanager
+def _postgresql() -> Generator[str]:
+    binaries = _newest(Path("/usr/lib/postgresql").glob("*/bin/postgres"), "postgresql").parent
+    with _home() as (home, as_user):
+        options = ["--username=app", "--auth=trust", "--encoding=UTF8", "--locale=C"]
+        _run([*as_user, binaries / "initdb", *options, home / "data"])
+        settings = ("listen_addresses=", f"unix_socket_directories={home}", "max_connections=300")
+        words = [f"--{setting}" for setting in settings]
+        command: list[str | Path] = [*as_user, binaries / "postgres", "-D", home / "data", *words]
+        with _running(command, home, (home / ".s.PGSQL.5432").exists):
+            yield f"host={home} user=app dbname=postgres"
+
+
+@contextlib.contextmanager
+def _mariadb() -> Generator[str]:
+    daemon = _newest([Path("/usr/sbin/mariadbd")], "mariadb-server")
+    with _home() as (home, as_user):
+        options = [f"--datadir={home}/data", "--auth-root-authentication-method=normal"]
+        user = f"--user={pwd.getpwuid(home.stat().st_uid).pw_name}"
+        _run([*as_user, "mariadb-install-db", "--no-defaults", user, *options])
+        path = home / "server.sock"
+        words = [f"--datadir={home}/data", f"--socket={path}", "--skip-networking"]
+        limit = "--max-connections=300"
+        command: list[str | Path] = [*as_user, daemon, "--no-defaults", *words, limit]
+        with _running(command, home, path.exists):
+            yield str(path)
+
+
+@contextlib.contextmanager
+def _zookeeper() -> Generator[str]:
+    jar, port = _newest([_ZOOKEEPER], "zookeeper"), free_port()
+    with _home() as (home, _):
+        configuration = home / "zoo.cfg"
+        configuration.write_text(_ZOO_CFG.format(data=home / "data", port=port))
+        main = "org.apache.zookeeper.server.ZooKeeperServerMain"
+        command: list[str | Path] = ["java", "-cp", f"{home}:{jar}", main, configuration]
+        with _running(command, home, lambda: _listens(port)):
+            yield f"127.0.0.1:{port}"
+
+
+_SERVERS = {"postgresql": _postgresql, "mariadb": _mariadb, "zookeeper": _zookeeper}
+
+
+def _newest(paths: Generator[Path] | list[Path], package: str) -> Path:
+    found = sorted(path for path in paths if path.exists())
+    if not found:
+        raise FileNotFoundError(f"{package} is not installed: apt-get install {package}")
+    return found[-1]
+
+
+@contextlib.contextmanager
+def _home() -> Generator[tuple[Path, list[str]]]:
+    """Make a directory, and tell with which words to run as its owner; paths of sockets are short."""
+    home = Path(tempfile.mkdtemp(prefix="interlock-"))
+    as_user: list[str] = []
+    try:
+        if os.geteuid() == 0:
+            user = next(entry for entry in pwd.getpwall() if entry.pw_name in _USERS)
+            os.chown(home, user.pw_uid, user.pw_gid)
+            ids = [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+            as_user = ["setpriv", *ids]
+        yield home, as_user
+    finally:
+        shutil.rmtree(home)
+
+
+def _run(command: Sequence[str | Path]) -> None:
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+    if ran.returncode:
+        raise ChildProcessError(f"{command} failed: {(ran.stdout + ran.stderr)[-500:]}")
+
+
+@contextlib.contextmanager
+def _running(
+    command: Sequence[str | Path], home: Path, answers: Callable[[], bool]
+) -> Generator[None]:
+    process = ServerProcess(command, directory=home, log=home / "log")
+    try:
+        try:
+            wait_until(answers, _START, f"{command[0]} answers")
+        except TimeoutError as late:
+            late.add_note(process.log_tail())
+            raise
+        yield
+    finally:
+        process.kill()
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,136 @@
+"""Where a scheme fails: small stories with real processes, each of which a lock should survive."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from statistics import median
+from typing import TYPE_CHECKING
+
+from benchmarks.compare import Contender
+from benchmarks.fleet import Agent, AgentError
+from benchmarks.measure import Case
+from benchmarks.peers.rivals import LEASED, RIVALS
+from benchmarks.report import Column, Goal
+from benchmarks.work import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from benchmarks.measure import Pace
+    from benchmarks.work import Bed
+
+_LEASE = 1.0  # seconds
+# Seconds until an acquire counts as blocked for ever: some leases, or a ZooKeeper session's end.
+_BLOCKED = 5 * _LEASE
+_SOON = 0.025  # seconds: a quarter of the time between two polls
+_HANDOFFS = 7
+_NAME = "scenario"
+
+
+def _gets_it(agent: Agent, timeout: float = _BLOCKED) -> bool:
+    """Have *agent* acquire; False if it does not within *timeout* seconds."""
+    agent.send(do="acquire", name=_NAME)
+    try:
+        agent.receive(timeout)
+    except AgentError as failure:
+        if "did not answer" in str(failure):
+            return False
+        raise
+    return True
+
+
+def _survives_a_dead_holder(one: Agent, two: Agent, _three: Agent) -> bool:
+    """A holder that is killed does not keep the lock for ever."""
+    one.ask(do="acquire", name=_NAME)
+    os.kill(one.pid, signal.SIGKILL)
+    return _gets_it(two)
+
+
+def _survives_a_frozen_holder(one: Agent, two: Agent, _three: Agent) -> bool:
+    """A holder that is frozen, with its connections open, does not keep the lock for ever."""
+    one.ask(do="acquire", name=_NAME)
+    os.kill(one.pid, signal.SIGSTOP)
+    return _gets_it(two)
+
+
+def _is_kept_beyond_the_lease(one: Agent, two: Agent, _three: Agent) -> bool:
+    """A holder that works for longer than the lease keeps the lock."""
+    one.ask(do="acquire", name=_NAME)
+    return not _gets_it(two, 2 * _LEASE)
+
+
+def _can_be_taken_again(one: Agent, _two: Agent, _three: Agent) -> bool:
+    """A holder that takes the lock again does not wait for itself."""
+    one.ask(do="acquire", name=_NAME)
+    return _gets_it(one, _LEASE / 2)
+
+
+def _outlives_a_late_release(one: Agent, two: Agent, three: Agent) -> bool:
+    """A holder that has lost the lock does not release the next one's."""
+    one.ask(do="acquire", name=_NAME)
+    os.kill(one.pid, signal.SIGSTOP)
+    if not _gets_it(two):
+        return True  # it is never lost, which is the frozen holder's story
+    ends = time.monotonic() + _LEASE * 0.75
+    os.kill(one.pid, signal.SIGCONT)
+    one.send(do="release")  # an error is a right answer, too
+    time.sleep(_LEASE / 4)
+    return not _gets_it(three, ends - time.monotonic())
+
+
+def _wakes_who_waits(one: Agent, two: Agent, _three: Agent) -> bool:
+    """A waiter has the lock well before it would have asked again."""
+    delays: list[float] = []
+    holder, waiter = one, two
+    holder.ask(do="acquire", name=_NAME)
+    for number in range(_HANDOFFS):
+        waiter.send(do="acquire", name=_NAME)
+        time.sleep(0.05 + 0.013 * number)  # here and there between two polls
+        released = holder.ask(do="release")["at"]
+        delays.append(waiter.receive()["at"] - released)
+        holder, waiter = waiter, holder
+    return median(delays) < _SOON
+
+
+SCENARIOS: dict[str, Callable[[Agent, Agent, Agent], bool]] = {
+    "survives a dead holder": _survives_a_dead_holder,
+    "survives a frozen holder": _survives_a_frozen_holder,
+    "is kept beyond the lease": _is_kept_beyond_the_lease,
+    "can be taken again": _can_be_taken_again,
+    "outlives a late release": _outlives_a_late_release,
+    "wakes who waits": _wakes_who_waits,
+}
+CASES = tuple(Case("threads", 1, processes=3, label=label) for label in SCENARIOS)
+
+
+def _measure(contender: Contender, bed: Bed, _pace: Pace) -> dict[str, float]:
+    peer, scenario = contender.peer, SCENARIOS[str(contender.case)]
+    url = bed.url_of(peer)
+    with contextlib.ExitStack() as stack:
+        agents: list[Agent] = []
+        for _ in range(3):
+            agents.append(Agent(peer, url, 1, lease=_LEASE))
+            stack.callback(agents[-1].kill)
+        for agent in agents:
+            agent.receive()
+            # Connected, with its scripts loaded, under a name of its own.
+            agent.ask(do="acquire", name=f"{_NAME}:{agent.pid}")
+            agent.ask(do="release")
+        return {"passes": float(scenario(*agents))}
+
+
+WORK = Work(
+    name="scenarios",
+    question="What happens to a lock when things go wrong?",
+    columns=(Column("passes", "1: it does; 0: it does not"),),
+    contenders=tuple(Contender(case, peer) for case in CASES for peer in (LEASED, *RIVALS)),
+    brief=tuple(Contender(case, LEASED) for case in (CASES[3], CASES[5])),
+    measure=_measure,
+    references=(),
+    goals=tuple(Goal(str(case), "passes", least=1, peer=LEASED.name) for case in CASES),
+    rounds=1,
+    notes=(f"leases, where there are any, of {_LEASE:g} s; blocked: for {_BLOCKED:g} s",),
+)
