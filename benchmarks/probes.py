@@ -11,13 +11,18 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import os
 import sys
 import time
 import tracemalloc
+from dataclasses import replace
 
 import interlock.asyncio
+from benchmarks.measure import Pace, measure
+from benchmarks.peers import interlock as peer
 
 _SLEEPERS = 1000
+_WARMUP = 0.5  # seconds
 _SETTLE, _SETTLED = 1.0, 2000  # seconds until waiters wait: some at least, and one for so many
 
 
@@ -86,6 +91,16 @@ async def waiters(url: str, count: int, names: int) -> None:
         _tell(drained=time.monotonic() - began)
 
 
+def pairs(url: str, tasks: int, seconds: float) -> None:
+    """Make pairs with *tasks* tasks on names of this process; tell how many, and the CPU's seconds."""
+    mine = replace(peer.ASYNC, name=f"interlock:{os.getpid()}")
+    _tell()
+    sys.stdin.readline()
+    before = time.process_time()
+    sample = measure(mine, tasks, url, Pace(_WARMUP, seconds))
+    _tell(rate=sample.rate, total=sample.total, cpu=time.process_time() - before)
+
+
 def main(words: list[str]) -> None:
     """Run one probe."""
     match words:
@@ -93,6 +108,8 @@ def main(words: list[str]) -> None:
             asyncio.run(holds(url, int(count), float(lease)))
         case ["waiters", url, count, names]:
             asyncio.run(waiters(url, int(count), int(names)))
+        case ["pairs", url, tasks, seconds]:
+            pairs(url, int(tasks), float(seconds))
         case unknown:
             raise SystemExit(f"no such probe: {unknown}")
 

@@ -37,7 +37,7 @@ HOLDS = (Case("holds", 10_000), Case("holds", 100_000))
 WAITERS = (Case("waiting tasks", 10_000),)
 
 
-class _Probe:
+class Probe:
     """A program of benchmarks.probes; each `step` is one line from it."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -60,13 +60,14 @@ class _Probe:
 
 
 @contextlib.contextmanager
-def _probe(*words: object) -> Generator[_Probe]:
+def probe(*words: object) -> Generator[Probe]:
+    """Start one, and end it, whatever happens."""
     command = [sys.executable, "-m", "benchmarks.probes", *map(str, words)]
     with subprocess.Popen(
         command, cwd=_ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         try:
-            yield _Probe(process)
+            yield Probe(process)
         finally:
             process.kill()
 
@@ -77,9 +78,9 @@ def _measure_holds(contender: Contender, bed: Bed, pace: Pace) -> dict[str, floa
     period = lease / 3
     with (
         bed.servers[0].client() as client,
-        _probe("holds", bed.url, count, lease) as probe,
+        probe("holds", bed.url, count, lease) as program,
     ):
-        facts = probe.step()
+        facts = program.step()
         keys = [f"hold:{number}" for number in random.sample(range(count), min(count, _SAMPLE))]
         # Whole periods, after one in which everything was taken and the rounds have found their places.
         time.sleep(period)
@@ -90,8 +91,8 @@ def _measure_holds(contender: Contender, bed: Bed, pace: Pace) -> dict[str, floa
             least = min(least, _least_left(client, keys))
             time.sleep(_LOOK)
         trips = bed.auditor.commands(_SEND) - before
-        probe.go_on()
-        facts |= probe.step()
+        program.go_on()
+        facts |= program.step()
     if facts["lost"]:
         raise RuntimeError(f"{facts['lost']:.0f} of {count} holds were lost")
     return {
@@ -123,8 +124,8 @@ def _measure_waiters(contender: Contender, bed: Bed, pace: Pace) -> dict[str, fl
             pipeline.hset(f"wanted:{number}", "another:1", 1)
             pipeline.pexpire(f"wanted:{number}", 600_000)
         pipeline.execute()
-        with _probe("waiters", bed.url, count, names) as probe:
-            facts = probe.step()
+        with probe("waiters", bed.url, count, names) as program:
+            facts = program.step()
             lines = client.client_list()
             subscribers = sum(int(line["sub"]) > 0 for line in lines)
             before = bed.auditor.commands(_SEND)
@@ -134,8 +135,8 @@ def _measure_waiters(contender: Contender, bed: Bed, pace: Pace) -> dict[str, fl
                 pipeline.delete(f"wanted:{number}")
                 pipeline.publish(f"redisson_lock__channel:{{wanted:{number}}}", "0")
             pipeline.execute()
-            probe.go_on()
-            facts |= probe.step()
+            program.go_on()
+            facts |= program.step()
     return {
         "bytes_waiter": facts["bytes_waiter"],
         "bytes_task": facts["bytes_task"],

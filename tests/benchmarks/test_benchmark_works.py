@@ -12,7 +12,7 @@ from benchmarks.peers import FAMILY, find, interlock, quorum
 from benchmarks.report import Report, as_json
 from benchmarks.turns import Turn
 from benchmarks.work import Work, conduct
-from benchmarks.works import fair, family, many, startup
+from benchmarks.works import fair, family, many, scale, startup
 from benchmarks.works import quorum as red
 
 from interlock.testing.server import RedisServer
@@ -93,3 +93,12 @@ def test_the_audit_knows_what_a_peer_leaves() -> None:
         auditor.check(0, 1, {}, ("lock-signal:",))
         with pytest.raises(AuditError, match="lock-signal:name among them"):
             auditor.check(0, 1, {}, ("another:",))
+
+
+def test_costs_are_told_for_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several client processes share one server, or a cluster, and each side's processor time is told."""
+    single, cluster = Case("tasks", 5, processes=2), Case("tasks", 5, label="cluster")
+    monkeypatch.setattr(scale, "_CLUSTERS", {cluster: 2})
+    report = _conduct(scale.WORK, *(Contender(case, interlock.ASYNC) for case in (single, cluster)))
+    for result in report.results:
+        assert 0 < result.figures("server_cost")[0] < result.figures("client_cost")[0] < 0.1
