@@ -54,6 +54,7 @@ class Semaphore:
             OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
             ServerUnavailableError: no usable answer in time; nothing stays taken.
             WrongTypeError: the name is in use by something else.
+            ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires them; nothing stays taken.
             ClosedError: the client is closed.
 
         Cost:
@@ -128,6 +129,7 @@ class Semaphore:
         Raises:
             ServerUnavailableError: no reply in time; what was taken is being given back.
             WrongTypeError: the name is in use by something else.
+            ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires them; nothing stays taken.
         """
         return await self._driver.run(self._recipe.drain_permits())
 

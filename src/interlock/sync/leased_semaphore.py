@@ -123,6 +123,7 @@ class LeasedSemaphore:
             OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
             ServerUnavailableError: no usable answer in time; nothing stays taken.
             WrongTypeError: the name is in use by something else.
+            ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires them; nothing stays taken.
             ClosedError: the client is closed.
 
         Cost:

@@ -72,6 +72,7 @@ class Lock:
             HoldLostError: this owner held it and has lost it.
             ServerUnavailableError: no usable answer in time.
             WrongTypeError: the name is in use by something else.
+            ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires them; it is given back.
             ClosedError: the client is closed.
 
         Cost:

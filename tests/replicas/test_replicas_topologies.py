@@ -1,0 +1,67 @@
+"""Replicas under Sentinel and in a cluster: asked of the node that granted, and of some use when it dies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from redis.crc import key_slot
+
+import interlock
+from interlock import ReplicationError
+from interlock.testing.servers import ClusterServers, SentinelServers
+
+if TYPE_CHECKING:
+    from interlock.testing.servers import RedisServer
+    from lock.lock_like import Face
+
+
+def _has(server: RedisServer, name: str) -> bool:
+    return server.execute("HLEN", name) == 1
+
+
+async def test_a_required_lock_survives_its_primary(face: Face) -> None:
+    """The primary is killed right after an acquire that all replicas had to acknowledge: whichever is promoted has the lock."""
+    with SentinelServers() as servers:
+        client = face.module.connect(servers.url(), replicas=interlock.required("all", 5))
+        other = face.module.connect(servers.url())
+        me, you = face.owner(), face.owner()
+        lock, theirs = client.lock("name"), other.lock("name")
+        assert await me.do(lock.acquire)
+        old = servers.primary
+        old.kill()
+        new = servers.wait_for_promotion(old)
+        assert _has(new, "name")
+        assert not await you.do(theirs.acquire, timeout=1)
+        assert (await me.do(lambda: lock.hold)).valid
+        await me.do(lock.release)
+        assert await you.do(theirs.acquire, timeout=10)
+        await you.do(theirs.release)
+        for each in (client, other):
+            await me.do(each.close)
+        for owner in (me, you):
+            await owner.end()
+
+
+async def test_each_node_of_a_cluster_asks_its_own_replicas(face: Face) -> None:
+    """In a cluster the replicas of the node that granted are asked: those of another may stand still."""
+    with ClusterServers() as servers:
+        client = face.module.connect(servers.url(), replicas=interlock.required("all", 0.5))
+        me = face.owner()
+        owners = {name: servers.owner(key_slot(name.encode())) for name in "abcdefgh"}
+        first = next(name for name, node in owners.items() if node is servers.nodes[0])
+        second = next(name for name, node in owners.items() if node is servers.nodes[1])
+        for name in (first, second):
+            assert await me.do(client.lock(name).acquire)
+            assert (await me.do(lambda name=name: client.lock(name).hold)).replicas == 1
+            await me.do(client.lock(name).release)
+        servers.nodes[3].pause()  # the replica of the first primary
+        with pytest.raises(ReplicationError, match="0 of 1 replicas"):
+            await me.do(client.lock(first).acquire)
+        assert await me.do(client.lock(second).acquire)
+        await me.do(client.lock(second).release)
+        servers.nodes[3].resume()
+        for node in servers.nodes[:3]:
+            assert node.execute("DBSIZE") == 0
+        await me.do(client.close)
+        await me.end()
