@@ -49,7 +49,8 @@ class Confirming:
         self._room = asyncio.Semaphore(self._limit)
         self._idle: list[Pipeline] = []
         self._busy: set[Pipeline] = set()
-        self._resting: set[asyncio.Task[None]] = set()
+        # Those that still owe what nobody waits for.
+        self._resting: dict[asyncio.Task[None], Pipeline] = {}
         self._closed = False
 
     async def eval(
@@ -73,7 +74,7 @@ class Confirming:
         return reply
 
     async def answered(self) -> None:
-        """Wait until all that was sent so far has been answered; errors as `Pipeline.answered`."""
+        """Wait until all that somebody waits for has been answered; errors as `Pipeline.answered`."""
         for pipeline in self._busy.copy():
             await pipeline.answered()
 
@@ -82,7 +83,7 @@ class Confirming:
         self._closed = True
         for task in self._resting:
             task.cancel()
-        for pipeline in (*self._idle, *self._busy):
+        for pipeline in (*self._idle, *self._busy, *self._resting.values()):
             pipeline.close()
         self._idle.clear()
 
@@ -152,12 +153,12 @@ class Confirming:
 
     def _give_back(self, pipeline: Pipeline) -> None:
         """Have *pipeline* used again, once it owes nothing any more."""
+        self._busy.discard(pipeline)
         if pipeline.owes and not pipeline.dead and not self._closed:
             task = asyncio.get_running_loop().create_task(self._rest(pipeline))
-            self._resting.add(task)
-            task.add_done_callback(self._resting.discard)
+            self._resting[task] = pipeline
+            task.add_done_callback(self._resting.pop)
             return
-        self._busy.discard(pipeline)
         if not pipeline.dead:
             self._idle.append(pipeline)
         self._room.release()
