@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import peers
 from benchmarks.everything import WARMUP, conduct_all
+from benchmarks.failover import command as failover
 from benchmarks.measure import Pace
 from benchmarks.report import as_json
 from benchmarks.tables import as_table
@@ -30,6 +31,8 @@ def main(words: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(words)
     if arguments.command is None:
         return _everything(arguments)
+    if arguments.command == "failover":
+        return failover.run(arguments)
     report = run(_work(arguments), arguments)
     text = json.dumps(as_json(report), indent=2)
     if arguments.json not in (None, "-"):
@@ -70,6 +73,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--seed", type=int, help="of the order; by default drawn, and printed")
     add("--server", type=Path, metavar="PATH", help="the redis-server or valkey-server to run")
     commands = parser.add_subparsers(dest="command", metavar="WORK")
+    failover.configure(
+        commands.add_parser("failover", help=failover.QUESTION, description=failover.QUESTION)
+    )
     for name, work in WORKS.items():
         command = commands.add_parser(name, help=work.question, description=work.question)
         add = command.add_argument

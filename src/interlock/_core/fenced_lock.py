@@ -8,6 +8,10 @@ A server that loses writes, by a failover or a restart, may set the counter back
 token that this client has seen, and the counter goes on from there: to this client a later hold never has a smaller token. What
 only other clients have seen it cannot know; until the counter has caught up, the resource refuses more than it must.
 
+Where failovers are counted (`Session.epoch`) even that is known: the counter goes on above ``epoch << 32``, which no earlier primary
+has come to. A request that was on its way when the primary died may be granted by the next one with a number from before; such
+a grant is given back and asked for again.
+
 Rejected: an error for a counter that went back. It would bar a client from the lock for as many holds as were forgotten.
 
 Source: RFencedLock, Redisson 4.7.0 (redisson-wire 5); Kleppmann 2016; hazards R-30, I-04.
@@ -22,13 +26,15 @@ from weakref import WeakKeyDictionary
 from interlock._core import names
 from interlock._core.lock import Lock
 from interlock._core.scripts import fenced_lock as scripts
+from interlock._core.scripts.script import Grant
 
 if TYPE_CHECKING:
     from interlock._core.effects import Eval
     from interlock._core.holds import Hold
-    from interlock._core.scripts.script import Grant
     from interlock._core.session import Session
 
+EPOCH_BITS = 32
+"""Below an epoch in a token; a number of 53 bits, which is all that Lua can count with, has room for two million failovers."""
 REMEMBERED = 10_000
 """Fenced locks whose last token a client remembers, those that were taken last."""
 
@@ -46,17 +52,23 @@ class FencedLock(Lock):
 
     def attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[Grant | float]:
         """Return the script that takes *hold* to *depth*."""
-        floor = self._tokens.last(self.key)
+        floor = max(self._tokens.last(self.key), self._epoch_floor())
         return scripts.fenced_lock_acquire(
             self.key, self._token_key, lease, hold.holder, depth, floor, deadline=deadline
         )
 
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
         """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
+        if isinstance(answer, Grant) and (answer.token or 0) <= self._epoch_floor():
+            hold.depth, hold.unsettled = 1, False  # it stands on the server until it is given back
+            return False
         held = super().accept(hold, sent_at, answer)
         if hold.token is not None:
             self._tokens.note(self.key, hold.token)
         return held
+
+    def _epoch_floor(self) -> int:
+        return self.session.epoch() << EPOCH_BITS
 
 
 class Tokens:

@@ -37,6 +37,7 @@ class Session:
         client_id: the first half of every holder id.
         where: the server's address, which tells it from others.
         home: the driver that performs for this client.
+        epoch: larger each time that another server, which may lack the last writes, has taken over.
         publish: the command that announces releases, PUBLISH or SPUBLISH, or empty for none; decided before the first operation.
         replicas: what replicas must have of a grant; None when they are not asked.
         clustered: whether all keys of an object must be in one hash slot.
@@ -55,10 +56,12 @@ class Session:
         tell: Callable[[Callable[[], object]], None],
         where: str = "",
         home: object = None,
+        epoch: Callable[[], int] = lambda: 0,
         clustered: bool = False,
     ) -> None:
         self.where = where
         self.home = home
+        self.epoch = epoch
         self.options = options
         self.client_id = client_id
         self.clock = clock

@@ -43,7 +43,6 @@ class AsyncDriver:
         self._timeout = servers.command_timeout or options.command_timeout
         self._line = line_to(servers, self._timeout)
         self._listener = listener_to(servers, options, self._timeout)
-        self._lookout = lookout_for(servers, self._timeout)
         waiters = self._listener.waiters = Waiters(threading.Lock(), self._listener)
         self.session = Session(
             options=options,
@@ -54,10 +53,12 @@ class AsyncDriver:
             poke=self._poke,
             tell=self._tell,
             where=servers.where,
+            epoch=servers.epoch,
             home=self,
             clustered=isinstance(servers, Cluster),
         )
         self._keeper = Keeper(self.session, courier_to(servers), self._timeout)
+        self._lookout = lookout_for(servers, self._timeout, self._keeper.move)
         self._alarms: dict[Ticket, Alarm] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._finishing: set[asyncio.Task[object]] = set()

@@ -48,6 +48,7 @@ class Keeper:
     def _reset(self) -> None:
         self._change = threading.Condition()
         self._poked = False
+        self._moved = False
         self._closing = False
         self._thread: threading.Thread | None = None
         self._settlements = Settlements()
@@ -68,6 +69,11 @@ class Keeper:
         with self._change:
             self._poked = True
             self._change.notify()
+
+    def move(self) -> None:
+        """Leave a server that is not the primary any more, and look at once whether the next one knows the holds."""
+        self._moved = True
+        self._session.watchdog.hasten(clock.now())
 
     def settle(self, effect: Settle[object]) -> None:
         """Send what *effect* asks for until it is answered."""
@@ -157,11 +163,19 @@ class Keeper:
         # Connecting cannot be looked up from, and must be over when the next hold may be.
         soonest = self._session.watchdog.end_overdue(clock.now())
         patience = min(self._timeout, max(soonest - clock.now(), GRACE))
+        moved, self._moved = self._moved, False
         try:
             self._meanwhile()
-            return self._courier.batch(calls, self._timeout, patience, self._meanwhile)
+            if moved:
+                self._courier.drop()
+            replies = self._courier.batch(calls, self._timeout, patience, self._meanwhile)
         except ClosedError as error:
             return [error] * len(calls)
+        if moved and any(isinstance(reply, ServerUnavailableError) for reply in replies):
+            # Who hears late of a loss may be one of two holders.
+            self._moved = True
+            self._session.watchdog.hasten(clock.now() + PAUSE_AFTER_ERROR)
+        return replies
 
     def _meanwhile(self) -> None:
         """Look up from waiting for the server: losses are told in time, and a client that closes need not wait.

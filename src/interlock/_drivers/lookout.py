@@ -7,7 +7,6 @@ isolated, or that a manual failover replaced, goes on granting locks for seconds
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._core.waiters import Waiters
@@ -16,6 +15,8 @@ from interlock._links.sentinel_endpoint import SentinelEndpoint
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
 
@@ -29,15 +30,18 @@ class Lookout(Listener):
     Sentinel is noticed, another one is turned to, and whoever becomes heard is asked what was missed.
 
     Args:
-        endpoint: what to tell.
+        endpoint: what to tell first.
         timeout: seconds for connecting to a Sentinel.
+        left: called when another server is the primary, however that was found out.
     """
 
-    def __init__(self, endpoint: SentinelEndpoint, timeout: float) -> None:
+    def __init__(
+        self, endpoint: SentinelEndpoint, timeout: float, left: Callable[[], None]
+    ) -> None:
         super().__init__(endpoint.sentinels, timeout)
         self.waiters = Waiters(threading.Lock(), self)
         self._primary = endpoint
-        endpoint.connected = self._start
+        endpoint.connected, endpoint.left = self._start, left
 
     def after_fork(self) -> None:
         """Be as new in a forked child."""
@@ -50,16 +54,22 @@ class Lookout(Listener):
 
     def _heard(self, channel: str, payload: bytes | None) -> None:
         del channel
+        sentinels = self._primary.sentinels
         if payload is None:
-            # Between two primaries there is nothing to be told; the message that ends that will be heard.
-            with suppress(ServerUnavailableError):
-                self._primary.recheck(self._timeout)
-            return
-        service, _, _, host, port = payload.decode().split(" ")
-        if service == self._primary.sentinels.service:
-            self._primary.moved((self._primary.sentinels.host or host, int(port)))
+            try:
+                address = sentinels.look_up(self._timeout)
+            except ServerUnavailableError:
+                return  # between two primaries; the message that ends that will be heard
+        else:
+            service, _, _, host, port = payload.decode().split(" ")
+            if service != sentinels.service:
+                return
+            address = (sentinels.host or host, int(port))
+        self._primary.moved(address)
 
 
-def lookout_for(servers: Endpoint | Cluster, timeout: float) -> Lookout | None:
+def lookout_for(
+    servers: Endpoint | Cluster, timeout: float, left: Callable[[], None]
+) -> Lookout | None:
     """Return the look-out that *servers* need, if they need one."""
-    return Lookout(servers, timeout) if isinstance(servers, SentinelEndpoint) else None
+    return Lookout(servers, timeout, left) if isinstance(servers, SentinelEndpoint) else None

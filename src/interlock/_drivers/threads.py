@@ -97,7 +97,6 @@ class ThreadDriver:
         self._timeout = servers.command_timeout or options.command_timeout
         self._pool = pool_to(servers)
         self._listener = listener_to(servers, options, self._timeout)
-        self._lookout = lookout_for(servers, self._timeout)
         waiters = self._listener.waiters = Waiters(threading.Lock(), self._listener)
         self.session = Session(
             options=options,
@@ -108,11 +107,13 @@ class ThreadDriver:
             poke=self._poke,
             tell=self._tell,
             where=servers.where,
+            epoch=servers.epoch,
             home=self,
             clustered=isinstance(servers, Cluster),
         )
         self._alarms: dict[Ticket, Alarm] = {}
         self._keeper = Keeper(self.session, courier_to(servers), self._timeout)
+        self._lookout = lookout_for(servers, self._timeout, self._keeper.move)
         self._named: dict[str, Owner] = {}
         self.closed = False
         lifecycle.register(self)

@@ -64,6 +64,10 @@ class Cluster:
         self._owners: list[Endpoint | None] = [None] * SLOTS
         self._reset()
 
+    def epoch(self) -> int:
+        """Return 0: the failovers of a cluster's shards are not counted here."""
+        return 0
+
     @classmethod
     def from_url(cls, url: str) -> Self:
         """Read ``redis+cluster://user:password@host:port,host:port?query``, the query as redis-py takes it; or rediss+cluster.

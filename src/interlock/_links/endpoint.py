@@ -163,6 +163,10 @@ class Endpoint:
         """Return what a caller is to be told when no connection could be made because of *error*."""
         return unconnected(error, self.where, seen=self.seen, tls=self.tls)
 
+    def epoch(self) -> int:
+        """Return a number that is larger each time that another server has taken its place, as far as is known: 0 for ever here."""
+        return 0
+
     def _check(self) -> None:
         for name in ("command_timeout", "connect_timeout", "max_connections"):
             value = getattr(self, name)

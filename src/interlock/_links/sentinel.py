@@ -3,6 +3,10 @@
 A Sentinel that does not answer costs its share of the time and no more, and whoever answered is asked first from then on. While
 at least one knows the service, that it has no primary just now is an outage and not a mistake.
 
+Every failover has an epoch of its own, larger than all before it. So a Sentinel that has not heard of the last one yet is told by
+its epoch, and not listened to: the primary that it names may be alive and grant what the next one has granted already. Only when
+most Sentinels agree is an epoch believed that is not larger: they were set up anew.
+
 redis-py opens the connections. Its `Sentinel.discover_master` is not used: it tells a refused password from a Sentinel that
 is down only in the text of its error, gives each Sentinel the whole time, and changes its list without a lock.
 
@@ -12,6 +16,7 @@ Source: https://redis.io/docs/latest/develop/reference/sentinel-clients/
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock.errors import ServerUnavailableError
@@ -34,6 +39,9 @@ class Sentinels:
         nodes: one endpoint each.
         others: how many other Sentinels one must know for its word to count.
         host: the primary's, instead of the one that they tell.
+
+    Attributes:
+        epoch: of the last failover that was heard of; it is known before any connection to a primary is.
     """
 
     moves = False
@@ -42,6 +50,8 @@ class Sentinels:
         self, service: str, nodes: Sequence[Endpoint], *, others: int = 0, host: str | None = None
     ) -> None:
         self.service = service
+        self.epoch = 0
+        self._current: Address | None = None
         # Sorted: whoever lists the same Sentinels in another order means the same service.
         self.where = f"{service} (Sentinels {', '.join(sorted(node.where for node in nodes))})"
         self._nodes = list(nodes)
@@ -105,21 +115,28 @@ class Sentinels:
     def _turns(self, timeout: float) -> Generator[tuple[Endpoint, float], object, Address]:
         """Yield whom to ask and for how long, and be sent the reply, or why there is none; end with the primary's address."""
         failures: list[ServerUnavailableError] = []
+        votes: Counter[tuple[Address, int]] = Counter()
         nodes = self._nodes
         for node, seconds in self._shares(timeout):
             reply = yield node, seconds
             if isinstance(reply, ServerUnavailableError):
                 failures.append(reply)
                 continue
-            address = self._primary(reply)
-            if address is not None:
+            primary = self._primary(reply)
+            if primary is None:
+                continue
+            address, epoch = primary
+            votes[primary] += 1
+            is_newer = epoch > self.epoch or self._current in (None, address)
+            if is_newer or votes[primary] > len(nodes) // 2:
+                self.epoch, self._current = epoch, address
                 # Another list, not a change in this one: others may be going through it.
                 self._nodes = [node, *(other for other in nodes if other is not node)]
                 self._seen = True
                 return address
         if len(failures) < len(nodes):
             raise ServerUnavailableError(
-                f"no Sentinel knows a primary of {self.where} that is up: a failover is to come",
+                f"no Sentinel knows a primary of {self.where} that is up: a failover is under way",
                 transient=True,
             )
         raise self._failure(failures) from failures[0]
@@ -131,14 +148,19 @@ class Sentinels:
         for number, node in enumerate(nodes):
             yield node, max((until - time.monotonic()) / (len(nodes) - number + 1), LEAST)
 
-    def _primary(self, reply: object) -> Address | None:
+    def announced(self, address: Address) -> None:
+        """Take *address* for the primary's, whose epoch the next answer will tell."""
+        self._current = address
+
+    def _primary(self, reply: object) -> tuple[Address, int] | None:
+        """Return the address of a primary that is up, and the epoch by which it is one."""
         fields = [field.decode() for field in cast("list[bytes]", reply)]
         state = dict(zip(fields[::2], fields[1::2], strict=True))
         flags = state["flags"].split(",")
-        is_up = "master" in flags and not {"s_down", "o_down", "disconnected"} & set(flags)
+        is_up = "master" in flags and not {"s_down", "o_down"} & set(flags)
         if not is_up or int(state["num-other-sentinels"]) < self._others:
             return None
-        return self.host or state["ip"], int(state["port"])
+        return (self.host or state["ip"], int(state["port"])), int(state["config-epoch"])
 
     def _failure(self, failures: Sequence[ServerUnavailableError]) -> ServerUnavailableError:
         """Return the error for no Sentinel's being of any use: the most telling of what went wrong."""

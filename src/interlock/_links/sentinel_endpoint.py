@@ -46,6 +46,7 @@ class SentinelEndpoint(Endpoint):
     Attributes:
         sentinels: who knows.
         connected: called after every connection that was made.
+        left: called when the primary is another one than before.
     """
 
     moves = True
@@ -58,6 +59,7 @@ class SentinelEndpoint(Endpoint):
         super().__init__(connection_class, kwargs, where=sentinels.where)
         self.sentinels = sentinels
         self.connected: Callable[[], None] = lambda: None
+        self.left: Callable[[], None] = lambda: None
         self._nodes: dict[Address, Endpoint] = {}
         self.after_fork()
 
@@ -65,6 +67,7 @@ class SentinelEndpoint(Endpoint):
         """Know nothing of the connections of the parent process."""
         self._asking = threading.Lock()
         self._found: tuple[float, Address] | None = None
+        self._primary: Address | None = None
         self._open = OpenConnections()
 
     def connect(self, timeout: float) -> Any:
@@ -78,7 +81,7 @@ class SentinelEndpoint(Endpoint):
             if role[0] != b"master" or not self._open.add(address, connection, at):
                 connection.disconnect()
                 raise self._demoted(node)
-        self._connected()
+        self._arrived(address)
         return connection
 
     async def connect_async(self, timeout: float) -> Any:
@@ -92,28 +95,29 @@ class SentinelEndpoint(Endpoint):
             if role[0] != b"master" or not self._open.add_async(address, connection, at):
                 await connection.disconnect(nowait=True)
                 raise self._demoted(node)
-        self._connected()
+        self._arrived(address)
         return connection
 
     def primaries(self, timeout: float) -> Sequence[Endpoint]:
         """Return the primary; errors as `Endpoint.primaries`."""
         return [self._node(self._look_up(timeout))]
 
+    def epoch(self) -> int:
+        """Return the epoch of the present primary."""
+        return self.sentinels.epoch
+
     def moved(self, address: Address) -> None:
-        """Take *address* for the primary's and cut the connections to any other; from any thread."""
-        self._found = (time.monotonic(), address)
-        self._open.cut(address)
+        """Take *address* for the primary's, and cut the connections to any other; from any thread."""
+        former, self._primary = self._primary, address
+        if former not in (None, address):
+            self._found = None
+            self.sentinels.announced(address)
+            self._open.cut(address)
+            self.left()
 
-    def recheck(self, timeout: float) -> None:
-        """Ask the Sentinels whether the primary is another one now.
-
-        Raises:
-            ServerUnavailableError: they did not tell.
-        """
-        self.moved(self.sentinels.look_up(timeout))
-
-    def _connected(self) -> None:
+    def _arrived(self, address: Address) -> None:
         self.seen = True
+        self.moved(address)
         self.connected()
 
     def _look_up(self, timeout: float) -> Address:

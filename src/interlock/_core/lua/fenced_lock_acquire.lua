@@ -8,7 +8,7 @@
 -- ARGV[1]  lease    integer > 0, milliseconds
 -- ARGV[2]  holder   string, "<client id>:<number>"
 -- ARGV[3]  depth    integer > 0, the depth to reach: sending it twice changes nothing
--- ARGV[4]  floor    integer >= 0, the largest token that this client has seen: a counter that went back goes on from there
+-- ARGV[4]  floor    integer >= 0, the largest token that may have been drawn as far as this client knows: a counter that went back goes on from there
 --
 -- Returns  {1, token} when held; else {0, what is left of the other's lease in milliseconds (-1: never ends, -2: a re-entry found no lock)}
 -- Source   RFencedLock.tryLockAndGetToken, Redisson 4.7.0, which draws a new token for each re-entry too
