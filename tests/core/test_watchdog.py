@@ -130,6 +130,18 @@ class TestRenewal:
 
         assert hold.valid_until == valid_until(sent_at, 30.0)
 
+    def test_all_at_once_when_told_to_hasten(self, bench: Bench, rounds: Rounds) -> None:
+        """Another server answers: every hold is asked for there at once, and rounds go on as before."""
+        hold, other = watched(bench, "a", "b")
+        pokes = bench.pokes
+        rounds.watchdog.hasten(bench.now)
+        assert bench.pokes == pokes + 1
+        assert rounds.watchdog.next_due(bench.now) == bench.now
+        rounds.run(lambda keys: [int(key == "a") for key in keys])
+        assert len(rounds.batches) == 1
+        assert (hold.state, other.state) == (State.HELD, State.LOST)
+        assert hold.renew_at > bench.now + 1
+
     def test_nothing_that_is_not_due(self, bench: Bench, rounds: Rounds) -> None:
         """Holds are renewed once in a round, and those with a lease of their own never."""
         watched(bench, "a")

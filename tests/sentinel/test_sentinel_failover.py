@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from lock_like import until
 
 if TYPE_CHECKING:
     from lock_like import Stage
@@ -16,20 +19,153 @@ AFTER_PROMOTION = 3.0
 
 
 async def test_a_killed_primary(stage: Stage, bed: SentinelServers) -> None:
-    """A waiter has the lock within 3 s of the promotion; its holder's release is sat out, and nobody sees an error."""
-    holder, waiter, client = stage.owner(), stage.owner(), stage.client()
-    lock, theirs = client.lock("name"), stage.client().lock("name")
+    """A waiter has the lock within 3 s of the promotion and the others in turn; a release is sat out; nobody sees an error."""
+    holder, client = stage.owner(), stage.client()
+    others = [stage.client(), stage.client()]
+    lock, inside, first_at = client.lock("name"), set[int](), 0.0
     old = bed.present_primary()
     assert await holder.do(lock.acquire)
     assert stage.redis.wait(2, 5000) == 2
-    waiting = asyncio.create_task(waiter.do(theirs.acquire, timeout=30))
+
+    async def wait(number: int) -> None:
+        nonlocal first_at
+        owner, theirs = stage.owner(), others[number % 2].lock("name")
+        assert await owner.do(theirs.acquire, timeout=30)
+        first_at = first_at or time.monotonic()
+        inside.add(number)
+        assert inside == {number}
+        await asyncio.sleep(0.02)
+        inside.discard(number)
+        await owner.do(theirs.release)
+
+    waiting = [asyncio.create_task(wait(number)) for number in range(4)]
     await asyncio.sleep(0.3)
     old.kill()
     releasing = asyncio.create_task(holder.do(lock.release))
     new = await asyncio.to_thread(bed.wait_for_promotion, old)
     promoted_at = time.monotonic()
-    await asyncio.gather(waiting, releasing)
-    assert time.monotonic() - promoted_at < AFTER_PROMOTION
-    assert waiting.result()
+    await asyncio.gather(releasing, *waiting)
+    assert first_at - promoted_at < AFTER_PROMOTION
+    assert not new.execute("EXISTS", "name")
+    # Who takes itself for a primary is not believed for having been one.
+    old.restart(empty=False)
+    assert await holder.do(lock.acquire, timeout=0)
     assert new.execute("EXISTS", "name")
-    await waiter.do(theirs.release)
+    await holder.do(lock.release)
+
+
+async def test_a_primary_that_hangs(stage: Stage, bed: SentinelServers) -> None:
+    """What waits for a reply of a primary that stands still is freed by the Sentinels' message, long before its time-out."""
+    client, owner = stage.client(command_timeout=60), stage.owner()
+    waiter, holder = stage.owner(), stage.owner()
+    assert await holder.do(client.lock("held").acquire)
+    assert stage.redis.wait(2, 5000) == 2
+    waiting = asyncio.create_task(waiter.do(client.lock("held").acquire, timeout=60))
+    await asyncio.sleep(0.3)
+    old = bed.present_primary()
+    old.pause()
+    acquiring = asyncio.create_task(owner.do(client.lock("name").acquire, timeout=60))
+    new = await asyncio.to_thread(bed.wait_for_promotion, old)
+    promoted_at = time.monotonic()
+    assert await acquiring
+    await holder.do(client.lock("held").release)
+    assert await waiting
+    assert time.monotonic() - promoted_at < AFTER_PROMOTION
+    assert new.execute("EXISTS", "name", "held") == 2
+    old.resume()
+    assert await holder.do(client.lock("late").acquire, timeout=5)
+    assert new.execute("EXISTS", "late")
+    for each, name in ((owner, "name"), (waiter, "held"), (holder, "late")):
+        await each.do(client.lock(name).release)
+
+
+async def test_every_kind_of_object(stage: Stage, bed: SentinelServers) -> None:
+    """What was held and counted before is so on the next primary: renewed, re-entered, waited for and released there."""
+    client, owner, other = stage.client(lease=15), stage.owner(), stage.owner()
+    locks: list[Any] = [
+        client.lock("plain"),
+        client.fair_lock("fair"),
+        client.fenced_lock("fenced"),
+        client.spin_lock("spin"),
+        client.read_write_lock("both").read,
+        client.read_write_lock("write").write,
+        client.group_lock("group", ["a", "b"]),
+        client.multi_lock(client.lock("one"), client.lock("two")),
+    ]
+    for lock in locks:
+        assert await owner.do(lock.acquire)
+    holds = [await owner.do(lambda lock=lock: lock.hold) for lock in locks]
+    semaphore, latch = client.semaphore("semaphore"), client.count_down_latch("latch")
+    leased = client.leased_semaphore("leased")
+    await owner.do(semaphore.try_set_permits, 2)
+    assert await owner.do(semaphore.acquire)
+    await owner.do(leased.try_set_permits, 1)
+    permit = await owner.do(leased.acquire)
+    await owner.do(latch.try_set_count, 1)
+    opening = asyncio.create_task(other.do(latch.wait, timeout=30))
+    await asyncio.sleep(0.2)
+    assert stage.redis.wait(2, 5000) == 2
+
+    old = bed.present_primary()
+    old.kill()
+    await asyncio.to_thread(bed.wait_for_promotion, old)
+    # The outage has taken more than a second of what was left of them.
+    await until(
+        lambda: all(hold.remaining > 14 for hold in holds),
+        AFTER_PROMOTION,
+        "all were renewed on the next primary, at once",
+    )
+    for lock in locks:
+        await owner.do(lock.release)
+    assert await owner.do(semaphore.available_permits) == 1
+    await owner.do(semaphore.release)
+    await owner.do(leased.release, permit)
+    assert await owner.do(leased.available_permits) == 1
+    await owner.do(latch.count_down)
+    assert await opening
+
+
+async def test_a_hold_that_no_replica_has_seen(stage: Stage, bed: SentinelServers) -> None:
+    """Its holder is told as soon as there is another primary, not at the next renewal; and a token is never given twice."""
+    client, owner, other = stage.client(), stage.owner(), stage.owner()
+    lock = client.fenced_lock("name")
+    old, told = bed.present_primary(), list[float]()
+    for server in bed.servers:
+        if server is not old:
+            # Whoever follows nobody, for a moment, hears nothing.
+            server.execute("REPLICAOF", "127.0.0.1", 1)
+    assert await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    await owner.do(hold.on_lost, lambda: told.append(time.monotonic()))
+    old.kill()
+    new = await asyncio.to_thread(bed.wait_for_promotion, old)
+    promoted_at = time.monotonic()
+    assert not new.execute("EXISTS", "name")
+    await until(lambda: told, AFTER_PROMOTION, "the holder knows")
+    assert told[0] - promoted_at < AFTER_PROMOTION
+    # Of another client, which has never seen the first one's token.
+    again = stage.client().fenced_lock("name")
+    assert await other.do(again.acquire, timeout=5)
+    assert (await other.do(lambda: again.hold)).token > hold.token
+    await other.do(again.release)
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_sentinels_that_are_gone(stage: Stage, bed: SentinelServers) -> None:
+    """Without any Sentinel what is connected goes on working; with one of three, the last in the list, all is well."""
+    client, owner = stage.client(), stage.owner()
+    lock = client.lock("name")
+    assert await owner.do(lock.acquire)
+    for sentinel in bed.sentinels:
+        sentinel.kill()
+    await owner.do(lock.release)
+    assert await owner.do(lock.acquire, timeout=0)
+    await owner.do(lock.release)
+    bed.sentinels[2].restart(empty=False)
+    bed.sentinels[0].restart(empty=False)
+    bed.sentinels[0].pause()
+    newcomer = stage.client().lock("name")
+    started = time.monotonic()
+    assert await owner.do(newcomer.acquire, timeout=10)
+    assert time.monotonic() - started < 5
+    await owner.do(newcomer.release)

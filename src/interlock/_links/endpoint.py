@@ -45,6 +45,10 @@ class Origin(Protocol):
         ...
 
 
+def _unnoticed(connection: Any, loop: asyncio.AbstractEventLoop | None) -> None:
+    del connection, loop
+
+
 class Endpoint:
     """One server: its address, credentials and TLS settings.
 
@@ -54,6 +58,7 @@ class Endpoint:
         rights: commands that finding it takes, in the words of an ACL.
         command_timeout: seconds, when the URL gave ``socket_timeout``.
         max_connections: how many connections threads may share, when the URL gave it.
+        opening: called with every redis-py connection before it connects, and the loop that it belongs to.
         seen: True once a connection succeeded; from then on a failure is an outage rather than a mistake.
     """
 
@@ -77,6 +82,7 @@ class Endpoint:
         self.connect_timeout: float | None = kwargs.get("socket_connect_timeout")
         self.max_connections: int | None = kwargs.get("max_connections")
         self.seen = False
+        self.opening: Callable[[Any, asyncio.AbstractEventLoop | None], None] = _unnoticed
         host = f"{kwargs.get('host', 'localhost')}:{kwargs.get('port', 6379)}"
         self.where: str = where or kwargs.get("path", host)
         self._check()
@@ -214,6 +220,7 @@ class Endpoint:
         if self._prepare is not None:
             _ = self._prepare()
         connection = self._new(sync, Retry(NoBackoff(), 0), timeout)
+        self.opening(connection, None)
         try:
             connection.connect()
             if self.tls:
@@ -245,6 +252,7 @@ class Endpoint:
         if self._prepare is not None:
             _ = await asyncio.get_running_loop().run_in_executor(None, self._prepare)
         connection = self._new(aio, AsyncRetry(NoBackoff(), 0), timeout)
+        self.opening(connection, asyncio.get_running_loop())
         try:
             await connection.connect()
             if self.tls:

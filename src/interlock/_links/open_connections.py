@@ -11,6 +11,7 @@ from typing import Any
 
 Address = tuple[str, int]
 """Host and port."""
+Loop = asyncio.AbstractEventLoop
 
 
 class OpenConnections:
@@ -27,30 +28,32 @@ class OpenConnections:
         self._only: Address | None = None
         self._mutex = threading.Lock()
         # Weak: a connection that nobody refers to any more is closed, and nobody waits for it.
-        self._blocking: weakref.WeakKeyDictionary[Any, Address] = weakref.WeakKeyDictionary()
-        self._transports: list[tuple[asyncio.Transport, Address, asyncio.AbstractEventLoop]] = []
+        self._connections: weakref.WeakKeyDictionary[Any, tuple[Address, Loop | None]] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._transports: list[tuple[asyncio.Transport, Address, Loop]] = []
 
-    def add(self, address: Address, connection: Any, at: int) -> bool:
-        """Take in a redis-py connection.
+    def add(self, address: Address, connection: Any, loop: Loop | None) -> None:
+        """Take in a redis-py connection before it connects: a server may hang before it has logged anybody in.
 
         Args:
             address: where it leads to.
-            connection: connected.
-            at: what `cuts` was when the address was asked for.
-
-        Returns:
-            False when it would have been cut since then.
+            connection: of redis-py.
+            loop: that of a redis.asyncio connection.
         """
         with self._mutex:
-            self._blocking[connection] = address
-            return self.cuts == at or address == self._only
+            self._connections[connection] = (address, loop)
 
-    def add_async(self, address: Address, connection: Any, at: int) -> bool:
-        """Take in a redis.asyncio connection; arguments and result as of `add`."""
+    def add_transport(self, address: Address, connection: Any) -> None:
+        """Take in what a connected redis.asyncio connection goes by, which will be used without it."""
         transport: asyncio.Transport = connection._writer.transport  # noqa: SLF001 - redis-py connects, we drive
         with self._mutex:
             self._transports = [each for each in self._transports if not each[0].is_closing()]
             self._transports.append((transport, address, asyncio.get_running_loop()))
+
+    def stands(self, address: Address, at: int) -> bool:
+        """Return whether *address* is still good, which was asked for when `cuts` was *at*."""
+        with self._mutex:
             return self.cuts == at or address == self._only
 
     def cut(self, address: Address) -> None:
@@ -58,14 +61,33 @@ class OpenConnections:
         with self._mutex:
             self.cuts += 1
             self._only = address
-            connections = [each for each, to in self._blocking.items() if to != address]
+            connections = [
+                (each, loop) for each, (to, loop) in self._connections.items() if to != address
+            ]
             transports = [(each, loop) for each, to, loop in self._transports if to != address]
-        for connection in connections:
-            sock = connection._sock  # noqa: SLF001
-            if sock is not None:
-                with suppress(OSError):  # it is closed already, which is what is wanted
-                    # The plain socket's: that of TLS would pull the session from under who is reading.
-                    socket.socket.shutdown(sock, socket.SHUT_RDWR)
+        for connection, loop in connections:
+            if loop is None:
+                _shut(connection)
+            else:
+                _call(loop, _abort, connection)
         for transport, loop in transports:
-            with suppress(RuntimeError):  # the loop is closed, and the connection with it
-                loop.call_soon_threadsafe(transport.abort)
+            _call(loop, transport.abort)
+
+
+def _shut(connection: Any) -> None:
+    sock = connection._sock  # noqa: SLF001 - redis-py connects, we drive
+    if sock is not None:
+        with suppress(OSError):  # it is closed already, which is what is wanted
+            # The plain socket's: that of TLS would pull the session from under who is reading.
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+
+def _abort(connection: Any) -> None:
+    writer = connection._writer  # noqa: SLF001
+    if writer is not None:
+        writer.transport.abort()
+
+
+def _call(loop: Loop, step: Any, *args: Any) -> None:
+    with suppress(RuntimeError):  # the loop is closed, and its connections with it
+        loop.call_soon_threadsafe(step, *args)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interlock._links.endpoint import Endpoint
@@ -78,7 +79,7 @@ class SentinelEndpoint(Endpoint):
         with self._reaching():
             connection = node.connect(_patience(until))
             role = node.ask(connection, "ROLE")
-            if role[0] != b"master" or not self._open.add(address, connection, at):
+            if role[0] != b"master" or not self._open.stands(address, at):
                 connection.disconnect()
                 raise self._demoted(node)
         self._arrived(address)
@@ -92,9 +93,10 @@ class SentinelEndpoint(Endpoint):
         with self._reaching():
             connection = await node.connect_async(_patience(until))
             role = await node.ask_async(connection, "ROLE")
-            if role[0] != b"master" or not self._open.add_async(address, connection, at):
+            if role[0] != b"master" or not self._open.stands(address, at):
                 await connection.disconnect(nowait=True)
                 raise self._demoted(node)
+        self._open.add_transport(address, connection)
         self._arrived(address)
         return connection
 
@@ -147,6 +149,7 @@ class SentinelEndpoint(Endpoint):
             kwargs = {**self._given, "host": host, "port": port}
             node = self._nodes[address] = Endpoint(self._connection_class, kwargs)
         node.seen = node.seen or self.seen
+        node.opening = partial(self._open.add, address)
         return node
 
     @contextmanager

@@ -189,13 +189,9 @@ class SentinelServers(ReplicatedServers):
                 server.resume()
             else:
                 server.restart(empty=False)
+        wait_until(self._mended, _READY_TIMEOUT, "all servers are as they were")
         primary = self.present_primary()
-        for server in self.servers:
-            if server is not primary:
-                # Sentinels would do the same, some ten seconds later.
-                server.execute("REPLICAOF", LOOPBACK, primary.port)
         primary.execute("FLUSHALL")
-        wait_until(lambda: self._healed(primary), _READY_TIMEOUT, "all servers are as they were")
         return primary
 
     def present_primary(self, timeout: float = 30.0) -> RedisServer:
@@ -206,23 +202,30 @@ class SentinelServers(ReplicatedServers):
         """
         return self._primary_among(self.servers, timeout, "a quorum names a primary")
 
-    def _healed(self, primary: RedisServer) -> bool:
+    def _mended(self) -> bool:
+        primary = self.present_primary()
+        in_step = True
         for server in self.servers:
             role = cast("list[object]", server.execute("ROLE"))
-            if server is not primary and (role[2], role[3]) != (primary.port, b"connected"):
-                return False
-        for sentinel in self.sentinels:
-            state = self._state(sentinel)
-            replicas = cast(
-                "list[list[bytes]]", sentinel.execute("SENTINEL", "REPLICAS", self.service)
-            )
-            flags = [
-                state[b"flags"],
-                *(replica[replica.index(b"flags") + 1] for replica in replicas),
-            ]
-            if set(flags) != {b"master", b"slave"} or self._primary_port(sentinel) != primary.port:
-                return False
-        return self._acquainted()
+            if server is primary:
+                in_step &= role[0] == b"master"
+            elif role[0] != b"slave" or role[2] != primary.port:
+                # Sentinels would do the same, some ten seconds later.
+                server.execute("REPLICAOF", LOOPBACK, primary.port)
+                in_step = False
+            else:
+                in_step &= role[3] == b"connected"
+        return in_step and all(self._content(sentinel, primary) for sentinel in self.sentinels)
+
+    def _content(self, sentinel: RedisServer, primary: RedisServer) -> bool:
+        reply = cast("list[list[bytes]]", sentinel.execute("SENTINEL", "REPLICAS", self.service))
+        replicas = [dict(zip(fields[::2], fields[1::2], strict=True)) for fields in reply]
+        return (
+            self._state(sentinel)[b"flags"] == b"master"
+            and self._primary_port(sentinel) == primary.port
+            and [replica[b"flags"] for replica in replicas] == [b"slave"] * self._count
+            and self._acquainted()
+        )
 
     def _assemble(self, stack: contextlib.ExitStack) -> None:
         # All in the file: a Sentinel told at run time would first try without the password, and

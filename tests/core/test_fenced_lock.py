@@ -1,0 +1,67 @@
+"""The fenced lock: tokens that grow over failovers, of which only the epoch is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from bench import Play
+
+from interlock._core.fenced_lock import EPOCH_BITS, FencedLock
+
+if TYPE_CHECKING:
+    from bench import Bench
+
+
+class Failovers:
+    """How many there were."""
+
+    count = 0
+
+
+@pytest.fixture
+def failovers(bench: Bench) -> Failovers:
+    """Give the failovers that the bench's client has heard of."""
+    heard = Failovers()
+    bench.session.epoch = lambda: heard.count
+    return heard
+
+
+def acquire(bench: Bench) -> Play:
+    """Play an acquire of a fenced lock."""
+    return Play(FencedLock(bench.session, "x").acquire(bench.owner, bench.now + 10, None))
+
+
+def floor(play: Play) -> Any:
+    """Return above what the present request wants its token."""
+    assert play.effect.script.name == "fenced_lock_acquire"
+    return play.effect.args[3]
+
+
+def test_a_failover_lifts_the_counter(bench: Bench, failovers: Failovers) -> None:
+    """Before any failover the counter is left alone; after one it goes on above all that was drawn before it."""
+    first = acquire(bench)
+    assert floor(first) == 0
+    assert first.answer([1, 7]).result.token == 7
+    bench.session.holds.end(first.result)
+    failovers.count = 3
+    second = acquire(bench)
+    assert floor(second) == 3 << EPOCH_BITS
+    assert second.answer([1, (3 << EPOCH_BITS) + 1]).result.token > 7
+
+
+def test_a_grant_asked_for_before_the_failover_is_given_back(
+    bench: Bench, failovers: Failovers
+) -> None:
+    """A token from before that the next primary grants may be another hold's: it is released and asked for again."""
+    play = acquire(bench)
+    failovers.count = 1
+    play.answer([1, 7])
+    assert play.effect.script.name == "lock_release"
+    play.answer(1)
+    play.answer(bench.waiters.join("x", lambda: None))
+    bench.now = play.effect.until
+    play.answer(None)
+    assert floor(play) == 1 << EPOCH_BITS
+    hold = play.answer([1, (1 << EPOCH_BITS) + 1]).result
+    assert (hold.token, hold.depth, hold.state) == ((1 << EPOCH_BITS) + 1, 1, "held")
