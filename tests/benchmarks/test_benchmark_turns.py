@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from benchmarks.compare import Contender, Result
@@ -118,6 +119,22 @@ def test_a_goal_is_reached_missed_or_unknown() -> None:
     assert "reached 2 x 4 threads, 1 ms: rate of interlock >= 70: 75" in table
     assert "MISSED  2 x 4 threads, 1 ms: rate of interlock <= 70: 75" in table
     assert "no figure" in table
+
+
+def test_a_goal_may_be_a_difference() -> None:
+    """What is to lie at most so far above another's figure is subtracted, round by round."""
+    (verdict,) = _report(Goal(str(CASE), "rate", to="slow", most=50, apart=True)).verdicts()
+    assert (verdict.reached, verdict.met, str(verdict.goal)[-16:]) == (45, True, "<= 50 above slow")
+
+
+def test_a_goal_without_a_rival_says_so() -> None:
+    """Where every other peer starves somebody or fails, the table says that there is nobody to compare with."""
+    report = _report(Goal(str(CASE), "rate", to=BEST, least=1))
+    alone = replace(report, results=[one for one in report.results if one.error or starves(one)])
+    with_ours = replace(report, results=[*alone.results, report.results[1]])
+    (verdict,) = with_ours.verdicts()
+    assert (verdict.reached, verdict.alone, verdict.met) == (None, True, False)
+    assert "alone   " in as_table(with_ours)
 
 
 def test_a_starving_peer_is_marked_and_an_error_is_told() -> None:
