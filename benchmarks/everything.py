@@ -38,8 +38,10 @@ def conduct_all(
     directory.mkdir(parents=True, exist_ok=True)
     reports: list[Report] = []
     for work in works:
+        if short and not work.brief:
+            continue
         if short:
-            brief = replace(work, contenders=work.brief or work.contenders)
+            brief = replace(work, contenders=work.brief)
             report = conduct(brief, pace=_BRIEF, rounds=1, seed=seed, server=server)
         else:
             pace = Pace(WARMUP, work.seconds)

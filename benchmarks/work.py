@@ -66,7 +66,7 @@ class Work:
         servers: How many a run has.
         seconds: Counted in every round, unless told otherwise.
         rounds: Unless told otherwise.
-        brief: Who is measured in a short run; none: everybody.
+        brief: Who is measured in a short run; nobody: the work is left out of it.
         notes: What a reader of the figures must know.
     """
 

@@ -39,6 +39,7 @@ WORK = Work(
     references=("interlock",),
     goals=tuple(Goal(str(case), "time", to="interlock", most=1.5, peer=_RED) for case in _CASES),
     servers=5,
+    brief=line_up(_CASES[::2], (interlock.SYNC, interlock.ASYNC, *QUORUM[:2])),
     rounds=5,
     notes=("all five servers share this machine's processors with the client",),
 )
