@@ -34,7 +34,7 @@ class ReplicaPolicy:
         count: replicas that must acknowledge, or ``"all"`` that are connected to the primary, which `required` takes for one at least.
         timeout: seconds to wait for them, on top of what the caller waits for the lock; at most a third of the lease.
         fsync: whether only those count that have it on disk, and the primary must have it there too (WAITAOF: Redis 7.2 or Valkey,
-            with ``appendonly yes``; with ``appendfsync everysec`` it takes up to a second or two). Then *count* may be 0.
+            with ``appendonly yes``; now and then it takes a second or two). Then *count* may be 0.
     """
 
     mode: Literal["off", "best_effort", "required"] = "off"
@@ -179,17 +179,22 @@ def _is_whole(value: object) -> bool:
 
 
 def best_effort(
-    count: int | Literal["all"] = "all", timeout: float = 1.0, *, fsync: bool = False
+    count: int | Literal["all"] = "all", timeout: float | None = None, *, fsync: bool = False
 ) -> ReplicaPolicy:
-    """Wait up to *timeout* seconds for *count* replicas and go on in any case; ``hold.replicas`` tells how many there were."""
-    return ReplicaPolicy("best_effort", count, timeout, fsync)
+    """Wait up to *timeout* seconds (1, or 3 with *fsync*) for *count* replicas and go on in any case; ``hold.replicas`` tells how many there were."""
+    return ReplicaPolicy("best_effort", count, _patience(timeout, fsync), fsync)
 
 
 def required(
-    count: int | Literal["all"] = "all", timeout: float = 1.0, *, fsync: bool = False
+    count: int | Literal["all"] = "all", timeout: float | None = None, *, fsync: bool = False
 ) -> ReplicaPolicy:
-    """Give the lock back and raise ReplicationError unless *count* replicas acknowledge within *timeout* seconds."""
-    return ReplicaPolicy("required", count, timeout, fsync)
+    """Give the lock back and raise ReplicationError unless *count* replicas acknowledge within *timeout* seconds (1, or 3 with *fsync*)."""
+    return ReplicaPolicy("required", count, _patience(timeout, fsync), fsync)
+
+
+def _patience(timeout: float | None, fsync: bool) -> float:
+    # A replica that has just missed to tell what is on its disk tells it a second later.
+    return (3.0 if fsync else 1.0) if timeout is None else timeout
 
 
 def check_timeout(blocking: bool, timeout: float | None) -> float:
