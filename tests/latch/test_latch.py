@@ -129,13 +129,13 @@ async def test_a_waiter_lives_without_messages(stage: Stage, proxy: FaultProxy) 
 async def test_idle_waiters_are_nearly_silent(stage: Stage, proxy: FaultProxy) -> None:
     """Thirty waiters of one client cost about one command per poll cap together."""
     await stage.owner().do(stage.lock(stage.client()).try_set_count, 1)
-    client = stage.client(proxy.url(), poll_cap=1)
+    client = stage.client(proxy.url(), poll_cap=0.5)
     waiting = [
-        asyncio.create_task(stage.owner().do(stage.lock(client).wait, timeout=5)) for _ in range(30)
+        asyncio.create_task(stage.owner().do(stage.lock(client).wait, timeout=3)) for _ in range(30)
     ]
     await asyncio.sleep(1)
     proxy.clear_record()
-    await asyncio.sleep(3)
+    await asyncio.sleep(1.5)
     assert proxy.commands["EVALSHA"] <= 6
     assert not any(await asyncio.gather(*waiting))
 

@@ -231,7 +231,7 @@ def test_a_killed_reader_blocks_for_its_lease(redis_url: str, code: str) -> None
         beside = other.read_write_lock("name").read
         assert reader.hear() == "held"
         beside.acquire()
-        assert not writing.acquire(timeout=2.2, lease=5)
+        assert not writing.acquire(timeout=1.4, lease=5)
         reader.kill()
         time.sleep(1)
         beside.release()

@@ -62,7 +62,7 @@ async def test_who_wants_less_goes_ahead(plain: Stage, first: int) -> None:
 async def test_a_waiter_that_goes_passes_its_wake_up_on(plain: Stage) -> None:
     """When the waiter in front gives up just as a permit comes, the one behind it has the permit."""
     client = plain.client(poll_cap=60)
-    for _ in range(10):
+    for _ in range(5):
         plain.redis.set("name", 0)
         front = asyncio.create_task(plain.owner().do(plain.lock(client).acquire, timeout=0.3))
         await asyncio.sleep(0.05)
@@ -90,14 +90,14 @@ async def test_a_waiter_lives_without_messages(plain: Stage, proxy: FaultProxy) 
 
 async def test_idle_waiters_are_nearly_silent(plain: Stage, proxy: FaultProxy) -> None:
     """Thirty waiters of one client cost about one command per poll cap together."""
-    client = plain.client(proxy.url(), poll_cap=1)
+    client = plain.client(proxy.url(), poll_cap=0.5)
     waiting = [
-        asyncio.create_task(plain.owner().do(plain.lock(client).acquire, timeout=5))
+        asyncio.create_task(plain.owner().do(plain.lock(client).acquire, timeout=3))
         for _ in range(30)
     ]
     await asyncio.sleep(1)
     proxy.clear_record()
-    await asyncio.sleep(3)
+    await asyncio.sleep(1.5)
     assert proxy.commands["EVALSHA"] <= 6
     assert not any(await asyncio.gather(*waiting))
     assert plain.redis.exists("name") == 0
@@ -170,9 +170,9 @@ def test_threads_and_tasks_together(redis_url: str, redis_client: redis.Redis) -
 def test_what_a_killed_process_had_comes_back(redis_url: str, redis_client: redis.Redis) -> None:
     """Permits of a process that was killed, with leases of their own and without, come back within a lease."""
     child = """
-        client = interlock.connect(url, lease=2)
+        client = interlock.connect(url, lease=1.2)
         semaphore = client.leased_semaphore("name")
-        permits = [semaphore.acquire(2), semaphore.acquire(lease=2)]
+        permits = [semaphore.acquire(2), semaphore.acquire(lease=1.2)]
         say("holds")
         time.sleep(60)
     """
@@ -180,13 +180,13 @@ def test_what_a_killed_process_had_comes_back(redis_url: str, redis_client: redi
         semaphore = client.leased_semaphore("name")
         semaphore.try_set_permits(3)
         assert holder.hear() == "holds"
-        time.sleep(2.5)
+        time.sleep(1.7)
         assert semaphore.acquired_permits() == 2, "one has ended, two are renewed"
         with semaphore.acquire():
             os.kill(holder.pid, signal.SIGKILL)
             killed = time.monotonic()
             with semaphore.acquire(2, timeout=10):
-                assert time.monotonic() - killed < 2 + 1
+                assert time.monotonic() - killed < 1.2 + 1
         assert (semaphore.available_permits(), semaphore.permits()) == (3, 3)
 
 

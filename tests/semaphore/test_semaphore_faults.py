@@ -116,7 +116,7 @@ async def test_a_copy_that_arrives_after_the_end(plain: Stage, proxy: FaultProxy
     await owner.do(semaphore.available_permits)
     proxy.on_request(command("EVALSHA", nth=1), swallow_reply)
     proxy.clear_record()
-    assert not await owner.do(semaphore.acquire, timeout=2)
+    assert not await owner.do(semaphore.acquire, timeout=1)
     copy = proxy.record[0].args
     plain.redis.set("name", 5)
     await until(lambda: _latches(plain.redis) == {b"0"}, 5, "it was undone")
@@ -139,7 +139,7 @@ def _latches(client: redis.Redis) -> set[bytes | None]:
 @pytest.mark.parametrize("call", ["acquire", "drain_permits", "release"])
 async def test_an_outage_that_is_too_long(plain: Stage, proxy: FaultProxy, call: str) -> None:
     """When no reply comes at all the call raises; what was taken comes back, and what was given stays, when the server does."""
-    client = plain.client(proxy.url(), command_timeout=0.3, outage_timeout=1.5)
+    client = plain.client(proxy.url(), command_timeout=0.2, outage_timeout=0.8)
     owner, semaphore = plain.owner(), plain.lock(client)
     plain.redis.set("name", 5)
     await owner.do(semaphore.available_permits)
