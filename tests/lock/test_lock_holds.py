@@ -86,7 +86,7 @@ async def test_repr_tells_name_and_state(stage: Stage) -> None:
 
 async def test_a_lost_hold_says_so(stage: Stage) -> None:
     """A loss is told at the next renewal: false, event set, ensure and release raise; then the name is free for a new hold."""
-    lock, owner = stage.lock(stage.client(lease=0.4)), stage.owner()
+    lock, owner = stage.lock(stage.client(lease=0.9)), stage.owner()
     hold = await _lost_hold(stage, lock, owner)
     assert (bool(hold), hold.depth, hold.remaining) == (False, 0, 0.0)
     assert "lost" in repr(hold)
@@ -247,14 +247,14 @@ async def test_a_collected_handle_ends_its_hold(plain: Stage) -> None:
 
 async def test_a_hold_entered_again_outlives_its_first_handle(plain: Stage) -> None:
     """What was entered again through the lock is renewed although the handle of its first entry is gone."""
-    client, owner = plain.client(lease=0.4), plain.owner()
+    client, owner = plain.client(lease=1), plain.owner()
     lock = client.lock("name")
-    first = await owner.do(client.try_lock, "name")
+    first = await owner.do(client.try_lock, "name", timeout=5)
     await owner.do(lock.acquire)
     await owner.do(first.release)
     del first
     gc.collect()
-    await asyncio.sleep(1)
+    await asyncio.sleep(1.5)
     assert await owner.do(lock.hold_count) == 1
     await owner.do(lock.release)
 

@@ -136,6 +136,7 @@ async def test_an_idle_waiter_is_nearly_silent(proxy: FaultProxy, plain: Stage) 
     await owner.do(plain.client().lock("orders").acquire)
     lock, waiters = client.lock("orders"), [plain.owner() for _ in range(50)]
     waiting = [asyncio.create_task(each.do(lock.acquire, timeout=8)) for each in waiters]
+    await until(lambda: proxy.commands["SUBSCRIBE"], 5, "they wait")
     await asyncio.sleep(1)
     proxy.clear_record()
     await asyncio.sleep(4)
@@ -178,7 +179,7 @@ def test_ten_thousand_holds_cost_a_hundred_round_trips(
     """10,000 holds of one client are renewed by at most 100 round trips a period, none later than a third of the lease."""
     lease = 6.0
     with interlock.connect(proxy.url(), lease=lease, renew_batch=100) as client:
-        holds = [client.try_lock(f"name {number}") for number in range(10_000)]
+        holds = [client.try_lock(f"name {number}", timeout=5) for number in range(10_000)]
         time.sleep(lease / 3)  # by then each has joined the rounds
         before = client.lock("name 0").remaining()
         assert before is not None
