@@ -113,11 +113,10 @@ class Toil:
     ) -> None:
         """Acquire, hold, release, and note what that says."""
         made = OBJECTS[name]
-        if name in ("leased", "group") and lease is None:
-            # Redisson's permits would stay for ever, and its group lock has the lease that its object was used with before.
-            lease = 3.0
+        if name == "leased" and lease is None:
+            lease = 3.0  # Redisson's would stay for ever
         agent, asked = slot.present(), time.monotonic()
-        target = {"kind": made.kind, "name": made.share or name, **dict(made.rest)}
+        target = {"kind": made.kind, "name": made.share or name, "fresh": True, **dict(made.rest)}
         thread = f"lane {lane}"
         try:
             got = agent.start(

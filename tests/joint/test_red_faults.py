@@ -255,3 +255,16 @@ def test_a_connection_that_died_idle(own_servers: Sequence[RedisServer]) -> None
     lock.release()
     for client in clients:
         client.close()
+
+
+async def test_a_first_connection_that_takes_its_time(own_servers: Sequence[RedisServer]) -> None:
+    """Connections that take longer to be made than a server is given to answer are no reason to give up before the time is up."""
+    clients = [interlock.asyncio.connect(server.url()) for server in own_servers]
+    for client in clients:
+        # Hooked in where the embedded server is started: before the connection is made.
+        client._driver._line._endpoint._prepare = lambda: time.sleep(0.4)
+    lock = interlock.asyncio.RedLock(*[client.lock("name") for client in clients])
+    assert await lock.acquire(timeout=20, lease=2)
+    await lock.release()
+    for client in clients:
+        await client.close()

@@ -76,7 +76,8 @@ class Line:
         if not done:
             raise ServerUnavailableError(
                 f"no connection to {self._endpoint.where} in {timeout:g} s",
-                transient=self._endpoint.seen,
+                # It goes on being made, whoever waits: asked again, it may be there.
+                transient=self._endpoint.seen or timeout < self._timeout,
             )
         return connecting.result()
 

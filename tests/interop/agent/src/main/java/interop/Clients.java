@@ -53,8 +53,14 @@ final class Clients {
         return clients.get(command.path("client").asText("main"));
     }
 
-    /** Returns the same object for the same words in the same thread: Redisson's objects mix up the leases of several. */
+    /**
+     * Returns the same object for the same words in the same thread, unless a fresh one is asked for: Redisson's objects
+     * remember leases that they were used with before, and mix up those of several threads.
+     */
     private RLock lock(JsonNode of) {
+        if (of.path("fresh").asBoolean()) {
+            return make(of);
+        }
         String words = Thread.currentThread().getName() + of.path("client").asText("main")
                 + of.get("kind") + of.get("name") + of.get("members") + of.get("values");
         RLock known = locks.get(words);
