@@ -17,7 +17,7 @@ from interlock._core.effects import NEVER, Batch
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from interlock._core.effects import Eval, Op, Settle
 
@@ -27,7 +27,15 @@ LONGEST_PAUSE = 1.0
 
 
 @dataclass(slots=True, eq=False)
-class _Debt:
+class Debt:
+    """One of them.
+
+    Attributes:
+        effect: what is to be sent, and how long there is use in it.
+        due: when to send it next.
+        pause: seconds from that until it is sent once more.
+    """
+
     effect: Settle[object]
     due: float
     pause: float = FIRST_PAUSE
@@ -37,14 +45,14 @@ class Settlements:
     """What one client still has to bring to the server."""
 
     def __init__(self) -> None:
-        self._debts: list[_Debt] = []
+        self._debts: list[Debt] = []
 
     def __len__(self) -> int:
         return len(self._debts)
 
     def add(self, effect: Settle[object], now: float) -> None:
         """Have *effect* carried through, beginning now."""
-        self._debts.append(_Debt(effect, now))
+        self._debts.append(Debt(effect, now))
 
     def next_due(self) -> float:
         """Return when `run` is to be called next."""
@@ -60,8 +68,17 @@ class Settlements:
         Cost:
             One round trip for all of it.
         """
-        now = clock()
+        yield from self.carry(self.take_due(clock()), clock)
+
+    def take_due(self, now: float) -> list[Debt]:
+        """Return what is to be sent at *now*; it is due again soon unless `carry` brings it there."""
         due = [debt for debt in self._debts.copy() if debt.due <= now]
+        for debt in due:
+            debt.due = now + debt.pause
+        return due
+
+    def carry(self, due: Sequence[Debt], clock: Callable[[], float]) -> Op[None]:
+        """Send *due*; those for different servers may be sent at the same time, by several threads."""
         if not due:
             return
         replies = yield from Batch(tuple(debt.effect.call for debt in due))

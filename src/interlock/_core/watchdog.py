@@ -131,11 +131,24 @@ class Watchdog:
         Cost:
             One round trip per `batch` holds that are due.
         """
-        now = clock()
+        result = Round()
+        due = self.due(clock(), result)
+        yield from self.renew(due, clock, result)
+        # What was unreachable may have ended while we asked.
+        self._sort(clock(), result)
+        return result
+
+    def due(self, now: float, result: Round) -> list[Hold]:
+        """Return what is to be renewed at *now*, and note what is over; it is due again soon unless it is renewed."""
         if self._round_at <= now:
             self._round_at = now + self.period
-        result = Round()
         due = self._sort(now, result)
+        for hold in due:
+            hold.renew_at = now + self.retry
+        return due
+
+    def renew(self, due: Sequence[Hold], clock: Callable[[], float], result: Round) -> Op[None]:
+        """Renew *due*; those of different servers may be renewed at the same time, by several threads."""
         for start in range(0, len(due), self._batch):
             chunk = due[start : start + self._batch]
             calls = list(self._calls(chunk))
@@ -148,9 +161,6 @@ class Watchdog:
                     result.failures.append(reply)
                 else:
                     self._note(group, reply, now, result)
-        # What was unreachable may have ended while we asked.
-        self._sort(clock(), result)
-        return result
 
     def _sort(self, now: float, result: Round) -> list[Hold]:
         """Note what is over at *now*; return what is to be renewed."""

@@ -14,9 +14,8 @@ from interlock._core.holds import Owner
 from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle
-from interlock._drivers.keeper import Keeper
 from interlock._drivers.lookout import lookout_for
-from interlock._drivers.route import courier_to, line_to, listener_to
+from interlock._drivers.route import keeper_of, line_to, listener_to
 from interlock._drivers.tasks import Alarm, in_thread
 from interlock._links.cluster import Cluster
 from interlock._links.resp import ReplyError
@@ -57,7 +56,7 @@ class AsyncDriver:
             home=self,
             clustered=isinstance(servers, Cluster),
         )
-        self._keeper = Keeper(self.session, courier_to(servers), self._timeout)
+        self._keeper = keeper_of(self.session, servers, self._timeout)
         self._lookout = lookout_for(servers, self._timeout, self._keeper.move)
         self._alarms: dict[Ticket, Alarm] = {}
         self._loop: asyncio.AbstractEventLoop | None = None

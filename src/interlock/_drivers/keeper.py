@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from interlock._core.effects import Eval, Op, R, Settle
     from interlock._core.session import Session
+    from interlock._core.watchdog import Round
     from interlock._links.cluster_courier import ClusterCourier
     from interlock._links.courier import Courier
 
@@ -131,14 +132,17 @@ class Keeper:
                     self._poked = False
                     if self._closing:
                         return
-                self._round()
-                self._perform(self._settlements.run(clock.now))
+                self._work()
             except Exception as error:  # noqa: BLE001 - the other holds must go on being kept
                 report("the renewal thread", error)
                 threading.Event().wait(PAUSE_AFTER_ERROR)
 
-    def _round(self) -> None:
-        result = self._perform(self._session.watchdog.run(clock.now))
+    def _work(self) -> None:
+        """Do what is due."""
+        self._warn_of(self._perform(self._session.watchdog.run(clock.now), self._courier))
+        self._perform(self._settlements.run(clock.now), self._courier)
+
+    def _warn_of(self, result: Round) -> None:
         for hold in result.abandoned:
             warnings.warn(
                 f"hold of {hold.name!r} by {hold.label} was never released; "
@@ -147,8 +151,8 @@ class Keeper:
                 stacklevel=2,
             )
 
-    def _perform(self, op: Op[R]) -> R:
-        """Run an operation whose only effects are batches."""
+    def _perform(self, op: Op[R], courier: Courier | ClusterCourier) -> R:
+        """Run an operation whose only effects are batches, which *courier* brings."""
         reply: object = None
         while True:
             try:
@@ -157,9 +161,11 @@ class Keeper:
                 result: R = stop.value
                 return result
             assert isinstance(effect, Batch)
-            reply = self._batch(effect.evals)
+            reply = self._batch(effect.evals, courier)
 
-    def _batch(self, calls: Sequence[Eval[object]]) -> list[object]:
+    def _batch(
+        self, calls: Sequence[Eval[object]], courier: Courier | ClusterCourier
+    ) -> list[object]:
         # Connecting cannot be looked up from, and must be over when the next hold may be.
         soonest = self._session.watchdog.end_overdue(clock.now())
         patience = min(self._timeout, max(soonest - clock.now(), GRACE))
@@ -167,8 +173,8 @@ class Keeper:
         try:
             self._meanwhile()
             if moved:
-                self._courier.drop()
-            replies = self._courier.batch(calls, self._timeout, patience, self._meanwhile)
+                courier.drop()
+            replies = courier.batch(calls, self._timeout, patience, self._meanwhile)
         except ClosedError as error:
             return [error] * len(calls)
         if moved and any(isinstance(reply, ServerUnavailableError) for reply in replies):

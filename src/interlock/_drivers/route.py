@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock._drivers.cluster_keeper import ClusterKeeper
 from interlock._drivers.cluster_listener import ClusterListener
+from interlock._drivers.keeper import Keeper
 from interlock._drivers.listener import Listener, Silence
 from interlock._links.cluster import Cluster
-from interlock._links.cluster_courier import ClusterCourier
 from interlock._links.cluster_line import ClusterLine
 from interlock._links.cluster_pool import ClusterPool
 from interlock._links.courier import Courier
@@ -16,6 +17,7 @@ from interlock._links.pool import Pool
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
+    from interlock._core.session import Session
     from interlock._links.endpoint import Endpoint
     from interlock.options import Options
 
@@ -30,9 +32,11 @@ def line_to(servers: Endpoint | Cluster, timeout: float) -> Line | ClusterLine:
     return ClusterLine(servers, timeout) if isinstance(servers, Cluster) else Line(servers, timeout)
 
 
-def courier_to(servers: Endpoint | Cluster) -> Courier | ClusterCourier:
-    """Return what the renewal thread sends by."""
-    return ClusterCourier(servers) if isinstance(servers, Cluster) else Courier(servers)
+def keeper_of(session: Session, servers: Endpoint | Cluster, timeout: float) -> Keeper:
+    """Return what keeps the holds of *session*; *timeout* seconds for one reply."""
+    if isinstance(servers, Cluster):
+        return ClusterKeeper(session, servers, timeout)
+    return Keeper(session, Courier(servers), timeout)
 
 
 def listener_to(

@@ -15,9 +15,8 @@ from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle
 from interlock._drivers.alarm import Alarm
 from interlock._drivers.fan_out import ask
-from interlock._drivers.keeper import Keeper
 from interlock._drivers.lookout import lookout_for
-from interlock._drivers.route import courier_to, listener_to, pool_to
+from interlock._drivers.route import keeper_of, listener_to, pool_to
 from interlock._links.cluster import Cluster
 from interlock.errors import ClosedError, ConfigError
 
@@ -112,7 +111,7 @@ class ThreadDriver:
             clustered=isinstance(servers, Cluster),
         )
         self._alarms: dict[Ticket, Alarm] = {}
-        self._keeper = Keeper(self.session, courier_to(servers), self._timeout)
+        self._keeper = keeper_of(self.session, servers, self._timeout)
         self._lookout = lookout_for(servers, self._timeout, self._keeper.move)
         self._named: dict[str, Owner] = {}
         self.closed = False
