@@ -55,6 +55,8 @@ class CountDownLatch:
         self.name = check_name(name)
         self.key = session.key(name)
         self.channel = names.latch_channel(self.key)
+        if session.clustered and session.options.pubsub in ("auto", "sharded"):
+            names.check_channel(self.key, self.channel)
         self._session = session
         self._requests = Requests(session, self.key)
         self._note_ttl = NOTE_TTL + 2 * session.options.poll_cap

@@ -20,6 +20,19 @@ def hash_tag(key: str) -> str:
     return tag if opened and closed and tag else key
 
 
+def check_channel(name: str, channel: str) -> None:
+    """Refuse a name whose sharded channel a cluster would keep in another slot than its keys.
+
+    Raises:
+        ConfigError: it is in another slot.
+    """
+    if hash_tag(name) != hash_tag(channel):
+        raise ConfigError(
+            f"the name {name!r} cannot be used with sharded channels: {channel!r}, which Redisson prescribes, is in another hash slot; "
+            'use a name without braces, or pubsub="plain" in all clients'
+        )
+
+
 def check_one_slot(name: str) -> None:
     """Refuse a name whose derived keys a cluster would keep in another slot than the name itself.
 

@@ -151,8 +151,9 @@ class Connection:
         self.set_timeout(timeout)
         # The text goes with it: asking for it would be asking once more.
         self._write([ASKING, pack_eval(call), *self._inquire([call])])
-        _ = self._replies(1, timeout)
-        return self.finish([call], timeout)[0]
+        [asked] = self._replies(1, timeout)
+        [reply] = self.finish([call], timeout)
+        return refusal(str(asked), call, self.where) if isinstance(asked, ReplyError) else reply
 
     def begin(self, calls: Sequence[Eval[object]], timeout: float) -> None:
         """Send *calls*, whose replies `finish` reads; arguments and errors as `batch`."""

@@ -128,12 +128,17 @@ class Pipeline(asyncio.Protocol):
         """Run *call* on a node that is just taking its slot over; arguments and errors as `eval`."""
         if call.confirm is not None:
             return await self._confirmed(call, call.confirm, seconds, asking=True)
-        # Nobody waits for the answer to this one. The text goes with it: asking for it would be asking once more.
-        _ = self.send(ASKING).cancel()
-        reply = await self._send(pack_eval(call), seconds)
-        if isinstance(reply, ReplyError):
-            raise refusal(str(reply), call, self.where)
-        return reply
+        asked = self.send(ASKING)
+        try:
+            # The text goes with it: asking for it would be asking once more.
+            reply = await self._send(pack_eval(call), seconds)
+            for answer in (asked.result(), reply):
+                if isinstance(answer, ReplyError):
+                    raise refusal(str(answer), call, self.where)
+            return reply
+        finally:
+            if not asked.cancel() and not asked.cancelled():
+                _ = asked.exception()  # whoever was told of it by the other one has heard it
 
     async def answered(self) -> None:
         """Wait until all that was sent so far has been answered, whoever waits for it.

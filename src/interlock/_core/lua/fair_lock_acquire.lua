@@ -14,7 +14,7 @@
 -- ARGV[3]  depth     integer > 0, the depth to reach: sending it twice changes nothing
 -- ARGV[4]  enqueue   1: stand in the queue when it is not our turn; 0: do not, but keep a place that there is
 -- ARGV[5]  wait      integer > 0, milliseconds for which a waiter may be silent
--- ARGV[6]  publish   string, PUBLISH or SPUBLISH
+-- ARGV[6]  publish   string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[7]  channel   string, where the waiter <holder> listens, less its ":<holder>"
 --
 -- Returns  nil when held; else {milliseconds, 1: in the queue, and to ask again by then; 0: not in the queue, and that is what
@@ -84,7 +84,9 @@ elseif turn then
   redis.call('zrem', timeouts, holder)
   gone, floor = gone + 1, now + math.floor(wait / 3)
 elseif free and gone > 0 then
-  redis.call(publish, channel .. ':' .. head, '0')
+  if publish ~= '' then
+    redis.call(publish, channel .. ':' .. head, '0')
+  end
 end
 if gone > 0 then
   for _, waiter in ipairs(redis.call('lrange', queue, 0, -1)) do

@@ -6,7 +6,7 @@
 -- KEYS[2]  queue     list of holders, the next one first
 -- KEYS[3]  timeouts  zset {holder: its deadline, epoch milliseconds by the server's clock, ours with .25}
 -- ARGV[1]  wait      integer > 0, milliseconds for which a waiter may be silent
--- ARGV[2]  publish   string, PUBLISH or SPUBLISH
+-- ARGV[2]  publish   string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[3]  channel   string, where the waiter <holder> listens, less its ":<holder>"
 --
 -- Returns  1 when it was locked, else 0
@@ -41,6 +41,8 @@ elseif gone > 0 then
 end
 redis.call('del', lock)
 if head then
-  redis.call(publish, channel .. ':' .. head, '0')
+  if publish ~= '' then
+    redis.call(publish, channel .. ':' .. head, '0')
+  end
 end
 return 1

@@ -10,7 +10,7 @@
 -- ARGV[1]  holder    string, "<client id>:<number>"
 -- ARGV[2]  depth     integer >= 0, the depth to reach: sending it twice changes nothing
 -- ARGV[3]  wait      integer > 0, milliseconds for which a waiter may be silent
--- ARGV[4]  publish   string, PUBLISH or SPUBLISH
+-- ARGV[4]  publish   string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[5]  channel   string, where the waiter <holder> listens, less its ":<holder>"
 --
 -- Returns  1 when done, nil when this holder neither holds the lock nor, at depth 0, waits for it (nothing changed)
@@ -68,6 +68,8 @@ if held then
   redis.call('del', lock)
 end
 if head and place == 0 and redis.call('exists', lock) == 0 then
-  redis.call(publish, channel .. ':' .. head, '0')
+  if publish ~= '' then
+    redis.call(publish, channel .. ':' .. head, '0')
+  end
 end
 return 1

@@ -1,7 +1,7 @@
 -- group_lock_force_release: free every field, whoever holds it, and tell the waiters.
 --
 -- KEYS[1]     group    hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds, "<field>:<holder>:lock_count": depth}
--- ARGV[1]     publish  string, PUBLISH or SPUBLISH
+-- ARGV[1]     publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[2]     channel  string, where waiters listen
 -- ARGV[3..n]  field    string, what stands for one value
 --
@@ -26,6 +26,8 @@ for i = FIRST, #fields do
   end
 end
 if locked == 1 then
-  redis.call(publish, channel, '0')
+  if publish ~= '' then
+    redis.call(publish, channel, '0')
+  end
 end
 return locked

@@ -8,7 +8,7 @@
 -- KEYS[1]     group    hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds, "<field>:<holder>:lock_count": depth}
 -- ARGV[1]     holder   string, "<client id>:<number>"
 -- ARGV[2]     depth    integer >= 0, the depth to reach: sending it twice changes nothing
--- ARGV[3]     publish  string, PUBLISH or SPUBLISH
+-- ARGV[3]     publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[4]     channel  string, where waiters listen
 -- ARGV[5..n]  field    string, what stands for one value
 --
@@ -38,6 +38,8 @@ for _, field in ipairs(held) do
   end
 end
 if depth == 0 and #held > 0 then
-  redis.call(publish, channel, '0')
+  if publish ~= '' then
+    redis.call(publish, channel, '0')
+  end
 end
 return all_held and 1 or nil

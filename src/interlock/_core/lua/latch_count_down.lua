@@ -7,7 +7,7 @@
 -- ARGV[1]  ttl      integer > 0, milliseconds that the request is remembered
 -- ARGV[2]  mark     string, tells this ending from others
 -- ARGV[3]  kept     integer > 0, milliseconds that the ending is remembered
--- ARGV[4]  publish  string, PUBLISH or SPUBLISH
+-- ARGV[4]  publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[5]  channel  string, where waiters listen
 --
 -- Returns  1
@@ -34,6 +34,8 @@ if count <= 0 then
 end
 if count == 0 then
   redis.call('set', ending, 'open ' .. mark, 'px', kept)
-  redis.call(publish, channel, '0')
+  if publish ~= '' then
+    redis.call(publish, channel, '0')
+  end
 end
 return 1

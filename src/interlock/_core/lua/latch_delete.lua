@@ -4,7 +4,7 @@
 -- KEYS[2]  ending   string, how the latch ended last, for who waited for it: "open <mark>" or "deleted <mark>"
 -- ARGV[1]  mark     string, tells this ending from others: sending it twice changes nothing
 -- ARGV[2]  kept     integer > 0, milliseconds that the ending is remembered
--- ARGV[3]  publish  string, PUBLISH or SPUBLISH
+-- ARGV[3]  publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[4]  channel  string, where waiters listen
 --
 -- Returns  1 when there was one, else 0
@@ -24,5 +24,7 @@ if not tonumber(count) then
 end
 redis.call('del', latch)
 redis.call('set', ending, 'deleted ' .. mark, 'px', kept)
-redis.call(publish, channel, '1')
+if publish ~= '' then
+  redis.call(publish, channel, '1')
+end
 return 1

@@ -5,7 +5,7 @@
 -- KEYS[3]  spent    string, the same of an answered call, to be removed; a key that is never there if there is none
 -- ARGV[1]  count    integer > 0
 -- ARGV[2]  ttl      integer > 0, milliseconds that the request is remembered
--- ARGV[3]  publish  string, PUBLISH or SPUBLISH
+-- ARGV[3]  publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[4]  channel  string, where waiters listen
 --
 -- Returns  1 when set, 0 when it has a count
@@ -21,5 +21,7 @@ if not redis.call('set', latch, count, 'nx') then
   return 0
 end
 redis.call('set', request, 1, 'px', ttl)
-redis.call(publish, channel, '1')
+if publish ~= '' then
+  redis.call(publish, channel, '1')
+end
 return 1

@@ -4,7 +4,7 @@
 -- KEYS[2]  leases     zset {id, 16 raw bytes: when it ends, epoch milliseconds by the server's clock}
 -- ARGV[1]  lease      integer > 0, milliseconds
 -- ARGV[2]  ids        string, 32 hex digits each: sending them twice changes nothing
--- ARGV[3]  publish    string, PUBLISH or SPUBLISH
+-- ARGV[3]  publish    string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[4]  channel    string, where waiters listen
 --
 -- Returns  nil when taken; else the milliseconds until the next lease ends (-1: none does)
@@ -19,7 +19,9 @@ local expired = redis.call('zremrangebyscore', leases, 0, now)
 if expired > 0 then
   local back = redis.call('incrby', semaphore, expired)
   if back > 0 then
-    redis.call(publish, channel, back)
+    if publish ~= '' then
+      redis.call(publish, channel, back)
+    end
   end
 end
 

@@ -5,7 +5,7 @@
 -- KEYS[3]  spent      string, the latch of an answered call, to be removed; a key that is never there if there is none
 -- ARGV[1]  permits    integer, not 0
 -- ARGV[2]  ttl        integer > 0, milliseconds that the latch is kept
--- ARGV[3]  publish    string, PUBLISH or SPUBLISH
+-- ARGV[3]  publish    string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[4]  channel    string, where waiters listen
 --
 -- Returns  1
@@ -23,6 +23,8 @@ redis.call('incrby', semaphore, permits)
 redis.call('del', spent)
 redis.call('set', request, -permits, 'px', ttl)
 if permits > 0 then
-  redis.call(publish, channel, permits)
+  if publish ~= '' then
+    redis.call(publish, channel, permits)
+  end
 end
 return 1

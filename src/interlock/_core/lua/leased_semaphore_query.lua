@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  leases     zset {id, 16 raw bytes: when it ends, epoch milliseconds by the server's clock}
--- ARGV[1]  publish    string, PUBLISH or SPUBLISH
+-- ARGV[1]  publish    string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[2]  channel    string, where waiters listen
 --
 -- Returns  {free, held}
@@ -16,7 +16,9 @@ local expired = redis.call('zremrangebyscore', leases, 0, now)
 if expired > 0 then
   local back = redis.call('incrby', semaphore, expired)
   if back > 0 then
-    redis.call(publish, channel, back)
+    if publish ~= '' then
+      redis.call(publish, channel, back)
+    end
   end
 end
 local free = tonumber(redis.call('get', semaphore) or 0)

@@ -3,7 +3,7 @@
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  leases     zset {id, 16 raw bytes: when it ends, epoch milliseconds by the server's clock}
 -- ARGV[1]  ids        string, 32 hex digits each: sending them twice changes nothing
--- ARGV[2]  publish    string, PUBLISH or SPUBLISH
+-- ARGV[2]  publish    string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[3]  channel    string, where waiters listen
 --
 -- Returns  1 when all ids were held, else 0
@@ -17,7 +17,9 @@ local expired = redis.call('zremrangebyscore', leases, 0, now)
 if expired > 0 then
   local back = redis.call('incrby', semaphore, expired)
   if back > 0 then
-    redis.call(publish, channel, back)
+    if publish ~= '' then
+      redis.call(publish, channel, back)
+    end
   end
 end
 
@@ -31,7 +33,9 @@ if removed > 0 then
   local free = redis.call('incrby', semaphore, removed)
   local news = wanted == 1 and free or removed
   if news >= 0 then
-    redis.call(publish, channel, news)
+    if publish ~= '' then
+      redis.call(publish, channel, news)
+    end
   end
 end
 return removed == wanted and 1 or 0

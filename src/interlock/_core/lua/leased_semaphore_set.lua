@@ -3,7 +3,7 @@
 -- KEYS[1]  semaphore  string, the number of free permits; negative while more are held than there shall be
 -- KEYS[2]  leases     zset {id, 16 raw bytes: when it ends, epoch milliseconds by the server's clock}
 -- ARGV[1]  permits    integer >= 0: sending it twice changes nothing
--- ARGV[2]  publish    string, PUBLISH or SPUBLISH
+-- ARGV[2]  publish    string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[3]  channel    string, where waiters listen
 --
 -- Returns  1
@@ -18,6 +18,8 @@ end
 local missing = permits - free - redis.call('zcard', leases)
 if missing ~= 0 or redis.call('exists', semaphore) == 0 then
   redis.call('incrby', semaphore, missing)
-  redis.call(publish, channel, permits)
+  if publish ~= '' then
+    redis.call(publish, channel, permits)
+  end
 end
 return 1

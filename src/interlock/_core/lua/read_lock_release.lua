@@ -10,7 +10,7 @@
 -- ARGV[1]     holder   string, "<client id>:<number>"
 -- ARGV[2]     depth    integer >= 0, the depth to reach: sending it twice changes nothing
 -- ARGV[3]     prefix   string, what the key of every reader's entry begins with
--- ARGV[4]     publish  string, PUBLISH or SPUBLISH
+-- ARGV[4]     publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[5]     channel  string, where waiters listen
 --
 -- Returns  1 when done, nil when this holder does not read (nothing changed)
@@ -63,7 +63,9 @@ if mode == 'read' and not alone and (readers <= NOW_AND_THEN or readers % NOW_AN
   end
 end
 if alone then
-  redis.call(publish, channel, '0')
+  if publish ~= '' then
+    redis.call(publish, channel, '0')
+  end
   redis.call('del', unpack(entries))
 else
   redis.call('hdel', lock, holder)

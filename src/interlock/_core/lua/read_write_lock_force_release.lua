@@ -3,7 +3,7 @@
 -- KEYS[1]  lock     hash {mode: read or write, reader: depth, writer: depth}
 -- ARGV[1]  side     0: if it is held for reading; 1: if it is held for writing
 -- ARGV[2]  prefix   string, what the key of every reader's entry begins with
--- ARGV[3]  publish  string, PUBLISH or SPUBLISH
+-- ARGV[3]  publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[4]  channel  string, where waiters listen
 --
 -- Returns  1 when it was locked that way, else 0
@@ -14,7 +14,9 @@ local lock, side, prefix, publish, channel = KEYS[1], ARGV[1], ARGV[2], ARGV[3],
 if redis.call('hget', lock, 'mode') ~= (side == '1' and 'write' or 'read') then
   return 0
 end
-redis.call(publish, channel, side)
+if publish ~= '' then
+  redis.call(publish, channel, side)
+end
 local fields = redis.call('hgetall', lock)
 for i = 1, #fields, 2 do
   for n = 1, tonumber(fields[i + 1]) or 0 do

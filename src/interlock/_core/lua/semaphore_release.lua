@@ -6,7 +6,7 @@
 -- ARGV[1]  permits    integer, not 0
 -- ARGV[2]  create     1: make a semaphore that is missing; 0: leave it so
 -- ARGV[3]  ttl        integer > 0, milliseconds that the latch is kept
--- ARGV[4]  publish    string, PUBLISH or SPUBLISH
+-- ARGV[4]  publish    string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[5]  channel    string, where waiters listen
 --
 -- Returns  1 when done, 0 when it is missing
@@ -29,6 +29,8 @@ end
 local free = redis.call('incrby', semaphore, permits)
 redis.call('set', request, -permits, 'px', ttl)
 if free >= 0 then
-  redis.call(publish, channel, free)
+  if publish ~= '' then
+    redis.call(publish, channel, free)
+  end
 end
 return 1

@@ -5,7 +5,7 @@
 -- KEYS[3]  spent      string, the latch of an answered call, to be removed; a key that is never there if there is none
 -- ARGV[1]  permits    integer >= 0
 -- ARGV[2]  ttl        integer > 0, milliseconds that the latch is kept
--- ARGV[3]  publish    string, PUBLISH or SPUBLISH
+-- ARGV[3]  publish    string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[4]  channel    string, where waiters listen
 --
 -- Returns  1 when made, 0 when it was there
@@ -21,5 +21,7 @@ if not redis.call('set', semaphore, permits, 'nx') then
   return 0
 end
 redis.call('set', request, 1, 'px', ttl)
-redis.call(publish, channel, permits)
+if publish ~= '' then
+  redis.call(publish, channel, permits)
+end
 return 1

@@ -3,7 +3,7 @@
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  request    string, the latch of that call: the permits it took, "0" once it was undone
 -- ARGV[1]  ttl        integer > 0, milliseconds that the latch is kept
--- ARGV[2]  publish    string, PUBLISH or SPUBLISH
+-- ARGV[2]  publish    string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[3]  channel    string, where waiters listen
 --
 -- Returns  1
@@ -17,7 +17,9 @@ redis.call('del', request)
 if taken ~= 0 and redis.call('exists', semaphore) == 1 then
   local free = redis.call('incrby', semaphore, taken)
   if free >= 0 then
-    redis.call(publish, channel, free)
+    if publish ~= '' then
+      redis.call(publish, channel, free)
+    end
   end
 end
 redis.call('set', request, 0, 'px', ttl)

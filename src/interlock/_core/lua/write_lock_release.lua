@@ -10,7 +10,7 @@
 -- ARGV[1]  holder   string, "<client id>:<number>:write"
 -- ARGV[2]  depth    integer >= 0, the depth to reach: sending it twice changes nothing
 -- ARGV[3]  prefix   string, what the key of every reader's entry begins with
--- ARGV[4]  publish  string, PUBLISH or SPUBLISH
+-- ARGV[4]  publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[5]  channel  string, where waiters listen
 --
 -- Returns  1 when done, nil when this holder does not write (nothing changed)
@@ -43,7 +43,9 @@ if depth > 0 then
   redis.call('hset', lock, holder, depth)
   return 1
 end
-redis.call(publish, channel, '1')
+if publish ~= '' then
+  redis.call(publish, channel, '1')
+end
 local longest = longest_of_others()
 if longest == -2 then
   redis.call('del', lock)

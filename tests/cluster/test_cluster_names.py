@@ -1,0 +1,94 @@
+"""Names in a cluster: all keys of an object in one slot, or a refusal when the object is made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from redis.crc import key_slot
+
+import interlock
+from interlock import ConfigError
+from interlock._core import names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SCATTERED = ["a}b", "}", "a{", "{}a", "a{}b{c}", "a{b"]
+KEPT = ["a", "{a}", "{a}b", "a{b}c", "a{b}{c}", "{a}{", "ä{ö}ü", "a b:c/d"]
+DERIVED: list[Callable[[str], str]] = [
+    names.lock_channel,
+    names.fair_queue,
+    names.fair_timeouts,
+    names.fence_token,
+    names.read_write_channel,
+    names.read_entries,
+    names.semaphore_channel,
+    names.permit_leases,
+    names.latch_ending,
+    lambda name: names.request_latch(name, "00"),
+]
+OBJECTS = [
+    "lock",
+    "fair_lock",
+    "fenced_lock",
+    "spin_lock",
+    "read_write_lock",
+    "semaphore",
+    "leased_semaphore",
+    "count_down_latch",
+]
+
+
+def _slots(name: str) -> set[int]:
+    slot: Any = key_slot
+    return {slot(derive(name).encode()) for derive in (str, *DERIVED)}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_names_that_keep_together(name: str) -> None:
+    """What is accepted has all its keys and channels in one slot."""
+    names.check_one_slot(name)
+    assert len(_slots(name)) == 1
+
+
+@pytest.mark.parametrize("name", SCATTERED)
+def test_names_that_scatter(name: str) -> None:
+    """What is refused would have them in several."""
+    assert len(_slots(name)) > 1
+    with pytest.raises(ConfigError, match="hash slots"):
+        names.check_one_slot(name)
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_every_object_refuses_them(kind: str) -> None:
+    """Every object of a cluster's client is refused such a name when it is made, without a round trip; one server takes it."""
+    with (
+        interlock.connect("redis+cluster://localhost:1") as client,
+        pytest.raises(ConfigError, match="a}b"),
+    ):
+        getattr(client, kind)("a}b")
+    with interlock.connect("redis://localhost:1") as client:
+        getattr(client, kind)("a}b")
+
+
+def test_what_a_name_mapper_makes_is_looked_at() -> None:
+    """It is the mapped name that counts."""
+    with interlock.connect(
+        "redis+cluster://localhost:1", name_mapper=lambda name: f"{{app:{name}"
+    ) as client:
+        with pytest.raises(ConfigError, match="app:a"):
+            client.lock("a")
+        client.lock("a}")
+
+
+def test_the_channel_of_a_latch() -> None:
+    """Redisson puts braces around a latch's name whatever is in it: with others inside, its sharded channel is elsewhere."""
+    for pubsub in ("auto", "sharded"):
+        with (
+            interlock.connect("redis+cluster://localhost:1", pubsub=pubsub) as client,
+            pytest.raises(ConfigError, match="plain"),
+        ):
+            client.count_down_latch("{a}b")
+    with interlock.connect("redis+cluster://localhost:1", pubsub="plain") as client:
+        client.count_down_latch("{a}b")
