@@ -1,0 +1,164 @@
+"""Slots that move while locks in them are held and waited for: nobody hears of it, and nothing is counted twice."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from lock_like import KINDS, Stage, until
+from migration import Migration
+from seen import eyes
+
+from interlock._links.slots import slot_of
+
+if TYPE_CHECKING:
+    from lock_like import Face
+
+    from interlock.testing.servers import ClusterServers, RedisServer
+
+
+def _route(cluster: ClusterServers, name: str) -> tuple[int, RedisServer, RedisServer]:
+    """Return the slot of *name*, who serves it, and a primary that does not."""
+    slot = slot_of(name)
+    source = cluster.owner(slot)
+    return slot, source, next(node for node in cluster.nodes[:3] if node is not source)
+
+
+def _moved(node: RedisServer) -> int:
+    """Return how often *node* has sent somebody elsewhere."""
+    with node.client() as client:
+        return int(client.info("errorstats").get("errorstat_MOVED", {"count": 0})["count"])
+
+
+async def test_a_slot_that_has_moved(plain: Stage, cluster: ClusterServers) -> None:
+    """The first command after a move is sent on, and all others go straight to the new owner."""
+    client, owner = plain.client(), plain.owner()
+    lock = client.lock("moved")
+    assert await owner.do(lock.acquire)
+    slot, source, target = _route(cluster, "moved")
+    with cluster.migrate_slot(slot, source, target):
+        pass
+    before = _moved(source)
+    await owner.do(lock.release)
+    for _ in range(20):
+        assert await owner.do(lock.acquire)
+        await owner.do(lock.release)
+    assert _moved(source) - before == 1
+    assert plain.left_behind() == set()
+
+
+async def test_a_slot_that_is_moving(plain: Stage, cluster: ClusterServers) -> None:
+    """Held, refused, re-entered, renewed, released and taken: on either side of a slot that is half moved."""
+    client, other = plain.client(lease=0.9), plain.client()
+    ours, theirs = client.lock("moving"), other.lock("moving")
+    holder, waiter = plain.owner(), plain.owner()
+    assert await holder.do(ours.acquire)
+    slot, source, target = _route(cluster, "moving")
+    with cluster.migrate_slot(slot, source, target) as move:
+        assert not await waiter.do(theirs.acquire, timeout=0)
+        assert move(10) == 1
+        # Its key is at the target now, which serves it only to who asks.
+        assert not await waiter.do(theirs.acquire, timeout=0)
+        assert await holder.do(ours.acquire)
+        await asyncio.sleep(1.3)
+        assert await holder.do(ours.owned), "renewed past its lease"
+        assert await holder.do(ours.hold_count) == 2
+        await holder.do(ours.release)
+        await holder.do(ours.release)
+        assert await waiter.do(theirs.acquire, timeout=5)
+    assert await waiter.do(theirs.owned)
+    await waiter.do(theirs.release)
+    assert plain.left_behind() == set()
+
+
+async def test_a_node_that_does_not_know_the_script(plain: Stage, cluster: ClusterServers) -> None:
+    """Who takes a slot over may never have seen the script: it is given the text."""
+    client, owner = plain.client(), plain.owner()
+    lock = client.lock("unknown")
+    slot, source, target = _route(cluster, "unknown")
+    for node in cluster.nodes[:3]:
+        node.execute("SCRIPT", "FLUSH")
+    with cluster.migrate_slot(slot, source, target):
+        assert await owner.do(lock.acquire, timeout=5)
+        for node in cluster.nodes[:3]:
+            node.execute("SCRIPT", "FLUSH")
+        await owner.do(lock.release)
+    assert plain.left_behind() == set()
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS if kind.name in ("fair", "fenced")], indirect=True
+)
+async def test_several_keys_while_a_slot_is_moving(stage: Stage, cluster: ClusterServers) -> None:
+    """A server does not serve several keys of which some are missing (TRYAGAIN): that is waited for, and tried again."""
+    client, owner, other = stage.client(), stage.owner(), stage.owner()
+    lock = stage.lock(client, "several")
+    slot, source, target = _route(cluster, "several")
+    with cluster.migrate_slot(slot, source, target):
+        acquiring = asyncio.create_task(owner.do(lock.acquire, timeout=30))
+        await asyncio.sleep(0.4)
+        assert not acquiring.done()
+    assert await acquiring
+    with cluster.migrate_slot(slot, target, source):
+        releasing = asyncio.create_task(owner.do(lock.release))
+        await asyncio.sleep(0.4)
+    await releasing
+    assert await other.do(lock.acquire, timeout=5)
+    await other.do(lock.release)
+
+
+@pytest.mark.parametrize("pubsub", ["auto", "plain"])
+async def test_waiters_move_with_their_slot(
+    plain: Stage, cluster: ClusterServers, pubsub: str
+) -> None:
+    """Who waits in a slot that moves hears of a release at its new place, long before looking by itself."""
+    name = f"waited {pubsub}"
+    client, other = plain.client(pubsub=pubsub), plain.client(pubsub=pubsub, poll_cap=60)
+    ours, theirs = client.lock(name, lease=60), other.lock(name)
+    holder, waiter = plain.owner(), plain.owner()
+    assert await holder.do(ours.acquire)
+    waiting = asyncio.create_task(waiter.do(theirs.acquire, timeout=50))
+    slot, source, target = _route(cluster, name)
+    channel = f"redisson_lock__channel:{{{name}}}"
+
+    def listeners(node: RedisServer) -> int:
+        reply: Any = node.execute(
+            "PUBSUB", "SHARDNUMSUB" if pubsub == "auto" else "NUMSUB", channel
+        )
+        return int(reply[1])
+
+    await until(
+        lambda: sum(map(listeners, cluster.nodes[:3])) > 0 or pubsub == "plain",
+        5,
+        "it is subscribed",
+    )
+    await asyncio.sleep(0.3)
+    with cluster.migrate_slot(slot, source, target):
+        pass
+    if pubsub == "auto":
+        await until(lambda: listeners(target) == 1, 5, "the subscription has moved")
+        assert listeners(source) == 0
+    await asyncio.sleep(0.3)
+    assert not waiting.done()
+    await holder.do(ours.release)
+    assert await asyncio.wait_for(waiting, 10)
+    await waiter.do(theirs.release)
+
+
+def test_locks_in_slots_that_never_stop_moving(cluster: ClusterServers) -> None:
+    """The short form of `migration`: no error, and no lock held twice."""
+    record = Migration(cluster, 1000).run()
+    assert record.errors == []
+    assert record.double_holds == 0
+    assert record.cycles == 1000
+    assert record.migrations >= 4
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_other_versions_move_too(face: Face, other_cluster: ClusterServers) -> None:
+    """Redirections of the oldest and the newest servers are understood."""
+    with eyes(other_cluster) as seen:
+        stage = Stage(face, KINDS[0], other_cluster.url(), seen)
+        await test_a_slot_that_is_moving(stage, other_cluster)
+        await stage.end()
