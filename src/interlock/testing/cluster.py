@@ -13,10 +13,12 @@ from interlock.testing.patience import wait_until
 from interlock.testing.server import RedisServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
     from typing import Self
+
+    from interlock.testing.certificates import Certificates
 
 _READY_TIMEOUT = 30.0
 _SLOTS = 16384
@@ -36,6 +38,8 @@ class ClusterServers:
         node_timeout: float = 1.5,
         binary: Path | None = None,
         password: str | None = None,
+        tls: bool = False,
+        users: Sequence[str] = (),
         config: Mapping[str, str | int] | None = None,
     ) -> None:
         """Describe the cluster.
@@ -44,13 +48,18 @@ class ClusterServers:
             node_timeout: Seconds of silence after which a node counts as failing.
             binary: Of all nodes.
             password: Of all nodes.
+            tls: Whether all nodes speak TLS only, to clients and to each other, with the same certificates.
+            users: ACL rules for all nodes, as those of `RedisServer`.
             config: Further directives for all nodes.
         """
         self._binary = binary
         self._password = password
+        self._tls = tls
+        self._users = tuple(users)
         self._config: dict[str, str | int] = {
             "cluster-enabled": "yes",
             "cluster-node-timeout": int(node_timeout * 1000),
+            **({"tls-cluster": "yes"} if tls else {}),
             **(config or {}),
         }
         self._stack = contextlib.ExitStack()
@@ -59,12 +68,18 @@ class ClusterServers:
     def __enter__(self) -> Self:
         """Start the nodes, join them, and wait until all serve all slots."""
         with contextlib.ExitStack() as stack:
-            self.nodes = [
-                stack.enter_context(
-                    RedisServer(self._binary, password=self._password, config=self._config)
+            self.nodes = []
+            tls: bool | Certificates = self._tls
+            for _ in range(2 * _PRIMARIES):
+                node = RedisServer(
+                    self._binary,
+                    tls=tls,
+                    password=self._password,
+                    users=self._users,
+                    config=self._config,
                 )
-                for _ in range(2 * _PRIMARIES)
-            ]
+                self.nodes.append(stack.enter_context(node))
+                tls = node.certificates or False
             self._join()
             self._stack = stack.pop_all()
         return self
@@ -78,10 +93,11 @@ class ClusterServers:
         """Stop all nodes."""
         self._stack.close()
 
-    def url(self) -> str:
-        """Return the URL that names all nodes."""
+    def url(self, username: str | None = None, password: str | None = None) -> str:
+        """Return the URL that names all nodes, by default with the default user's password."""
+        scheme, found, rest = self.nodes[0].url(0, username, password).partition("://")
         hosts = ",".join(f"{LOOPBACK}:{node.port}" for node in self.nodes)
-        return f"redis+cluster://{hosts}"
+        return f"{scheme}+cluster{found}" + rest.replace(f"{LOOPBACK}:{self.nodes[0].port}", hosts)
 
     def owner(self, slot: int) -> RedisServer:
         """Return the primary that serves *slot*, in the eyes of the first node that answers.

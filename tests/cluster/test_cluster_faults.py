@@ -1,0 +1,200 @@
+"""Nodes that die, hang, come and go, and slots that nobody serves: sat out within the caller's time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from lock_like import KINDS, Face, Stage, until
+from seen import eyes
+
+from interlock._links.slots import slot_of
+from interlock.testing.servers import ClusterServers, RedisServer, binaries
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+AFTER_PROMOTION = 3.0
+"""Seconds after which who waits has what is free, once the cluster has agreed on a new primary."""
+
+
+@pytest.fixture(scope="module")
+def harmed() -> Iterator[ClusterServers]:
+    """Give a cluster that the tests of this file harm, one after another."""
+    with ClusterServers(binary=binaries()["redis-7.0"]) as servers:
+        yield servers
+
+
+@pytest.fixture
+async def hurt(face: Face, harmed: ClusterServers) -> AsyncIterator[Stage]:
+    """Give the plain lock on each face in turn, on the cluster that is harmed."""
+    with eyes(harmed) as seen:
+        set_up = Stage(face, KINDS[0], harmed.url(), seen)
+        yield set_up
+        await set_up.end()
+
+
+def _names_by_node(cluster: ClusterServers) -> dict[RedisServer, list[str]]:
+    """Return ten names for each primary."""
+    names: dict[RedisServer, list[str]] = {}
+    number = 0
+    while len(names) < 3 or min(map(len, names.values())) < 10:
+        name = f"name {number}"
+        names.setdefault(cluster.owner(slot_of(name)), []).append(name)
+        number += 1
+    return {node: those[:10] for node, those in names.items()}
+
+
+async def test_a_node_that_hangs(hurt: Stage, harmed: ClusterServers) -> None:
+    """While one node hangs, the holds on the others are renewed as ever, and told to be good."""
+    client, owner = hurt.client(lease=1.5), hurt.owner()
+    holds: dict[RedisServer, list[Any]] = {}
+    for node, names in _names_by_node(harmed).items():
+        for name in names:
+            lock = client.lock(name)
+            assert await owner.do(lock.acquire)
+            holds.setdefault(node, []).append(await owner.do(lambda lock=lock: lock.hold))
+    hanging, *others = holds
+    hanging.pause()
+    least = 1.5
+    ends = time.monotonic() + 1.1
+    while time.monotonic() < ends:
+        await asyncio.sleep(0.02)
+        least = min(least, *(hold.remaining for node in others for hold in holds[node]))
+    hanging.resume()
+    assert least > 0.3
+    assert all(hold.valid for node in others for hold in holds[node])
+    await hurt.close(client)
+    assert hurt.left_behind() == set()
+
+
+async def test_nodes_come_and_go(hurt: Stage, harmed: ClusterServers) -> None:
+    """A node that joins is used as soon as it serves something, and one that has left is forgotten with its connections."""
+    client, owner = hurt.client(), hurt.owner()
+    names = [name for those in _names_by_node(harmed).values() for name in those]
+
+    async def use_all() -> None:
+        for name in names:
+            assert await owner.do(client.lock(name).acquire, timeout=10)
+            await owner.do(client.lock(name).release)
+
+    await use_all()
+    with ExitStack() as stack:
+        # It is to stay a primary, though it loses its last slot again.
+        config = {"cluster-enabled": "yes", "cluster-allow-replica-migration": "no"}
+        new = stack.enter_context(RedisServer(binaries()["redis-7.0"], config=config))
+        for node in harmed.nodes:
+            new.execute("CLUSTER", "MEET", "127.0.0.1", node.port)
+        harmed.nodes.append(new)
+        stack.callback(lambda: new in harmed.nodes and harmed.nodes.remove(new))
+        number = bytes(new.execute("CLUSTER", "MYID"))
+        await until(
+            lambda: all(number in node.execute("CLUSTER", "NODES") for node in harmed.nodes),
+            20,
+            "it is known",
+        )
+        slot = slot_of(names[0])
+        former = harmed.owner(slot)
+        with harmed.migrate_slot(slot, former, new):
+            await use_all()
+        await use_all()
+        assert "evalsha" in str(new.execute("INFO", "commandstats"))
+        with harmed.migrate_slot(slot, new, former):
+            pass
+        await use_all()
+
+        def serves_nothing(node: RedisServer) -> bool:
+            lines = bytes(node.execute("CLUSTER", "NODES")).splitlines()
+            return all(line.endswith(b"connected") for line in lines if line.startswith(number))
+
+        await until(lambda: all(map(serves_nothing, harmed.nodes)), 20, "all know, replicas too")
+        harmed.nodes.remove(new)
+        for node in harmed.nodes:
+            node.execute("CLUSTER", "FORGET", number)
+    await use_all()
+
+
+async def test_a_primary_is_killed(hurt: Stage, harmed: ClusterServers) -> None:
+    """After kill -9 who waits has the lock within three seconds of the promotion; what replicas had is still held; no error."""
+    client, other = hurt.client(lease=9), hurt.client(lease=9)
+    (victim, (waited, held, *_)), *_ = sorted(
+        _names_by_node(harmed).items(), key=lambda item: harmed.nodes.index(item[0])
+    )
+    hurt.redis.hset(waited, "somebody:1", 1)
+    hurt.redis.pexpire(waited, 1500)
+    holder, waiter = hurt.owner(), hurt.owner()
+    assert await holder.do(client.lock(held).acquire)
+    waiting = asyncio.create_task(waiter.do(other.lock(waited).acquire, timeout=60))
+    acquired: list[float] = []
+    waiting.add_done_callback(lambda _: acquired.append(time.monotonic()))
+    await asyncio.sleep(0.4)
+    victim.kill()
+    working = asyncio.create_task(_work_on(hurt, client, held + " of another"))
+    await asyncio.to_thread(harmed.wait_for_promotion, victim, slot_of(waited))
+    promoted = time.monotonic()
+    assert await waiting
+    assert acquired[0] - promoted < AFTER_PROMOTION
+    hold = await holder.do(lambda: client.lock(held).hold)
+    assert hold.valid
+    await holder.do(client.lock(held).release)
+    await waiter.do(other.lock(waited).release)
+    await working
+    victim.start()
+
+
+async def _work_on(stage: Stage, client: Any, name: str) -> None:
+    """Acquire and release in every shard while a primary fails over; any error fails the test."""
+    owner = stage.owner()
+    for number in range(20):
+        lock = client.lock(f"{name} {number}")
+        assert await owner.do(lock.acquire, timeout=30)
+        await owner.do(lock.release)
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_a_fork(hurt: Stage, harmed: ClusterServers) -> None:
+    """A forked child is another client, with connections of its own to every node; the parent's holds stay its own."""
+    client = hurt.client(lease=1.5)
+    mine = client.lock("of the parent")
+    assert mine.acquire()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            ours = [client.lock(f"of the child {number}") for number in range(12)]
+            taken = [lock.acquire(timeout=10) for lock in ours]
+            refused = not mine.acquire(timeout=0) and not mine.owned()
+            for lock in ours:
+                lock.release()
+            code = 0 if all(taken) and refused else 2
+        finally:
+            os._exit(code)
+    _, status = await asyncio.to_thread(os.waitpid, child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    await asyncio.sleep(1.6)
+    assert mine.owned()
+    mine.release()
+    del harmed
+
+
+# The last one: a replica of the node that has not served for a while never learns better.
+async def test_a_slot_that_nobody_serves(hurt: Stage, harmed: ClusterServers) -> None:
+    """CLUSTERDOWN is waited for, and the lock acquired when somebody serves its slot again."""
+    client, owner = hurt.client(), hurt.owner()
+    lock = client.lock("unserved")
+    assert await owner.do(lock.acquire)
+    await owner.do(lock.release)
+    slot = slot_of("unserved")
+    node = harmed.owner(slot)
+    node.execute("CLUSTER", "DELSLOTS", slot)
+    await until(lambda: b"cluster_state:fail" in node.execute("CLUSTER", "INFO"), 10, "it is down")
+    acquiring = asyncio.create_task(owner.do(lock.acquire, timeout=30))
+    await asyncio.sleep(0.5)
+    assert not acquiring.done()
+    node.execute("CLUSTER", "ADDSLOTS", slot)
+    assert await acquiring
+    await owner.do(lock.release)
