@@ -1,0 +1,115 @@
+"""Users with few rights, and TLS: as on one server."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from lock_like import KINDS, Stage
+
+from interlock import ServerUnavailableError
+from interlock._links.slots import slot_of
+from interlock.testing.servers import ClusterServers, binaries
+
+if TYPE_CHECKING:
+    from lock_like import Face
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
+RULE = re.search(r"^user app (.*)$", DOCUMENT.read_text(), re.MULTILINE)
+assert RULE is not None
+ON_TOP = re.findall(
+    r"`\+([^`]+)`", DOCUMENT.read_text().partition("### In a cluster")[2].partition("###")[0]
+)
+OF_CLUSTERS = [right.replace("\\|", "|") for right in ON_TOP]
+RIGHTS = [right for right in RULE[1].split() if not right.endswith(("publish", "subscribe"))] + [
+    f"+{right}" for right in OF_CLUSTERS
+]
+NAME = "locks:a"
+
+
+def _allow(cluster: ClusterServers, *rights: str) -> str:
+    for node in cluster.nodes:
+        node.execute("ACL", "SETUSER", "app", "reset", *RIGHTS, *rights)
+    return cluster.url("app", "secret")
+
+
+async def _do_everything(stage: Stage, cluster: ClusterServers, url: str) -> float:
+    """Acquire, renew, wait, hand over, in a slot that moves; return how long the waiter waited after the release."""
+    client, other = stage.client(url, lease=0.9), stage.client(url, poll_cap=1.5)
+    ours, theirs = client.lock(NAME), other.lock(NAME)
+    holder, waiter = stage.owner(), stage.owner()
+    slot = slot_of(NAME)
+    source = cluster.owner(slot)
+    target = next(node for node in cluster.nodes[:3] if node is not source)
+    with cluster.migrate_slot(slot, source, target) as move:
+        assert await holder.do(ours.acquire, timeout=5)
+        move(10)
+        assert await holder.do(ours.hold_count) == 1
+    await asyncio.sleep(1.0)
+    assert await holder.do(ours.owned), "renewed"
+    loop = asyncio.get_running_loop()
+    times: list[float] = []
+    waiting = asyncio.create_task(waiter.do(theirs.acquire, timeout=10))
+    waiting.add_done_callback(lambda _: times.append(loop.time()))
+    await asyncio.sleep(0.5)
+    released = loop.time()
+    await holder.do(ours.release)
+    assert await waiting
+    await waiter.do(theirs.release)
+    return times[0] - released
+
+
+async def test_the_documented_user_can_do_everything(plain: Stage, cluster: ClusterServers) -> None:
+    """With the rights of the document, and no others, all that a plain lock does works, also while its slot moves."""
+    await _do_everything(plain, cluster, _allow(cluster))
+    assert plain.left_behind() == set()
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+@pytest.mark.parametrize("right", OF_CLUSTERS[:4])
+async def test_no_documented_right_is_one_too_many(
+    plain: Stage, cluster: ClusterServers, right: str
+) -> None:
+    """Without any one of those for clusters something is refused, by name."""
+    with pytest.raises(ServerUnavailableError) as caught:
+        await _do_everything(plain, cluster, _allow(cluster, f"-{right}"))
+    assert caught.value.code == "NOPERM"
+    _allow(cluster)
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_without_the_right_to_hear(plain: Stage, cluster: ClusterServers) -> None:
+    """Who may not subscribe looks again at its poll cap, and does not fail."""
+    await _do_everything(plain, cluster, _allow(cluster, "-ssubscribe"))
+    _allow(cluster)
+
+
+async def test_tls_and_passwords(face: Face) -> None:
+    """Every node is spoken to in TLS, with the URL's certificates and credentials, those that were not named too."""
+    with ClusterServers(binary=binaries()["redis-7.0"], tls=True, password="p@ss/w:rd") as cluster:
+        first = cluster.nodes[0]
+        url = first.url().replace("rediss://", "rediss+cluster://")
+        with first.client() as seen:
+            stage = Stage(face, KINDS[0], url, seen)
+            client, owner = stage.client(), stage.owner()
+            for number in range(12):
+                lock = client.lock(f"name {number}")
+                assert await owner.do(lock.acquire, timeout=10)
+                await owner.do(lock.release)
+            plain_client = stage.client(f"redis+cluster://127.0.0.1:{first.port}")
+            with pytest.raises(ServerUnavailableError):
+                await owner.do(plain_client.lock("name").acquire, timeout=10)
+            await stage.end()
+
+
+async def test_a_wrong_password(plain: Stage, cluster: ClusterServers) -> None:
+    """It is said at once, and not shown."""
+    _allow(cluster)
+    client, owner = plain.client(cluster.url("app", "wrong")), plain.owner()
+    with pytest.raises(ServerUnavailableError) as caught:
+        await owner.do(client.lock(NAME).acquire, timeout=10)
+    assert caught.value.code == "WRONGPASS"
+    assert "wrong@" not in str(caught.value)

@@ -1,0 +1,129 @@
+"""Each reading of `Options.pubsub` in a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from lock_like import KINDS, Face, Stage, until
+from seen import eyes
+
+from interlock import ConfigError
+from interlock._links.slots import slot_of
+
+if TYPE_CHECKING:
+    from interlock.testing.servers import ClusterServers, RedisServer
+
+CHANNEL = "redisson_lock__channel:{heard}"
+
+
+def _heard(cluster: ClusterServers, kind: str) -> list[RedisServer]:
+    """Return where somebody listens on the channel: SHARDNUMSUB or NUMSUB."""
+    numbers: dict[RedisServer, Any] = {
+        node: node.execute("PUBSUB", kind, CHANNEL) for node in cluster.nodes
+    }
+    return [node for node, reply in numbers.items() if reply[1]]
+
+
+async def _hand_over(
+    stage: Stage, cluster: ClusterServers, *, poll_cap: float, pubsub: str
+) -> tuple[list[RedisServer], list[RedisServer]]:
+    """Have one wait for what another releases; return where sharded and plain channels were listened to meanwhile."""
+    client = stage.client(pubsub=pubsub)
+    ours, theirs = (
+        client.lock("heard"),
+        stage.client(pubsub=pubsub, poll_cap=poll_cap).lock("heard"),
+    )
+    holder, waiter = stage.owner(), stage.owner()
+    assert await holder.do(ours.acquire)
+    waiting = asyncio.create_task(waiter.do(theirs.acquire, timeout=20))
+    if pubsub != "off":
+        await until(
+            lambda: _heard(cluster, "NUMSUB") or _heard(cluster, "SHARDNUMSUB"), 5, "it is heard"
+        )
+    await asyncio.sleep(0.3)
+    places = _heard(cluster, "SHARDNUMSUB"), _heard(cluster, "NUMSUB")
+    await holder.do(ours.release)
+    assert await asyncio.wait_for(waiting, 10)
+    await waiter.do(theirs.release)
+    return places
+
+
+@pytest.mark.parametrize("pubsub", ["auto", "sharded"])
+async def test_sharded(plain: Stage, cluster: ClusterServers, pubsub: str) -> None:
+    """Where there are sharded channels they are used, at the node of the lock's slot and nowhere else."""
+    sharded, others = await _hand_over(plain, cluster, poll_cap=60, pubsub=pubsub)
+    assert sharded == [cluster.owner(slot_of("heard"))]
+    assert others == []
+
+
+async def test_plain(plain: Stage, cluster: ClusterServers) -> None:
+    """Plain channels are heard at one node, whichever, and released to from any."""
+    sharded, others = await _hand_over(plain, cluster, poll_cap=60, pubsub="plain")
+    assert sharded == []
+    assert len(others) == 1
+
+
+async def test_off(plain: Stage, cluster: ClusterServers) -> None:
+    """Nobody listens, nobody is told, and who waits polls."""
+    sharded, others = await _hand_over(plain, cluster, poll_cap=0.2, pubsub="off")
+    assert sharded == others == []
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in KINDS if kind.servers == 1], indirect=True, ids=lambda kind: kind.name
+)
+async def test_off_for_every_kind(stage: Stage, cluster: ClusterServers) -> None:
+    """With pubsub off no object needs the right to send a message, nor to hear one."""
+    for node in cluster.nodes:
+        node.execute("ACL", "SETUSER", "quiet", "reset", "on", ">secret", "~*", "+@all", "-@pubsub")
+    client = stage.client(cluster.url("quiet", "secret"), pubsub="off")
+    lock, holder, waiter = stage.lock(client), stage.owner(), stage.owner()
+    assert await holder.do(lock.acquire)
+    waiting = asyncio.create_task(waiter.do(lock.acquire, timeout=20))
+    await asyncio.sleep(0.3)
+    await holder.do(lock.release)
+    assert await waiting
+    await waiter.do(lock.force_release)
+
+
+async def test_off_for_the_rest(plain: Stage, cluster: ClusterServers) -> None:
+    """So it is with readers, semaphores and latches."""
+    for node in cluster.nodes:
+        node.execute("ACL", "SETUSER", "quiet", "reset", "on", ">secret", "~*", "+@all", "-@pubsub")
+    client, owner = plain.client(cluster.url("quiet", "secret"), pubsub="off"), plain.owner()
+    read = client.read_write_lock("rw").read
+    assert await owner.do(read.acquire)
+    await owner.do(read.release)
+    semaphore, leased, latch = (
+        client.semaphore("s"),
+        client.leased_semaphore("ls"),
+        client.count_down_latch("l"),
+    )
+    assert await owner.do(semaphore.try_set_permits, 1)
+    assert await owner.do(semaphore.acquire)
+    await owner.do(semaphore.release)
+    assert await owner.do(leased.try_set_permits, 1)
+    await owner.do(leased.release, await owner.do(leased.acquire))
+    await owner.do(leased.set_permits, 2)
+    assert await owner.do(latch.try_set_count, 1)
+    await owner.do(latch.count_down)
+    assert await owner.do(latch.wait, 5)
+    assert await owner.do(latch.try_set_count, 1)
+    assert await owner.do(latch.delete)
+
+
+async def test_sharded_where_there_is_none(face: Face, other_cluster: ClusterServers) -> None:
+    """A cluster of Redis 6.2 has no sharded channels: auto does without, and who insists is refused."""
+    old = other_cluster.nodes[0].version < (7, 0, 0)
+    with eyes(other_cluster) as seen:
+        stage = Stage(face, KINDS[0], other_cluster.url(), seen)
+        lock, owner = stage.client(pubsub="sharded").lock("name"), stage.owner()
+        if old:
+            with pytest.raises(ConfigError, match="no sharded channels"):
+                await owner.do(lock.acquire)
+        else:
+            assert await owner.do(lock.acquire)
+            await owner.do(lock.release)
+        await stage.end()
