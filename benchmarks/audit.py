@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import redis
 
@@ -57,12 +57,16 @@ class Auditor:
         Raises:
             AuditError: Commands are missing or too many, or keys were left behind.
         """
+        check_together([self], pairs, workers, calls)
+        self.check_empty(leaves)
+
+    def calls(self, command: str) -> int:
+        """Count how often the server has run *command*."""
         stats = self._client.info("commandstats")
-        for command, per_pair in calls.items():
-            counted = int(stats.get(f"cmdstat_{command}", {"calls": 0})["calls"])
-            expected = pairs * per_pair
-            if not expected <= counted <= expected * 1.01 + per_pair * workers + 10:
-                raise AuditError(f"{pairs} pairs, but the server counted {counted} {command}")
+        return int(stats.get(f"cmdstat_{command}", {"calls": 0})["calls"])
+
+    def check_empty(self, leaves: tuple[str, ...]) -> None:
+        """Find no keys left behind but those that begin with one of *leaves*; errors as `check`."""
         patience = time.monotonic() + _PATIENCE
         while left := [name for name in self._keys() if not name.startswith(leaves)]:
             if time.monotonic() > patience:
@@ -88,3 +92,18 @@ class Auditor:
         info = self._client.info("server")
         name = "valkey" if "valkey_version" in info else "redis"
         return {"name": name, "version": str(info[f"{name}_version"])}
+
+
+def check_together(
+    auditors: Sequence[Auditor], pairs: int, workers: int, calls: Mapping[str, int]
+) -> None:
+    """Compare what several servers have counted together with *pairs* pairs, as `Auditor.check` does.
+
+    Raises:
+        AuditError: Commands are missing or too many.
+    """
+    for command, per_pair in calls.items():
+        counted = sum(auditor.calls(command) for auditor in auditors)
+        expected = pairs * per_pair
+        if not expected <= counted <= expected * 1.01 + per_pair * workers + 10:
+            raise AuditError(f"{pairs} pairs, but the server counted {counted} {command}")

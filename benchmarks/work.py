@@ -18,6 +18,7 @@ from benchmarks.environment import Environment
 from benchmarks.report import Report
 from benchmarks.servers import Others
 from interlock.testing.server import RedisServer
+from interlock.testing.servers import ClusterServers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -30,11 +31,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Bed:
-    """The servers of a run; most works have one."""
+    """The servers of a run; most works have one.
+
+    Attributes:
+        servers: Those that are alone, and behind them the primaries of a cluster, if there is one.
+        auditors: One for each.
+        cluster_url: Of the cluster.
+    """
 
     servers: tuple[RedisServer, ...]
     auditors: tuple[Auditor, ...]
     others: Others
+    cluster_url: str = ""
 
     @property
     def url(self) -> str:
@@ -64,6 +72,7 @@ class Work:
         references: The peers, by name, whose share the others are told as.
         goals: What interlock is to reach.
         servers: How many a run has.
+        cluster: Whether it has a cluster of three primaries besides.
         seconds: Counted in every round, unless told otherwise.
         rounds: Unless told otherwise.
         brief: Who is measured in a short run; nobody: the work is left out of it.
@@ -78,6 +87,7 @@ class Work:
     references: tuple[str, ...] = ("bare", "redis-py")
     goals: tuple[Goal, ...] = ()
     servers: int = 1
+    cluster: bool = False
     seconds: float = 1.0
     rounds: int = 7
     brief: tuple[Contender, ...] = ()
@@ -107,9 +117,15 @@ def conduct(
     seed = random.randrange(2**32) if seed is None else seed
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(RedisServer(server)) for _ in range(work.servers)]
+        cluster_url = ""
+        if work.cluster:
+            cluster = stack.enter_context(ClusterServers(replicas=False, binary=server))
+            servers += cluster.nodes
+            cluster_url = cluster.url()
         clients = [stack.enter_context(server.client()) for server in servers]
         others = stack.enter_context(Others())
-        bed = Bed(tuple(servers), tuple(Auditor(client) for client in clients), others)
+        auditors = tuple(Auditor(client) for client in clients)
+        bed = Bed(tuple(servers), auditors, others, cluster_url)
 
         def measured(contender: Contender) -> Mapping[str, float]:
             for auditor in bed.auditors:

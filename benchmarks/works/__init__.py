@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from benchmarks.works import (
+    cluster,
     contended,
     fair,
     family,
@@ -29,6 +30,7 @@ _ALL: tuple[Work, ...] = (
     family.WANTED,
     fair.WORK,
     quorum.WORK,
+    cluster.WORK,
     many.WORK_HOLDS,
     many.WORK_WAITERS,
     startup.WORK,

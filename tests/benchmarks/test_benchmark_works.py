@@ -12,6 +12,7 @@ from benchmarks.peers import FAMILY, find, interlock, quorum
 from benchmarks.report import Report, as_json
 from benchmarks.turns import Turn
 from benchmarks.work import Work, conduct
+from benchmarks.works import cluster as in_cluster
 from benchmarks.works import fair, family, many, scale, startup
 from benchmarks.works import quorum as red
 
@@ -45,6 +46,11 @@ def test_the_red_lock_asks_every_server() -> None:
     """On each server the audit finds the commands of every pair."""
     contenders = [Contender(Case(peer.kind, 1), peer) for peer in quorum.QUORUM[:2]]
     _conduct(red.WORK, *contenders)
+
+
+def test_the_nodes_of_a_cluster_are_audited_together() -> None:
+    """Both faces are measured in a cluster, whose nodes have together counted the commands of every pair."""
+    _conduct(in_cluster.WORK, *(Contender(Case(peer.kind, 4), peer) for peer in in_cluster.CLUSTER))
 
 
 def test_processes_in_a_fair_queue_are_measured() -> None:

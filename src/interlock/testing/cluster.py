@@ -26,16 +26,17 @@ _PRIMARIES = 3
 
 
 class ClusterServers:
-    """Three primaries that share the slots evenly, and one replica of each.
+    """Three primaries that share the slots evenly, and one replica of each unless told otherwise.
 
     Attributes:
-        nodes: All six; the primaries at the start come first, their replicas in the same order.
+        nodes: All of them; the primaries at the start come first, their replicas in the same order.
     """
 
     def __init__(
         self,
         *,
         node_timeout: float = 1.5,
+        replicas: bool = True,
         binary: Path | None = None,
         password: str | None = None,
         tls: bool = False,
@@ -46,6 +47,7 @@ class ClusterServers:
 
         Args:
             node_timeout: Seconds of silence after which a node counts as failing.
+            replicas: Whether each primary has one.
             binary: Of all nodes.
             password: Of all nodes.
             tls: Whether all nodes speak TLS only, to clients and to each other, with the same certificates.
@@ -53,6 +55,7 @@ class ClusterServers:
             config: Further directives for all nodes.
         """
         self._binary = binary
+        self._size = 2 * _PRIMARIES if replicas else _PRIMARIES
         self._password = password
         self._tls = tls
         self._users = tuple(users)
@@ -70,7 +73,7 @@ class ClusterServers:
         with contextlib.ExitStack() as stack:
             self.nodes = []
             tls: bool | Certificates = self._tls
-            for _ in range(2 * _PRIMARIES):
+            for _ in range(self._size):
                 node = RedisServer(
                     self._binary,
                     tls=tls,
@@ -181,14 +184,15 @@ class ClusterServers:
             _READY_TIMEOUT,
             "all nodes know the primaries",
         )
-        for replica, node_id in zip(replicas, ids, strict=True):
+        for replica, node_id in zip(replicas, ids, strict=False):
             replica.execute("CLUSTER", "REPLICATE", node_id)
         wait_until(self._ready, _READY_TIMEOUT, "all nodes serve and know the replicas")
 
     def _ready(self) -> bool:
         for node in self.nodes:
             flags = [flag for flags in _view(node).values() for flag in flags]
-            if flags.count("slave") != _PRIMARIES or flags.count("master") != _PRIMARIES:
+            replicas = self._size - _PRIMARIES
+            if flags.count("master") != _PRIMARIES or flags.count("slave") != replicas:
                 return False
             info = _info(node)
             if info["cluster_state"] != "ok" or info["cluster_slots_ok"] != str(_SLOTS):
