@@ -57,6 +57,7 @@ PEERS: tuple[Peer, ...] = (
     *CONTENDED,
     *FAMILY,
     *quorum.QUORUM,
+    *interlock.CLUSTER,
     programs.REDISSON_FAIR,
     *rivals.RIVALS,
     rivals.LEASED,

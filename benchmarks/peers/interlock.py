@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import interlock
@@ -29,3 +30,6 @@ async def _open_async(url: str, _workers: int) -> AsyncGenerator[AsyncSession]:
 
 SYNC = SyncPeer("interlock", ("interlock", "redis", "hiredis"), open=_open)
 ASYNC = AsyncPeer("interlock", ("interlock", "redis", "hiredis"), open=_open_async)
+
+CLUSTER = (replace(SYNC, name="in a cluster"), replace(ASYNC, name="in a cluster"))
+"""Opened with the URL of a cluster."""

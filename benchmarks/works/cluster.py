@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from benchmarks.audit import check_together
@@ -24,16 +23,12 @@ _CASES = (
     Case("tasks", 1),
     Case("tasks", 100),
 )
-CLUSTER = (
-    replace(interlock.SYNC, name="in a cluster"),
-    replace(interlock.ASYNC, name="in a cluster"),
-)
 
 
 def _measure(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
     peer, workers = contender.peer, contender.case.workers
     assert not isinstance(peer, ProgramPeer)
-    spread = peer in CLUSTER
+    spread = peer in interlock.CLUSTER
     sample = measure(peer, workers, bed.cluster_url if spread else bed.servers[0].url(), pace)
     auditors = bed.auditors[1:] if spread else bed.auditors[:1]
     # Each node sees a script for the first time.
@@ -47,7 +42,7 @@ WORK = Work(
     name="cluster",
     question="How many pairs of acquire and release a second in a cluster, beside one server?",
     columns=(Column("rate", "pairs/s"),),
-    contenders=line_up(_CASES, (interlock.SYNC, interlock.ASYNC, *CLUSTER)),
+    contenders=line_up(_CASES, (interlock.SYNC, interlock.ASYNC, *interlock.CLUSTER)),
     measure=_measure,
     references=("interlock",),
     goals=tuple(

@@ -50,7 +50,7 @@ def test_the_red_lock_asks_every_server() -> None:
 
 def test_the_nodes_of_a_cluster_are_audited_together() -> None:
     """Both faces are measured in a cluster, whose nodes have together counted the commands of every pair."""
-    _conduct(in_cluster.WORK, *(Contender(Case(peer.kind, 4), peer) for peer in in_cluster.CLUSTER))
+    _conduct(in_cluster.WORK, *(Contender(Case(peer.kind, 4), peer) for peer in interlock.CLUSTER))
 
 
 def test_processes_in_a_fair_queue_are_measured() -> None:
