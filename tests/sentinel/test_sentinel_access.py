@@ -1,0 +1,156 @@
+"""Getting to a service: redis-py's clients, passwords, rights and TLS of servers and Sentinels each, and what is wrong about them."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis.asyncio.sentinel
+import redis.sentinel
+from small import SERVICE, knows, sentinel_of
+
+from interlock import ConfigError, ServerUnavailableError
+from interlock.testing.servers import RedisServer, binaries
+
+if TYPE_CHECKING:
+    from lock_like import Stage
+
+    from interlock.testing.servers import SentinelServers
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "sentinel.md"
+
+
+def rule(user: str) -> str:
+    """Return the rights that the document gives *user*."""
+    found = re.search(rf"^user {user} (.*)$", DOCUMENT.read_text(), re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+async def take(stage: Stage, client: Any, name: str = "locks:a") -> None:
+    """Take and release a lock, once while another waits."""
+    owner, other = stage.owner(), stage.owner()
+    lock = client.lock(name)
+    assert await owner.do(lock.acquire, timeout=5)
+    waiting = asyncio.create_task(other.do(lock.acquire, timeout=5))
+    await asyncio.sleep(0.1)
+    await owner.do(lock.release)
+    assert await waiting
+    await other.do(lock.release)
+
+
+async def refused(stage: Stage, url: str) -> ServerUnavailableError:
+    """Return the error that an acquire raises at once."""
+    lock, owner = stage.client(url).lock("name"), stage.owner()
+    started = time.monotonic()
+    with pytest.raises(ServerUnavailableError) as caught:
+        await owner.do(lock.acquire)
+    assert time.monotonic() - started < 5, "what will not pass by itself is told at once"
+    return caught.value
+
+
+async def test_clients_of_redis_py(stage: Stage, bed: SentinelServers) -> None:
+    """`from_redis` takes the service, the Sentinels and the database of what `master_for` returns; replicas' clients are refused."""
+    hosts = [("127.0.0.1", sentinel.port) for sentinel in bed.sentinels]
+    for module in (redis.sentinel, redis.asyncio.sentinel):
+        manager = module.Sentinel(hosts, socket_timeout=1)
+        configured = manager.master_for(SERVICE, db=3)
+        client = stage.face.module.Client.from_redis(configured)
+        assert SERVICE in repr(client)
+        await take(stage, client)
+        with pytest.raises(ConfigError, match="master_for"):
+            stage.face.module.Client.from_redis(manager.slave_for(SERVICE))
+        for each in (client, configured, *manager.sentinels):
+            closed = each.aclose() if hasattr(each, "aclose") else each.close()
+            if inspect.isawaitable(closed):
+                await closed
+
+
+async def test_a_wrong_service(stage: Stage, bed: SentinelServers) -> None:
+    """A name that the Sentinels do not know is told at once, and what to look at."""
+    error = await refused(stage, bed.url().replace(SERVICE, "yourmaster"))
+    assert "yourmaster" in str(error)
+    assert "path of the URL" in str(error)
+
+
+async def test_nobody_there(stage: Stage, bed: SentinelServers) -> None:
+    """Where no Sentinel answers in a client's first moment it is told at once, with all their addresses."""
+    error = await refused(stage, "redis+sentinel://127.0.0.1:1,127.0.0.1:2/mymaster")
+    assert "127.0.0.1:1" in str(error)
+    assert "127.0.0.1:2" in str(error)
+
+
+async def test_users_of_servers_and_sentinels(stage: Stage) -> None:
+    """The documented rights are enough, each with a password of its own; wrong ones are told apart."""
+    users = [f"app {rule('app')}", f"watch {rule('watch')}", "default off"]
+    own = [f"client {rule('client')}", "default on >root ~* &* +@all"]
+    login = "auth-user watch; auth-pass hush"
+    with (
+        RedisServer(users=users) as primary,
+        sentinel_of(primary, login=login, users=own) as sentinel,
+    ):
+        knows(sentinel, "default", "root")
+
+        def url(password: str = "secret", own: str = "quiet") -> str:
+            query = f"sentinel_username=client&sentinel_password={own}"
+            return f"redis+sentinel://app:{password}@127.0.0.1:{sentinel.port}/{SERVICE}?{query}"
+
+        await take(stage, stage.client(url()))
+        wrong = await refused(stage, url(password="wrong"))
+        assert (wrong.code, "sentinel_password" in str(wrong)) == ("WRONGPASS", False)
+        wrong = await refused(stage, url(own="wrong"))
+        assert (wrong.code, "sentinel_password" in str(wrong)) == ("WRONGPASS", True)
+        assert "wrong" not in str(wrong).replace("wrong ", "")
+        none = await refused(stage, f"redis+sentinel://127.0.0.1:{sentinel.port}/{SERVICE}")
+        assert none.code == "NOAUTH"
+
+
+async def test_tls_of_servers_and_sentinels(stage: Stage) -> None:
+    """TLS to both in one setting, to the servers alone, and to the Sentinels alone."""
+    binary = binaries()["redis-7.0"]
+    with RedisServer(binary, tls=True) as primary, RedisServer(binary) as plain:
+        certificates = primary.certificates
+        assert certificates is not None
+        files = {
+            "ssl_ca_certs": certificates.ca,
+            "ssl_certfile": certificates.client_cert,
+            "ssl_keyfile": certificates.client_key,
+        }
+        query = "&".join(f"{name}={path}" for name, path in files.items())
+        own = "&".join(f"sentinel_{name}={path}" for name, path in files.items())
+        both = {"tls-replication": "yes"}
+        with sentinel_of(primary, tls=certificates, config=both) as sentinel:
+            knows(sentinel)
+            address = f"127.0.0.1:{sentinel.port}/{SERVICE}"
+            await take(stage, stage.client(f"rediss+sentinel://{address}?{query}"))
+            error = await refused(
+                stage, f"rediss+sentinel://{address}?{query}&sentinel_ssl_ca_certs={__file__}"
+            )
+            assert error.code == "TLS"
+        with sentinel_of(plain, tls=certificates, config={"tls-replication": "no"}) as sentinel:
+            knows(sentinel)
+            address = f"127.0.0.1:{sentinel.port}/{SERVICE}"
+            await take(stage, stage.client(f"redis+sentinel://{address}?sentinel_ssl=true&{own}"))
+
+
+async def test_a_demoted_server_and_another_one(stage: Stage) -> None:
+    """A reply of READONLY is a reason to ask the Sentinels again, and a service that they are told anew is followed."""
+    with RedisServer() as first, RedisServer() as second, sentinel_of(first) as sentinel:
+        knows(sentinel)
+        client = stage.client(f"redis+sentinel://127.0.0.1:{sentinel.port}/{SERVICE}")
+        await take(stage, client)
+        first.execute("REPLICAOF", "127.0.0.1", second.port)
+        owner = stage.owner()
+        acquiring = asyncio.create_task(owner.do(client.lock("name").acquire, timeout=20))
+        await asyncio.sleep(0.5)
+        assert not acquiring.done()
+        sentinel.execute("SENTINEL", "REMOVE", SERVICE)
+        sentinel.execute("SENTINEL", "MONITOR", SERVICE, "127.0.0.1", second.port, 1)
+        assert await acquiring
+        assert second.execute("EXISTS", "name")
+        await owner.do(client.lock("name").release)
