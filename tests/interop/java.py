@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -35,6 +36,14 @@ def classpath(version: str) -> str:
     Raises:
         RuntimeError: it did not build.
     """
+    target().mkdir(parents=True, exist_ok=True)
+    # Tests may run in several processes: one builds, the others find it done.
+    with (target() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _built(version)
+
+
+def _built(version: str) -> str:
     built = target() / version
     stamp = built / "built"
     sources = [_HOME / "pom.xml", *_HOME.glob("src/**/*.java")]
