@@ -221,3 +221,25 @@ class TestTable:
         bench.session.holds.end(first)
 
         assert second in bench.session.holds
+
+
+class _EndedMeanwhile(dict[object, Hold]):
+    """A table that loses an entry to another thread just after it was looked at."""
+
+    def get(self, key: object, default: object = None) -> object:
+        """Look, and lose it."""
+        return self.pop(key, default)
+
+    def __getitem__(self, key: object) -> Hold:
+        """Look, and lose it."""
+        return self.pop(key)
+
+
+def test_two_threads_may_end_a_hold_at_once(bench: Bench) -> None:
+    """A client that closes while an acquire ends by itself meets no error: the hold is ended, by whomever."""
+    holds = bench.session.holds
+    holds._table = _EndedMeanwhile()  # type: ignore[assignment]
+    hold = bench.hold()
+    holds.end(hold)
+    holds.end(hold)
+    assert (hold.state, list(holds.snapshot())) == (State.ENDED, [])

@@ -8,7 +8,7 @@ import pytest
 
 from interlock._core.effects import NEVER, Batch, Eval, Script, Settle
 from interlock._core.settling import FIRST_PAUSE, LONGEST_PAUSE, Settlements
-from interlock.errors import ServerUnavailableError, WrongTypeError
+from interlock.errors import ClosedError, ServerUnavailableError, WrongTypeError
 
 if TYPE_CHECKING:
     from bench import Bench, Play
@@ -109,6 +109,14 @@ def test_repeats_end_with_the_use_in_them(background: Background) -> None:
     background.run(None)
 
     assert len(background.settlements) == 0
+
+
+def test_what_closing_interrupts_is_left_to_it(background: Background) -> None:
+    """What was just being sent when the client closed is not settled by that: closing sends it."""
+    background.add()
+    background.run(ClosedError("the client is closed"))
+
+    assert [call.keys for call in background.settlements.calls()] == [("x",)]
 
 
 def test_refusal_is_an_answer(background: Background) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
+import redis.asyncio.connection
+import redis.connection
 
 import interlock
 import interlock.asyncio
 from interlock import ConfigError
+from interlock._links.given import parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,3 +23,13 @@ def test_sharded_channels_need_a_cluster(connect: Callable[..., object]) -> None
     """One server has no use for sharded channels, on which Redisson would not hear: a client is not made."""
     with pytest.raises(ConfigError, match="need a cluster"):
         connect("redis://localhost:1", pubsub="sharded")
+
+
+@pytest.mark.parametrize("module", [redis.connection, redis.asyncio.connection])
+def test_connecting_parses_no_source(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a connection can be told is found without Python's parser, which two threads cannot use at once."""
+    parameters.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr("ast.parse", Mock(side_effect=SystemError("parsed")))
+        for name in ("Connection", "SSLConnection", "UnixDomainSocketConnection"):
+            assert {"username", "db", "socket_timeout"} <= parameters(getattr(module, name))

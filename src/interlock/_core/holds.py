@@ -253,8 +253,12 @@ class Holds:
         """Forget *hold*; a later one of the same owner stays."""
         if hold.state is not State.LOST:
             hold.state = State.ENDED
-        if self._table.get(hold.table_key) is hold:
-            del self._table[hold.table_key]
+        # Others may be ending it at the same time: a client that closes, the watchdog. No call, so that no thread comes in between.
+        try:
+            if self._table[hold.table_key] is hold:
+                del self._table[hold.table_key]
+        except KeyError:
+            return
 
     def of_key(self, key: str) -> list[Hold]:
         """Return all of this client's holds of *key*."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from interlock._core.effects import NEVER, Batch
-from interlock.errors import ServerUnavailableError
+from interlock.errors import ClosedError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,7 +84,8 @@ class Settlements:
         replies = yield from Batch(tuple(debt.effect.call for debt in due))
         now = clock()
         for debt, reply in zip(due, replies, strict=True):
-            unanswered = isinstance(reply, ServerUnavailableError)
+            # A client that closes interrupts this, and sends what is left itself.
+            unanswered = isinstance(reply, ServerUnavailableError | ClosedError)
             found_nothing = debt.effect.late and reply is False
             if now >= debt.effect.until or not (unanswered or found_nothing):
                 self._debts.remove(debt)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -70,12 +71,14 @@ def read_options(options: Mapping[str, Any]) -> tuple[type, dict[str, Any]]:
     return connection_class, {key: value for key, value in given.items() if key in known}
 
 
-def parameters(connection_class: Any) -> set[str]:
+@cache
+def parameters(connection_class: Any) -> frozenset[str]:
     """Return the names of all that a connection can be told."""
-    names: set[str] = set()
-    for part in connection_class.__mro__:
-        names |= set(inspect.signature(part.__init__).parameters)
-    return names
+    inits = (part.__init__ for part in connection_class.__mro__)
+    # Not those written in C: inspect has to parse theirs, and two threads that parse at a time are a SystemError ("AST constructor
+    # recursion depth mismatch", CPython 3.11), in whatever the other thread was parsing too.
+    names = (inspect.signature(init).parameters for init in inits if inspect.isfunction(init))
+    return frozenset[str]().union(*names)
 
 
 def redact(url: str) -> str:
