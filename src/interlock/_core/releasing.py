@@ -80,8 +80,9 @@ def _end(
 ) -> Op[int]:
     """Carry a release through whose first try, *call*, came to *done* or ended by *failure*; return what the server says."""
     if failure is not None:
-        # When its validity is over there is nothing left to release.
-        call.deadline = min(hold.valid_until, session.clock() + session.options.outage_timeout)
+        # When its validity is over there is nothing left to release; who releases many at once has set a time before.
+        sat_out = session.clock() + session.options.outage_timeout
+        call.deadline = min(call.deadline, hold.valid_until, sat_out)
         try:
             done = yield from undoing(session.again(call, failure), _finish, session, hold, depth)
         except ServerUnavailableError:
