@@ -74,7 +74,10 @@ def _called(script: str) -> frozenset[str]:
     return frozenset(_CALL.findall(_COMMENT.sub("", text)))
 
 
-_PLAIN = ("lock_acquire", "lock_release", "lock_renew", "lock_force_release", "lock_query")
+_PLAIN = (
+    *("lock_acquire", "lock_release", "lock_renew", "lock_hand_over"),
+    *("lock_force_release", "lock_query"),
+)
 
 
 def _itself(name: str) -> str:
