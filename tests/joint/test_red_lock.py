@@ -155,6 +155,20 @@ async def test_what_was_held_before_stays_held(table: Table) -> None:
     await owner.do(mine.release)
 
 
+async def test_who_waits_for_one_server_holds_nobody_up(table: Table) -> None:
+    """A quorum is taken although somebody of the same client waits for one member alone."""
+    clients, holder, waiter, owner = table.clients(), table.owner(), table.owner(), table.owner()
+    await holder.do(clients[0].lock("name").acquire)
+    waiting = asyncio.create_task(waiter.do(clients[0].lock("name").acquire))
+    await until(lambda: clients[0]._driver.session.waiters.channels(), 5, "it waits")
+    assert await owner.do(table.red(clients).acquire, timeout=5)
+    assert not waiting.done()
+    await owner.do(table.red(clients).release)
+    await holder.do(clients[0].lock("name").release)
+    assert await asyncio.wait_for(waiting, 5)
+    await waiter.do(clients[0].lock("name").release)
+
+
 @pytest.mark.parametrize("same_clients", [True, False])
 async def test_who_waits_has_it_soon(
     table: Table, monkeypatch: pytest.MonkeyPatch, same_clients: bool

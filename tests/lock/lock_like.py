@@ -239,10 +239,17 @@ class Stage:
 
     async def end(self) -> None:
         """Close every client and end every owner."""
+        errors: list[Exception] = []
+        # Whoever still waits is told by its client; a thread that did not hear of it would keep a failed test from ending.
         for client in self._clients:
-            await self.close(client)
+            try:
+                await self.close(client)
+            except Exception as error:
+                errors.append(error)
         for owner in self._owners:
             await owner.end()
+        if errors:
+            raise ExceptionGroup("clients that could not be closed", errors)
 
 
 async def until(condition: Callable[[], Any], timeout: float, what: str) -> None:

@@ -27,6 +27,7 @@ from interlock._core.effects import NEVER, Away
 from interlock._core.holds import Hold, State
 from interlock._core.joint import Joint
 from interlock._core.joint_hold import JointHold
+from interlock._core.waiters import section
 from interlock._core.waiting import wait_in_queue
 from interlock.errors import (
     HoldLostError,
@@ -106,7 +107,7 @@ class RedLock(Joint):
             return (yield from self._reenter(claim, claim.hold))
         contest = _Contest(claim)
         contest.queue = next(
-            (m for m in self.members if m.session.waiters.crowded(m.channel)), None
+            (m for m in self.members if m.session.waiters.crowded(_queue(m))), None
         )
         # Who comes while others wait here queues behind them, but for a single try.
         if contest.queue is None or claim.deadline <= self._session.clock():
@@ -114,7 +115,7 @@ class RedLock(Joint):
         if contest.hold is None and self._session.clock() < claim.deadline:
             queue = contest.queue = contest.queue or self.members[0]
             waiting = wait_in_queue(
-                queue.session, queue.channel, claim.deadline, POLL, self._attempt, contest
+                queue.session, _queue(queue), claim.deadline, POLL, self._attempt, contest
             )
             _ = yield from Away(queue.session, waiting)
         if contest.hold is None and contest.failures:
@@ -199,3 +200,8 @@ def _level_of_user() -> int:
     while frame is not None and str(frame.f_globals.get("__name__")).startswith("interlock."):
         frame, level = frame.f_back, level + 1
     return level
+
+
+def _queue(member: LockLike) -> str:
+    """Return where red locks wait for *member*: who waits for it alone may have to wait although a quorum is free."""
+    return section(member.channel, 0)

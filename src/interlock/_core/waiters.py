@@ -255,9 +255,9 @@ class Waiters:
             unheeded = self._unheeded.get(channel, 0)
             if unheeded > 0:
                 self._unheeded[channel] = unheeded - 1
-                return
             for part in self._sections.get(channel, ()):
-                next(iter(self._queues[part])).wake()
+                if not (unheeded and part == channel):
+                    next(iter(self._queues[part])).wake()
 
     def wake_all(self) -> None:
         """Wake every waiter of every channel: the client closes."""

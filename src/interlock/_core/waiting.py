@@ -89,6 +89,9 @@ def wait_in_queue(
     try:
         look_at = session.clock() + FIRST_LOOK
         while True:
+            if ticket.front and ticket.inherited is not None:
+                look_at = session.clock() + min(ticket.inherited, session.poll_interval())
+                ticket.inherited = None
             if ticket.front and (ticket.take() or session.clock() >= look_at):
                 if session.waiters.begin_asking(ticket):
                     left = yield from attempt(*args)
@@ -100,9 +103,6 @@ def wait_in_queue(
                 else:
                     # It is being handed over; how that ends will be told.
                     look_at = session.clock() + session.poll_interval()
-            elif ticket.front and ticket.inherited is not None:
-                look_at = session.clock() + min(ticket.inherited, session.poll_interval())
-                ticket.inherited = None
             if session.clock() >= deadline:
                 return session.waiters.give_up(ticket)
             yield from Wait(ticket, min(deadline, look_at if ticket.front else NEVER))

@@ -42,7 +42,7 @@ class AsyncDriver:
         self._timeout = servers.command_timeout or options.command_timeout
         self._line = line_to(servers, self._timeout)
         self._listener = listener_to(servers, options, self._timeout)
-        waiters = self._listener.waiters = Waiters(threading.Lock(), self._listener)
+        waiters = self._listener.waiters = Waiters(threading.RLock(), self._listener)
         self.session = Session(
             options=options,
             client_id=options.client_id or str(uuid.uuid4()),
@@ -313,7 +313,7 @@ class AsyncDriver:
         self._alarms.clear()
         self._loop = None
         self._line.forget()
-        self._listener.waiters = Waiters(threading.Lock(), self._listener)
+        self._listener.waiters = Waiters(threading.RLock(), self._listener)
         self.session.become(str(uuid.uuid4()), self._listener.waiters)
 
 

@@ -96,7 +96,7 @@ class ThreadDriver:
         self._timeout = servers.command_timeout or options.command_timeout
         self._pool = pool_to(servers)
         self._listener = listener_to(servers, options, self._timeout)
-        waiters = self._listener.waiters = Waiters(threading.Lock(), self._listener)
+        waiters = self._listener.waiters = Waiters(threading.RLock(), self._listener)
         self.session = Session(
             options=options,
             client_id=options.client_id or str(uuid.uuid4()),
@@ -284,5 +284,5 @@ class ThreadDriver:
         if self._lookout is not None:
             self._lookout.after_fork()
         self._alarms.clear()
-        self._listener.waiters = Waiters(threading.Lock(), self._listener)
+        self._listener.waiters = Waiters(threading.RLock(), self._listener)
         self.session.become(str(uuid.uuid4()), self._listener.waiters)
