@@ -126,9 +126,9 @@ class Report:
         return {name: shares[name] for name in self.references if shares.get(name)}
 
     def verdicts(self) -> list[Verdict]:
-        """Judge every goal whose case was measured."""
-        cases = {str(result.contender.case) for result in self.results}
-        return [self._verdict(goal) for goal in self.goals if goal.case in cases]
+        """Judge every goal whose peer was measured in its case."""
+        measured = {(str(one.contender.case), one.contender.peer.name) for one in self.results}
+        return [self._verdict(goal) for goal in self.goals if (goal.case, goal.peer) in measured]
 
     def _verdict(self, goal: Goal) -> Verdict:
         ours = self._result(goal.case, goal.peer)

@@ -159,7 +159,7 @@ FAMILY: tuple[Peer, ...] = (
     ),
 )
 
-SHARED = _sync("read lock, one name", lambda client, _: client.read_write_lock("shared").read)
+SHARED = _sync("read lock on one name", lambda client, _: client.read_write_lock("shared").read)
 SHARED_ASYNC = _async(
-    "read lock, one name", lambda client, _: client.read_write_lock("shared").read
+    "read lock on one name", lambda client, _: client.read_write_lock("shared").read
 )

@@ -53,7 +53,7 @@ async def _open_async(urls: str, _workers: int) -> AsyncGenerator[_AsyncSession]
 QUORUM: tuple[Peer, ...] = (
     SyncPeer("red lock", plain.SYNC.packages, open=_open),
     AsyncPeer("red lock", plain.ASYNC.packages, open=_open_async),
-    replace(pottery.SYNC, name="pottery, all servers"),
-    replace(pottery.ASYNC, name="pottery, all servers"),
+    replace(pottery.SYNC, name="pottery over all"),
+    replace(pottery.ASYNC, name="pottery over all"),
 )
 """Opened with all URLs; every other peer is opened with the first."""

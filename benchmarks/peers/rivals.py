@@ -207,13 +207,13 @@ SETNX = SyncPeer(
 SET_NX_PX = SyncPeer(
     "SET NX PX + Lua", _REDIS, {"set": 1, "eval": 1}, open=_redis_session(_SetNxPx)
 )
-ROW = SyncPeer("row, PostgreSQL", ("psycopg",), server="postgresql", open=_postgresql_row)
+ROW = SyncPeer("PostgreSQL row", ("psycopg",), server="postgresql", open=_postgresql_row)
 ADVISORY = SyncPeer(
-    "advisory, PostgreSQL", ("psycopg",), server="postgresql", open=_postgresql_advisory
+    "PostgreSQL advisory", ("psycopg",), server="postgresql", open=_postgresql_advisory
 )
-MARIADB = SyncPeer("row, MariaDB", ("PyMySQL",), server="mariadb", open=_mariadb_row)
-ZOOKEEPER = SyncPeer("ZooKeeper, kazoo", ("kazoo",), server="zookeeper", open=_zookeeper)
-LEASED = SyncPeer("interlock, leased", ("interlock", *_REDIS), open=_leased)
+MARIADB = SyncPeer("MariaDB row", ("PyMySQL",), server="mariadb", open=_mariadb_row)
+ZOOKEEPER = SyncPeer("ZooKeeper", ("kazoo",), server="zookeeper", open=_zookeeper)
+LEASED = SyncPeer("interlock leased", ("interlock", *_REDIS), open=_leased)
 """interlock with the lease that the scenarios ask for."""
 
 RIVALS: tuple[Peer, ...] = (SETNX, SET_NX_PX, ROW, MARIADB, ADVISORY, ZOOKEEPER)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from benchmarks.measure import Pace
     from benchmarks.work import Bed
 
-_ONE_NAME = "read lock, one name"
+_ONE_NAME = "read lock on one name"
 _LOCKS = (interlock.SYNC, interlock.ASYNC)
 _CASES = (Case("threads", 1), Case("threads", 32), Case("tasks", 100))
 

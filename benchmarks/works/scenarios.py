@@ -27,12 +27,11 @@ _LEASE = 1.0  # seconds
 _BLOCKED = 5 * _LEASE
 _SOON = 0.025  # seconds: a quarter of the time between two polls
 _HANDOFFS = 7
-_NAME = "scenario"
 
 
-def _gets_it(agent: Agent, timeout: float = _BLOCKED) -> bool:
+def _gets_it(agent: Agent, name: str, timeout: float = _BLOCKED) -> bool:
     """Have *agent* acquire; False if it does not within *timeout* seconds."""
-    agent.send(do="acquire", name=_NAME)
+    agent.send(do="acquire", name=name)
     try:
         agent.receive(timeout)
     except AgentError as failure:
@@ -42,52 +41,52 @@ def _gets_it(agent: Agent, timeout: float = _BLOCKED) -> bool:
     return True
 
 
-def _survives_a_dead_holder(one: Agent, two: Agent, _three: Agent) -> bool:
+def _survives_a_dead_holder(one: Agent, two: Agent, _three: Agent, name: str) -> bool:
     """A holder that is killed does not keep the lock for ever."""
-    one.ask(do="acquire", name=_NAME)
+    one.ask(do="acquire", name=name)
     os.kill(one.pid, signal.SIGKILL)
-    return _gets_it(two)
+    return _gets_it(two, name)
 
 
-def _survives_a_frozen_holder(one: Agent, two: Agent, _three: Agent) -> bool:
+def _survives_a_frozen_holder(one: Agent, two: Agent, _three: Agent, name: str) -> bool:
     """A holder that is frozen, with its connections open, does not keep the lock for ever."""
-    one.ask(do="acquire", name=_NAME)
+    one.ask(do="acquire", name=name)
     os.kill(one.pid, signal.SIGSTOP)
-    return _gets_it(two)
+    return _gets_it(two, name)
 
 
-def _is_kept_beyond_the_lease(one: Agent, two: Agent, _three: Agent) -> bool:
+def _is_kept_beyond_the_lease(one: Agent, two: Agent, _three: Agent, name: str) -> bool:
     """A holder that works for longer than the lease keeps the lock."""
-    one.ask(do="acquire", name=_NAME)
-    return not _gets_it(two, 2 * _LEASE)
+    one.ask(do="acquire", name=name)
+    return not _gets_it(two, name, 2 * _LEASE)
 
 
-def _can_be_taken_again(one: Agent, _two: Agent, _three: Agent) -> bool:
+def _can_be_taken_again(one: Agent, _two: Agent, _three: Agent, name: str) -> bool:
     """A holder that takes the lock again does not wait for itself."""
-    one.ask(do="acquire", name=_NAME)
-    return _gets_it(one, _LEASE / 2)
+    one.ask(do="acquire", name=name)
+    return _gets_it(one, name, _LEASE / 2)
 
 
-def _outlives_a_late_release(one: Agent, two: Agent, three: Agent) -> bool:
+def _outlives_a_late_release(one: Agent, two: Agent, three: Agent, name: str) -> bool:
     """A holder that has lost the lock does not release the next one's."""
-    one.ask(do="acquire", name=_NAME)
+    one.ask(do="acquire", name=name)
     os.kill(one.pid, signal.SIGSTOP)
-    if not _gets_it(two):
+    if not _gets_it(two, name):
         return True  # it is never lost, which is the frozen holder's story
     ends = time.monotonic() + _LEASE * 0.75
     os.kill(one.pid, signal.SIGCONT)
     one.send(do="release")  # an error is a right answer, too
     time.sleep(_LEASE / 4)
-    return not _gets_it(three, ends - time.monotonic())
+    return not _gets_it(three, name, ends - time.monotonic())
 
 
-def _wakes_who_waits(one: Agent, two: Agent, _three: Agent) -> bool:
+def _wakes_who_waits(one: Agent, two: Agent, _three: Agent, name: str) -> bool:
     """A waiter has the lock well before it would have asked again."""
     delays: list[float] = []
     holder, waiter = one, two
-    holder.ask(do="acquire", name=_NAME)
+    holder.ask(do="acquire", name=name)
     for number in range(_HANDOFFS):
-        waiter.send(do="acquire", name=_NAME)
+        waiter.send(do="acquire", name=name)
         time.sleep(0.05 + 0.013 * number)  # here and there between two polls
         released = holder.ask(do="release")["at"]
         delays.append(waiter.receive()["at"] - released)
@@ -95,7 +94,7 @@ def _wakes_who_waits(one: Agent, two: Agent, _three: Agent) -> bool:
     return median(delays) < _SOON
 
 
-SCENARIOS: dict[str, Callable[[Agent, Agent, Agent], bool]] = {
+SCENARIOS: dict[str, Callable[[Agent, Agent, Agent, str], bool]] = {
     "survives a dead holder": _survives_a_dead_holder,
     "survives a frozen holder": _survives_a_frozen_holder,
     "is kept beyond the lease": _is_kept_beyond_the_lease,
@@ -108,7 +107,8 @@ CASES = tuple(Case("threads", 1, processes=3, label=label) for label in SCENARIO
 
 def _measure(contender: Contender, bed: Bed, _pace: Pace) -> dict[str, float]:
     peer, scenario = contender.peer, SCENARIOS[str(contender.case)]
-    url = bed.url_of(peer)
+    # A new name each time: what a scheme without leases leaves behind is there for good.
+    url, name = bed.url_of(peer), f"scenario:{time.monotonic_ns()}"
     with contextlib.ExitStack() as stack:
         agents: list[Agent] = []
         for _ in range(3):
@@ -117,9 +117,9 @@ def _measure(contender: Contender, bed: Bed, _pace: Pace) -> dict[str, float]:
         for agent in agents:
             agent.receive()
             # Connected, with its scripts loaded, under a name of its own.
-            agent.ask(do="acquire", name=f"{_NAME}:{agent.pid}")
+            agent.ask(do="acquire", name=f"warm:{agent.pid}")
             agent.ask(do="release")
-        return {"passes": float(scenario(*agents))}
+        return {"passes": float(scenario(agents[0], agents[1], agents[2], name))}
 
 
 WORK = Work(
