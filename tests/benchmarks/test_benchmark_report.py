@@ -46,7 +46,7 @@ def test_a_report_is_a_page_with_data_and_charts(tmp_path: Path) -> None:
 def test_a_short_run_measures_little_of_each_work() -> None:
     """A work has a short form of fewer contenders, or is left out because another does the same."""
     left_out = {name for name, work in WORKS.items() if not work.brief}
-    assert left_out == {"rivals-handoff", "rivals-contended"}
+    assert left_out == {"cluster", "rivals-handoff", "rivals-contended"}
     for work in WORKS.values():
         assert sum(one.case.workers for one in work.brief) < sum(
             one.case.workers for one in work.contenders
