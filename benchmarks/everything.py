@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from benchmarks.work import Work
 
 WARMUP = 0.3  # seconds
-_BRIEF = Pace(0.05, 0.3)
+_BRIEF = 0.05  # seconds to warm up in a short run
 
 
 def conduct_all(
@@ -42,7 +42,9 @@ def conduct_all(
             continue
         if short:
             brief = replace(work, contenders=work.brief)
-            report = conduct(brief, pace=_BRIEF, rounds=1, seed=seed, server=server)
+            report = conduct(
+                brief, pace=Pace(_BRIEF, work.brief_seconds), rounds=1, seed=seed, server=server
+            )
         else:
             pace = Pace(WARMUP, work.seconds)
             report = conduct(work, pace=pace, rounds=work.rounds, seed=seed, server=server)

@@ -76,6 +76,7 @@ class Work:
         seconds: Counted in every round, unless told otherwise.
         rounds: Unless told otherwise.
         brief: Who is measured in a short run; nobody: the work is left out of it.
+        brief_seconds: Counted in a short run; more where nothing counted would be an error.
         notes: What a reader of the figures must know.
     """
 
@@ -91,6 +92,7 @@ class Work:
     seconds: float = 1.0
     rounds: int = 7
     brief: tuple[Contender, ...] = ()
+    brief_seconds: float = 0.3
     notes: tuple[str, ...] = ()
 
 

@@ -73,6 +73,7 @@ WORK = Work(
     columns=COLUMNS,
     contenders=line_up(CASES, peers.CONTENDED),
     measure=measure,
+    brief_seconds=1.5,
     brief=line_up((CASES[0], CASES[2], CASES[4]), (*peers.LIMITS, interlock.SYNC, interlock.ASYNC)),
     references=("bare lock", "redis-py"),
     goals=(

@@ -85,6 +85,7 @@ WORK = Work(
     ),
     seconds=5.0,
     rounds=3,
+    brief_seconds=1.5,
     brief=(Contender(Case("threads", 1, processes=3, work=0.001), FAIR),),
     notes=(
         f"an overtaking: who asked more than {_DOUBT:g} s later than another got the lock before it",
