@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 async def smoke(stage: Stage, url: str, server: redis.Redis, name: str = "name") -> None:
     """Acquire, re-enter, wait, release, renew, extend, ask and force away through *url*, as seen by *server*."""
-    client, other = stage.client(url, lease=0.45), stage.client(url)
+    client, other = stage.client(url, lease=0.75), stage.client(url)
     ours, theirs = client.lock(name), other.lock(name)
     holder, waiter = stage.owner(), stage.owner()
 
@@ -24,7 +24,7 @@ async def smoke(stage: Stage, url: str, server: redis.Redis, name: str = "name")
     assert await holder.do(ours.hold_count) == 2
     assert not await waiter.do(theirs.acquire, timeout=0.3)
     hold = await holder.do(lambda: ours.hold)
-    await asyncio.sleep(0.6)
+    await asyncio.sleep(0.9)
     assert hold.valid, "renewed past its lease"
 
     channel = f"redisson_lock__channel:{{{name}}}"
