@@ -312,7 +312,7 @@ def mutate(mutation: Mutation, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(lock_like, name, names[name])
 
 
-FINDINGS = {mutation.found_by for mutation in MUTATIONS}
+FINDINGS = list(dict.fromkeys(mutation.found_by for mutation in MUTATIONS))
 
 
 @pytest.mark.parametrize("find", FINDINGS, ids=lambda find: find.__name__)

@@ -160,7 +160,7 @@ async def test_who_waits_for_one_server_holds_nobody_up(table: Table) -> None:
     clients, holder, waiter, owner = table.clients(), table.owner(), table.owner(), table.owner()
     await holder.do(clients[0].lock("name").acquire)
     waiting = asyncio.create_task(waiter.do(clients[0].lock("name").acquire))
-    await until(lambda: clients[0]._driver.session.waiters.channels(), 5, "it waits")
+    await until(clients[0]._driver.session.waiters.channels, 5, "it waits")
     assert await owner.do(table.red(clients).acquire, timeout=5)
     assert not waiting.done()
     await owner.do(table.red(clients).release)

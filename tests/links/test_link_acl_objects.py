@@ -26,7 +26,14 @@ RIGHTS = {
     for name, words in re.findall(r"^user (\S+) (.*)$", DOCUMENT.read_text(), re.MULTILINE)
 }
 LUA = resources.files("interlock._core").joinpath("lua")
-PLAIN = ("lock_acquire", "lock_release", "lock_renew", "lock_force_release", "lock_query")
+PLAIN = (
+    "lock_acquire",
+    "lock_release",
+    "lock_hand_over",
+    "lock_renew",
+    "lock_force_release",
+    "lock_query",
+)
 SCRIPTS = {
     "app": PLAIN,
     "fair": ("fair_lock_", "lock_renew", "lock_query"),

@@ -86,7 +86,7 @@ class Settlements:
         for debt, reply in zip(due, replies, strict=True):
             # A client that closes interrupts this, and sends what is left itself.
             unanswered = isinstance(reply, ServerUnavailableError | ClosedError)
-            found_nothing = debt.effect.late and reply is False
+            found_nothing = debt.effect.late and not reply
             if now >= debt.effect.until or not (unanswered or found_nothing):
                 self._debts.remove(debt)
                 continue

@@ -25,7 +25,6 @@ from interlock.asyncio.lock import Lock
 from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
 from interlock.backoff import ExponentialBackoff
-from interlock.check import Wishes, examine_async
 from interlock.options import Options, check_timeout
 
 if TYPE_CHECKING:
@@ -122,6 +121,9 @@ class Client:
         Cost:
             About 30 round trips to each primary, on connections of its own.
         """
+        # It is seldom asked for, and every program that starts would wait for it.
+        from interlock.check import Wishes, examine_async  # noqa: PLC0415
+
         wishes = Wishes(objects, names, self._driver.session.options)
         return await examine_async([self._servers], wishes)
 

@@ -18,7 +18,6 @@ from interlock._core.spin_lock import SpinLock
 from interlock._drivers.threads import ThreadDriver, current_owner
 from interlock._links.urls import open_url, servers_of
 from interlock.backoff import ExponentialBackoff
-from interlock.check import Wishes, examine
 from interlock.options import Options, check_timeout
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.hold import Hold
@@ -122,6 +121,9 @@ class Client:
         Cost:
             About 30 round trips to each primary, on connections of its own.
         """
+        # It is seldom asked for, and every program that starts would wait for it.
+        from interlock.check import Wishes, examine  # noqa: PLC0415
+
         wishes = Wishes(objects, names, self._driver.session.options)
         return examine([self._servers], wishes)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from interlock._core.effects import NEVER, Script
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_LUA = resources.files("interlock._core").joinpath("lua")
+_LUA = Path(__file__).parents[1] / "lua"
 
 
 class ReplyShapeError(TypeError):
