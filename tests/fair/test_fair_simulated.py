@@ -79,14 +79,14 @@ class Book:
         for place, waiter in enumerate(queue):
             left = deadlines[waiter] / 1000 - _server_time(simulator)
             if left > (place + 1) * WAIT + 0.002:
-                simulator.fail(f"R-23: {waiter} at place {place} has {left} s")
+                simulator.fail(f"{waiter} at place {place} has {left} s")
         alive = any(now - self.asked[waiter] < WAIT for waiter in queue)
         if holder is not None or not alive:
             self._free_since = None
         elif self._free_since is None:
             self._free_since = now
         elif now - max(self._free_since, simulator.disturbed_at) > 2 * WAIT:
-            simulator.fail(f"I-07: free since {self._free_since}, and {queue} wait")
+            simulator.fail(f"free since {self._free_since}, and {queue} wait")
         self._queue, self._deadlines, self._holder = queue, deadlines, holder
 
     def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:

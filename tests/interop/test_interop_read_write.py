@@ -72,7 +72,7 @@ def test_a_downgraded_writer_lets_the_other_language_read(pair: Pair) -> None:
 
 @pytest.mark.parametrize("one_pair", ["sync>java"], indirect=True)
 def test_a_downgrade_in_python_wakes_javas_readers(one_pair: Pair) -> None:
-    """Python announces a downgrade, so that a Java reader that waits enters at once; Redisson's own does not (section 18.1)."""
+    """Python announces a downgrade, so that a Java reader that waits enters at once; Redisson's own does not."""
     writer, reader = one_pair.of_first("write"), one_pair.of_first("read")
     assert writer.ask("acquire", lease=60)
     assert reader.ask("acquire", timeout=0, lease=60)

@@ -14,7 +14,7 @@ Rules:
   replica that lacks them has the lock a little shorter, or longer, than the primary: until then nobody else gets it there.
 * Its time comes on top of the caller's and is at most a third of the lease, which runs meanwhile.
 
-Source: RedissonBaseLock.syncedEval, Redisson 4.7.0 (redisson-wire 14); hazards R-33.
+Source: RedissonBaseLock.syncedEval, Redisson 4.7.0.
 """
 
 from __future__ import annotations

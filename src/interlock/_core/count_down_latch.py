@@ -6,7 +6,7 @@ a new one: it does not miss an opening after which somebody set the count again 
 
 Java leaves no note. What has no key and no note counts as open, as it does for Java.
 
-Source: RCountDownLatch, Redisson 4.7.0 (redisson-wire 11); hazards R-29, I-13, redisson-wire 18.19.
+Source: RCountDownLatch, Redisson 4.7.0.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Rules:
 * What leaves the queue may arrive late: the owner has another number afterwards, so that it does not meet a later place or hold.
 * A single try takes no place, and does not overtake anybody who has one.
 
-Source: RedissonFairLock, Redisson 4.7.0 (redisson-wire 3, 18.3, 18.4); hazards R-14, R-23, R-24.
+Source: RedissonFairLock, Redisson 4.7.0.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ a grant is given back and asked for again.
 
 Rejected: an error for a counter that went back. It would bar a client from the lock for as many holds as were forgotten.
 
-Source: RFencedLock, Redisson 4.7.0 (redisson-wire 5); Kleppmann 2016; hazards R-30, I-04.
+Source: RFencedLock, Redisson 4.7.0; Kleppmann 2016.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ Rules:
 
 Rejected: re-entry by overlapping values, as Redisson has it. Which holds a value belongs to would have to be counted by value.
 
-Source: RedissonFasterMultiLock, Redisson 4.7.0 (redisson-wire 8, 18.12); hazards R-24.
+Source: RedissonFasterMultiLock, Redisson 4.7.0.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Own code, because no kept package has it; a short value takes about 0.2 ms, and 
 Redisson's key is fixed: nothing here is a secret.
 
 Source: Alakuijala, Cox, Wassenberg, "Fast keyed hash/pseudo-random function using SIMD multiply and permute" (2016); Redisson's
-``Hash.hash128toBase64`` (redisson-wire 0.1).
+``Hash.hash128toBase64``.
 """
 
 from __future__ import annotations

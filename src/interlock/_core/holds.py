@@ -9,8 +9,6 @@ Rules:
 * ``valid_until`` is the time of *sending* the last acknowledged acquire or renewal, plus the lease, less what clocks may
   drift. Until then nobody else can hold the lock; after it, nobody may believe in the hold.
 * A number whose release was sent and not answered is not used again for a new hold: that release may still arrive.
-
-Source: hazards R-01, R-08, R-13, R-15, I-02, P-01, P-02.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Rules:
 * All but acquiring happens everywhere at once. A member that fails never stops the others.
 * *Spare* members may be missing. What cannot be answered without asking more of them is an error, never a guess.
 
-Source: RedissonMultiLock, Redisson 4.7.0 (redisson-wire 7, 18.14); hazards R-26, R-27.
+Source: RedissonMultiLock, Redisson 4.7.0.
 """
 
 from __future__ import annotations

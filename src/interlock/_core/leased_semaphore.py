@@ -11,7 +11,7 @@ Rules:
   whoever has it, and is not renewed any more once nobody has.
 * A permit that Java took for ever has the score 922337203685477 and is never taken back.
 
-Source: RPermitExpirableSemaphore, Redisson 4.7.0 (redisson-wire 10, 12.3); hazards R-24, R-28, I-13.
+Source: RPermitExpirableSemaphore, Redisson 4.7.0.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The other kinds copy this file's shape: the scripts and names of one kind of lock, and nothing else.
 
-Source: RLock, Redisson 4.7.0 (redisson-wire 1).
+Source: RLock, Redisson 4.7.0.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ the release to the former depth, harmless when nothing had happened.
 
 A kind of lock supplies its scripts (`attempt`, `release_script`, ...) and its channel; `lock.py` is the plainest.
 
-Source: RLock, Redisson 4.7.0 (redisson-wire 1); hazards R-02, R-08, R-10, R-13.
+Source: RLock, Redisson 4.7.0.
 """
 
 from __future__ import annotations

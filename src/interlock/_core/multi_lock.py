@@ -7,7 +7,7 @@ random pause made. Of two that block each other one gives way first, and the oth
 
 Redisson's budget counts from the beginning and its lease is a temporary one while it collects; neither can be seen by others.
 
-Source: RedissonMultiLock, Redisson 4.7.0 (redisson-wire 7, 18.14); hazards R-26.
+Source: RedissonMultiLock, Redisson 4.7.0.
 """
 
 from __future__ import annotations

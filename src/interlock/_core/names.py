@@ -5,7 +5,7 @@ Derived keys carry the name in braces, so that a cluster keeps an object's keys 
 
 A holder is the hash field ``<client id>:<number>`` (`Session.holder`).
 
-Source: redisson-wire 0.1 and 0.3.
+Source: Redisson 4.7.0, as docs/reference/wire.md has it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A hold of permits of a leased semaphore, and the one thing that can be done to it and not to a lock's: to cut it short.
 
-Source: RPermitExpirableSemaphore.updateLeaseTime, Redisson 4.7.0 (redisson-wire 10).
+Source: RPermitExpirableSemaphore.updateLeaseTime, Redisson 4.7.0.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ Rules:
 
 Rejected: a sign for waiting writers on the server. Java's readers look at the mode alone, and count the fields of the hash.
 
-Source: RedissonReadLock and RedissonWriteLock, Redisson 4.7.0 (redisson-wire 4, 18.1, 18.5, 18.15, 18.16); hazards R-05, R-21, R-25.
+Source: RedissonReadLock and RedissonWriteLock, Redisson 4.7.0.
 """
 
 from __future__ import annotations

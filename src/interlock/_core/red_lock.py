@@ -13,7 +13,7 @@ Rules:
 * A server that lost its data (a restart) stays lost for a hold: to write the lock there anew could give it to two holders.
 * A server that does not answer a re-entry or a question counts by what is valid there, as known locally.
 
-Source: RedissonRedLock, Redisson 4.7.0 (redisson-wire 7); antirez, "Distributed Locks with Redis"; hazards R-27.
+Source: RedissonRedLock, Redisson 4.7.0; "Distributed Locks with Redis" (redis.io).
 """
 
 from __future__ import annotations

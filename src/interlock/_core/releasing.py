@@ -2,7 +2,7 @@
 
 These operations concern a hold, whatever kind of lock it is of; its recipe supplies the scripts.
 
-Source: RLock.unlock, Redisson 4.7.0 (redisson-wire 1); hazards R-11, R-15, P-04.
+Source: RLock.unlock, Redisson 4.7.0.
 """
 
 from __future__ import annotations

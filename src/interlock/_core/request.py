@@ -13,7 +13,7 @@ Rules:
 * The next call through the same object removes the latch of one that was answered; that costs nothing. It stays, to expire,
   where any copy was not answered and may still arrive.
 
-Source: the unlock latch of Redisson 4.7.0 (redisson-wire 0.4); hazards R-10, R-11, R-12.
+Source: the unlock latch of Redisson 4.7.0.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ back. What can be promised is that a call takes or gives what it says exactly on
 Waiters who want equally many stand in one queue, of which the front asks the server and each success wakes the next. Those who
 want fewer than the front of another queue need not wait for it, so a waiter for many may be overtaken again and again.
 
-Source: RSemaphore, Redisson 4.7.0 (redisson-wire 9, 12.3); hazards R-28, I-13.
+Source: RSemaphore, Redisson 4.7.0.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ Theory. An acquire whose reply did not come in time is undone by a release. Nobo
 the acquire may lie in a buffer of the network, or of a server that stands still, and be executed after the release has found
 nothing. So "found nothing" is not the end of it: the release is sent again, each time after twice the pause, until the hold
 that it undoes would have ended by itself.
-
-Source: hazards R-02, R-10.
 """
 
 from __future__ import annotations

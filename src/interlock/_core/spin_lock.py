@@ -5,7 +5,7 @@ not told by a spin lock's release either, and looks again at its poll cap.
 
 The last try is made at the deadline, not a pause behind it as Redisson's, which may wait longer than it was told.
 
-Source: RedissonSpinLock, Redisson 4.7.0 (redisson-wire 6).
+Source: RedissonSpinLock, Redisson 4.7.0.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Pub/sub is a hint; looking is the truth. A release between the failed try and th
 a message may be lost: so every confirmed subscription counts as a message, and a waiter looks again at the latest when the
 holder's lease ends or the poll cap passes.
 
-Source: RLock.tryLock(wait), Redisson 4.7.0 (redisson-wire 12); hazards R-16, R-19, R-21, R-22.
+Source: RLock.tryLock(wait), Redisson 4.7.0.
 """
 
 from __future__ import annotations

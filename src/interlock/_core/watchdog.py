@@ -12,7 +12,7 @@ Rules:
 * A hold whose owner or handle is gone is not renewed any more: it ends with its lease. One that has a lease of its own was
   meant to end so.
 
-Source: LockTask of Redisson 4.7.0; hazards R-01 to R-09.
+Source: LockTask of Redisson 4.7.0.
 """
 
 from __future__ import annotations

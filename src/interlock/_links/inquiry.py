@@ -3,7 +3,7 @@
 WAIT counts the replicas that have what its connection wrote. "All" is not a number it takes: how many are connected the primary tells
 besides (INFO), in the same write, and is asked for as many the next time; should that have been too few, WAIT is sent once more.
 
-Prior art: syncedEval of Redisson 4.7.0 (redisson-wire 14), which learns the number beforehand.
+Prior art: syncedEval of Redisson 4.7.0, which learns the number beforehand.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ announces another primary, and the connections to the former one are cut, which 
 New connections go where a Sentinel says, never to an address that was good once: a former primary that comes back takes
 itself for one until it is told otherwise.
 
-Source: https://redis.io/docs/latest/develop/reference/sentinel-clients/; hazards F05.
+Source: https://redis.io/docs/latest/develop/reference/sentinel-clients/.
 """
 
 from __future__ import annotations
