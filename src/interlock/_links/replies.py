@@ -160,7 +160,9 @@ def unconnected(error: Exception, where: str, *, seen: bool, tls: bool) -> Serve
             "certificate of yours (ssl_certfile, ssl_keyfile)",
             code="TLS",
         )
-    return ServerUnavailableError(f"cannot connect to {where}: {error}", transient=seen)
+    # redis-py says the address too.
+    why = re.sub(r"^Error -?\d+ connecting to \S+\. ", "", text)
+    return ServerUnavailableError(f"cannot connect to {where}: {why}", transient=seen)
 
 
 def _login_code(error: Exception, text: str) -> str:

@@ -28,11 +28,12 @@ EPILOG = """\
 exit status:
     0   nothing worse than a warning was found
     1   an error was found; with --strict, a warning
-   64   usage: the command line or the URL is wrong
-   69   a server could not be asked
+   64   usage: the command line or the URL is wrong, or no server program is found
+   69   a server could not be asked, or refused (password, database)
 
 examples:
   interlock doctor --url rediss://app:secret@db.example:6379/0
+  interlock doctor --for fenced_lock                                  # what interlock run needs
   interlock doctor --for fenced_lock --for semaphore --names 'shop:*'
   interlock doctor --strict --json
 """
@@ -56,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         choices=(*KINDS, "all"),
         metavar="OBJECT",
-        help=f"what the application uses, several times for several: {', '.join(KINDS)}, or all (default: lock)",
+        help=f"what the application uses, several times for several: {', '.join(KINDS)}, or all (default: lock); `interlock run` needs fenced_lock",
     )
     parser.add_argument(
         "--names",

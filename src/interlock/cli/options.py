@@ -286,6 +286,8 @@ def run_options(
         raise UsageError(
             "wanted a command, found none: interlock run [options] NAME -- CMD [ARG...]"
         )
+    if len(set(options.urls)) < len(options.urls):
+        raise UsageError("the same --url twice: a majority needs independent servers")
     if len(options.urls) > 1 and options.mode is not Mode.PLAIN:
         raise UsageError(
             f"wanted one --url, found {len(options.urls)}: a majority of servers gives the plain lock only,"

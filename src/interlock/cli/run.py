@@ -43,8 +43,8 @@ environment of CMD:
 
 exit status: the one of CMD (128 + n when signal n ended it), or
     1   the lock was not got: -n, or -w has passed (see -E)
-   64   usage: the command line, a variable, the URL or the name is wrong
-   69   the server is not available
+   64   usage: the command line, a variable, the URL or the name is wrong, or no server program is found
+   69   the server is not available, or refuses (password, database)
    70   the lock was lost, and CMD stopped for it (see --on-lost)
   124   CMD was stopped by --max-hold
   126   CMD cannot be executed
