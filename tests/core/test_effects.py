@@ -20,7 +20,7 @@ from interlock._core.effects import (
     ended,
     undoing,
 )
-from interlock._core.waiters import Ticket
+from interlock._core.tickets import Ticket
 
 if TYPE_CHECKING:
     from bench import Bench, Play

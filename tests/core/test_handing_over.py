@@ -10,7 +10,7 @@ from interlock._core.effects import Eval, Settle, Wait
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.holds import Owner, State
 from interlock._core.lock import Lock
-from interlock._core.waiters import COURTESY, LONGEST_TURNS
+from interlock._core.waiters import COURTESY, GRACE, LONGEST_TURNS, MONOPOLY
 from interlock.errors import ServerUnavailableError
 from interlock.options import required
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bench import Bench, Play
 
     from interlock._core.holds import Hold
-    from interlock._core.waiters import Ticket
+    from interlock._core.tickets import Ticket
 
 CHANNEL = "redisson_lock__channel:{x}"
 TAKEN = 30_000
@@ -127,8 +127,7 @@ def test_who_has_left_is_not_made_the_holder(queue: Callable[..., Queue]) -> Non
     release = here.release()
     heir, number = here.ticket(1).candidate, here.owners[1].number
     assert heir is not None
-    here.bench.now += 10.0
-    leaving = here.plays[1].answer(None)
+    leaving = here.plays[1].answer(KeyboardInterrupt())
     assert leaving.effect.script.name == "lock_release"
     assert leaving.effect.args[:2] == (heir.holder, 0)
     assert here.owners[1].number != number, "what may come late meets no later hold"
@@ -143,12 +142,28 @@ def test_who_is_being_handed_it_does_not_ask(queue: Callable[..., Queue]) -> Non
     """A waiter whose time to look has come keeps still while a hand-over is under way."""
     here = queue(1)
     release = here.release()
-    here.bench.now += 3.0
+    here.bench.now += 0.12
     here.plays[1].answer(None)
     assert isinstance(here.plays[1].effect, Wait)
     release.answer(1)
 
     assert here.go_on(1).result is here.hold(1)
+
+
+def test_an_offer_that_is_late_is_not_waited_for(queue: Callable[..., Queue]) -> None:
+    """A waiter that hears no more of a hand-over asks, and is the holder by that; what comes of the offer then changes nothing."""
+    here = queue(1)
+    release = here.release()
+    here.bench.now += GRACE
+    asking = here.plays[1].answer(None)
+    assert asking.effect.script.name == "lock_acquire"
+    asking.answer(None)
+    assert asking.over
+    assert asking.result is here.hold(1)
+    release.answer(1)
+
+    assert release.over
+    assert here.hold(1).state is State.HELD  # type: ignore[union-attr]
 
 
 def test_who_asks_is_not_handed_it(queue: Callable[..., Queue]) -> None:
@@ -214,12 +229,14 @@ def test_turns_take_a_bounded_time(queue: Callable[..., Queue]) -> None:
     assert here.release(1).effect.script.name == "lock_release"
 
 
-@pytest.mark.parametrize("why", ["another kind", "replicas"])
+@pytest.mark.parametrize("why", ["another kind", "replicas", "silence"])
 def test_some_are_never_handed_over(
     why: str, make_bench: Callable[..., Bench], play: type[Play]
 ) -> None:
-    """Where each hold draws a token, or replicas must have it, a release frees the lock."""
+    """Where each hold draws a token, replicas must have it, or nobody hears of a release, that frees the lock."""
     bench = make_bench(replicas=required(1)) if why == "replicas" else make_bench()
+    if why == "silence":
+        bench.session.publish = ""
     kind = FencedLock if why == "another kind" else Lock
     lock = kind(bench.session, "x")
     first, second = Owner("thread 1"), Owner("thread 2")
@@ -250,6 +267,35 @@ def test_others_who_heard_of_it_come_first(bench: Bench, queue: Callable[..., Qu
 
     assert here.woken == [1]
     assert COURTESY >= 2 * LONGEST_TURNS
+
+
+def test_a_message_is_not_lost_with_its_release(bench: Bench, queue: Callable[..., Queue]) -> None:
+    """While it is not known whether a release was executed, its message makes the front waiter look soon."""
+    here = queue(1)
+    bench.now += 3.0
+    here.plays[1].answer(None)
+    release = here.release()
+    here.plays[1].answer(TAKEN)
+    bench.waiters.notify(CHANNEL)
+    here.plays[1].answer(None)
+
+    assert not release.over
+    assert here.plays[1].effect.until <= bench.now + COURTESY
+
+
+def test_who_looks_without_hearing_has_a_chance(bench: Bench, queue: Callable[..., Queue]) -> None:
+    """A lock that is always wanted in one client is left free for a moment now and then."""
+    here = queue(2)
+    here.release(0).answer(1)
+    here.go_on(1)
+    bench.now += MONOPOLY
+    here.plays[2].answer(None)
+    release = here.release(1)
+    assert release.effect.script.name == "lock_release"
+    here.plays[2].answer(TAKEN)
+    release.answer(1 + 1)
+    here.plays[2].answer(None)
+    assert bench.now < here.plays[2].effect.until <= bench.now + COURTESY
 
 
 def test_nobody_is_waited_for_who_did_not_hear(bench: Bench, queue: Callable[..., Queue]) -> None:

@@ -203,8 +203,8 @@ MUTATIONS = [
     Mutation(
         "hand-over-sets-no-lease",
         "lock_hand_over",
-        "redis.call('pexpire', lock, lease)",
-        "redis.call('persist', lock)",
+        "redis.call('pexpire', lock, lease)\nreturn 1",
+        "redis.call('persist', lock)\nreturn 1",
         neighbours,
     ),
     Mutation(

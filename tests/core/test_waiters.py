@@ -11,7 +11,7 @@ from interlock._core.waiters import section
 if TYPE_CHECKING:
     from bench import Bench
 
-    from interlock._core.waiters import Ticket
+    from interlock._core.tickets import Ticket
 
 
 class Wakes:

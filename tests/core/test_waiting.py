@@ -12,7 +12,7 @@ from interlock._core.waiting import EXPIRY_MARGIN, FIRST_LOOK, wait_for
 if TYPE_CHECKING:
     from bench import Bench, Play
 
-    from interlock._core.waiters import Ticket
+    from interlock._core.tickets import Ticket
 
 CHANNEL = "c"
 

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, TypeVarTuple, Unp
 if TYPE_CHECKING:
     from interlock._core.confirmation import Confirmation
     from interlock._core.session import Session
-    from interlock._core.waiters import Ticket
+    from interlock._core.tickets import Ticket
 
 R = TypeVar("R")
 A = TypeVarTuple("A")

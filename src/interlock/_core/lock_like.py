@@ -306,8 +306,7 @@ class LockLike(ABC):
             self._try,
             hold,
             deadline,
-            # Replicas would have to be asked about it by the one who goes.
-            candidate=hold if self.hands_over and self._session.replicas is None else None,
+            candidate=hold if self.hands_over else None,
         )
 
     def _reenter(self, hold: Hold, deadline: float, lease: float | None) -> Op[Hold]:

@@ -49,7 +49,12 @@ def release(session: Session, hold: Hold) -> Op[None]:
         # At once, so that an owner who enters again meanwhile, while another thread releases here, counts from there.
         hold.depth = depth
     recipe = hold.recipe
-    if depth == 0 and recipe.hands_over and session.waiters.crowded(_lock(hold).channel):
+    if (
+        depth == 0
+        and recipe.hands_over
+        and session.waiters.crowded(_lock(hold).channel)
+        and session.counts_waiters
+    ):
         yield from _release_to_waiters(session, hold, now, begun=begun)
         return
     call = recipe.release_script(hold, depth)
@@ -119,7 +124,7 @@ def _release_to_waiters(session: Session, hold: Hold, now: float, *, begun: bool
         done = yield from _end(session, hold, 0, call, done, failure, begun=begun)
     finally:
         if ticket is None or heir is None:
-            waiters.freed(recipe.channel, done - 1)
+            waiters.freed(recipe.channel, done - 1, session.clock())
         else:
             # Without a clear answer the waiter asks: it is the holder, or the lock is free, or soon will be.
             accept = partial(recipe.given, heir, now) if done else None

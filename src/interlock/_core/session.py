@@ -83,6 +83,16 @@ class Session:
             apart=(lambda key: key) if clustered else (lambda _: None),
         )
 
+    @property
+    def counts_waiters(self) -> bool:
+        """Return whether a release learns how many clients heard of it, so that a lock can go round here without starving them.
+
+        Where there are no messages it does not, nor where it is told only of those on one node of a cluster. And grants that replicas
+        must have are not handed over.
+        """
+        told = self.publish == "SPUBLISH" if self.clustered else bool(self.publish)
+        return told and self.replicas is None
+
     def holder(self, owner: Owner) -> str:
         """Return the hash field for a new hold of *owner*."""
         return f"{self.client_id}:{owner.number}"

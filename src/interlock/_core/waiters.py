@@ -25,16 +25,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from interlock._core.tickets import Rotation, Ticket
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
-
-    from interlock._core.holds import Hold
 
 LONGEST_TURNS = 0.02
 """Seconds for which a lock may go from one waiter of a client to the next before others get a chance."""
 COURTESY = 0.1
 """Seconds, at most, that the others of a lock are given to take it first."""
+
+MONOPOLY = 2.0
+"""Seconds after which a lock that is always wanted here is left free once, for those who look without hearing."""
+GRACE = 0.15
+"""Seconds after which a waiter that is being handed the lock, and hears no more, asks for itself."""
 
 _SECTION = "\ud800"
 """A lone surrogate: no channel has it, because it cannot be sent."""
@@ -47,47 +52,6 @@ def section(channel: str, wanted: object) -> str:
 
 def _whole(channel: str) -> str:
     return channel.partition(_SECTION)[0]
-
-
-class Ticket:
-    """One waiter's place in the queue of a channel.
-
-    Attributes:
-        channel: what is waited for.
-        front: True while it is this waiter's turn to ask the server.
-        asking: True when something happened that makes asking worth it.
-        taken_for: set by an operation that leaves with what all wait for: seconds for which nobody else can have it.
-        inherited: what the one before in the queue left in its ``taken_for``.
-        candidate: the hold that may be given to this waiter, or None.
-        busy: True while it asks the server itself.
-        offered: True while somebody gives the lock to it.
-        gone: True when it waits no longer.
-    """
-
-    __slots__ = (
-        "_wake", "asking", "busy", "candidate", "channel", "front", "gone", "inherited", "offered", "taken_for",
-    )  # fmt: skip
-
-    def __init__(self, channel: str, wake: Callable[[], None]) -> None:
-        self.channel = channel
-        self.front = False
-        self.asking = False
-        self.taken_for: float | None = None
-        self.inherited: float | None = None
-        self.candidate: Hold | None = None
-        self.busy = self.offered = self.gone = False
-        self._wake = wake
-
-    def take(self) -> bool:
-        """Return whether to ask the server now, and forget it."""
-        asking, self.asking = self.asking, False
-        return asking and self.front
-
-    def wake(self, *, ask: bool = True) -> None:
-        """Wake the waiter, to ask the server or just to look around."""
-        if ask:
-            self.asking = True
-        self._wake()
 
 
 class Subscriptions(Protocol):
@@ -120,8 +84,7 @@ class Waiters:
         # A dict is the queue: ordered, and a waiter in the middle leaves in one step.
         self._queues: dict[str, dict[Ticket, None]] = {}
         self._sections: dict[str, list[str]] = {}
-        self._turns: dict[str, tuple[int, float]] = {}
-        self._unheeded: dict[str, int] = {}
+        self._rotations: dict[str, Rotation] = {}
 
     def join(
         self, channel: str, wake: Callable[[], None], noted: list[Ticket] | None = None
@@ -157,7 +120,7 @@ class Waiters:
             # The ticket goes last: whoever is interrupted before that can do all of this again.
             if len(queue) == 1:
                 self._close(ticket.channel)
-                _ = self._turns.pop(ticket.channel, None), self._unheeded.pop(ticket.channel, None)
+                _ = self._rotations.pop(ticket.channel, None)
                 del self._queues[ticket.channel]
                 return
             if ticket.front:
@@ -171,13 +134,17 @@ class Waiters:
         """Return whether somebody waits here already, whom a newcomer must not overtake."""
         return channel in self._queues
 
-    def begin_asking(self, ticket: Ticket) -> bool:
+    def begin_asking(self, ticket: Ticket, now: float) -> bool:
         """Note that *ticket*'s waiter asks the server, until it sets `Ticket.busy` back; False while it is offered what it wants."""
         with self._mutex:
-            ticket.busy = not ticket.offered
-            if ticket.busy:
-                _ = self._unheeded.pop(ticket.channel, None)
-            return ticket.busy
+            if ticket.offered and now < ticket.offered_until:
+                return False
+            # Whoever offered it is late, or was interrupted. Who was made the holder meanwhile learns of it by asking.
+            ticket.offered = False
+            ticket.busy = True
+            if rotation := self._rotations.get(ticket.channel):
+                rotation.sitting_out, rotation.unheeded = False, 0
+            return True
 
     def give_up(self, ticket: Ticket) -> bool:
         """Wait no longer; return whether it was given what it waited for before that."""
@@ -195,8 +162,10 @@ class Waiters:
             queue = self._queues.get(channel)
             if queue is None:
                 return None
+            rotation = self._rotations.setdefault(channel, Rotation(now))
+            if rotation.turns is None:
+                rotation.turns, rotation.since = len(queue), now
             ticket = next(iter(queue))
-            turns, since = self._turns.get(channel, (len(queue), now))
             hold = ticket.candidate
             if (
                 hold is None
@@ -204,17 +173,19 @@ class Waiters:
                 or ticket.offered
                 or ticket.gone
                 or type(hold.recipe) is not kind
-                or turns == 0
-                or now - since >= LONGEST_TURNS
+                or rotation.turns == 0
+                or now - rotation.since >= LONGEST_TURNS
             ):
-                _ = self._turns.pop(channel, None)
+                rotation.turns = None
                 # The message that we are going to send is no news here.
-                self._unheeded[channel] = 1
+                rotation.unheeded = 1
+                rotation.sitting_out = rotation.freeing = True
                 return None
-            self._turns[channel] = (turns - 1, since)
-            ticket.offered = True
+            rotation.turns -= 1
             # From here on a command that makes it the holder may be under way, whatever becomes of who sends it.
             hold.offered = hold.unsettled = True
+            ticket.offered_until = now + GRACE
+            ticket.offered = True
             return ticket
 
     def conclude(self, ticket: Ticket, accept: Callable[[], bool] | None) -> bool:
@@ -225,39 +196,51 @@ class Waiters:
             accept: makes the waiter's hold held; None when it is not, or perhaps not, and the waiter must ask.
         """
         with self._mutex:
-            left = ticket.gone
-            ticket.offered = False
-            if accept is not None and not left and accept():
+            offered, ticket.offered = ticket.offered, False
+            left = offered and ticket.gone
+            if offered and accept is not None and not left and accept():
                 ticket.gone = True
             ticket.wake()
             return left
 
-    def freed(self, channel: str, receivers: int) -> None:
-        """Let the others go first who heard that a lock is free: *receivers*, this client among them."""
+    def freed(self, channel: str, receivers: int, now: float) -> None:
+        """Let the others go first who heard that a lock is free: *receivers*, this client among them.
+
+        Who looks without hearing gets a chance now and then.
+        """
         with self._mutex:
-            queue = self._queues.get(channel)
-            if queue is None:
-                _ = self._unheeded.pop(channel, None)
+            queue, rotation = self._queues.get(channel), self._rotations.get(channel)
+            if queue is None or rotation is None:
                 return
+            rotation.freeing = False
             front = next(iter(queue))
             others = receivers - 1
-            if others > 0 and channel in self._unheeded:
-                self._unheeded[channel] += others - 1
-                front.inherited = min(others * LONGEST_TURNS, COURTESY)
+            if others <= 0 and now - rotation.left_free_at < MONOPOLY:
+                rotation.sitting_out, rotation.unheeded = False, 0
+                front.wake()
+            elif rotation.sitting_out:
+                rotation.left_free_at = now
+                rotation.unheeded += max(others - 1, 0)
+                front.inherited = min(others * LONGEST_TURNS, COURTESY) if others > 0 else COURTESY
                 front.wake(ask=False)
             else:
-                _ = self._unheeded.pop(channel, None)
                 front.wake()
 
     def notify(self, channel: str) -> None:
         """Wake the front waiter of each section of *channel*: a message came, or may have been missed."""
         with self._mutex:
-            unheeded = self._unheeded.get(channel, 0)
-            if unheeded > 0:
-                self._unheeded[channel] = unheeded - 1
+            rotation = self._rotations.get(channel)
+            unheeded = rotation is not None and rotation.unheeded > 0
             for part in self._sections.get(channel, ()):
+                front = next(iter(self._queues[part]))
                 if not (unheeded and part == channel):
-                    next(iter(self._queues[part])).wake()
+                    front.wake()
+                elif rotation is not None and rotation.freeing:
+                    # Should the releaser never learn that it has released, nobody else would wake it.
+                    front.inherited = COURTESY
+                    front.wake(ask=False)
+            if rotation is not None and unheeded:
+                rotation.unheeded -= 1
 
     def wake_all(self) -> None:
         """Wake every waiter of every channel: the client closes."""

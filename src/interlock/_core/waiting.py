@@ -93,7 +93,7 @@ def wait_in_queue(
                 look_at = session.clock() + min(ticket.inherited, session.poll_interval())
                 ticket.inherited = None
             if ticket.front and (ticket.take() or session.clock() >= look_at):
-                if session.waiters.begin_asking(ticket):
+                if session.waiters.begin_asking(ticket, session.clock()):
                     left = yield from attempt(*args)
                     ticket.busy = False
                     if left is None:
@@ -101,8 +101,8 @@ def wait_in_queue(
                         return True
                     look_at = session.clock() + min(left + EXPIRY_MARGIN, session.poll_interval())
                 else:
-                    # It is being handed over; how that ends will be told.
-                    look_at = session.clock() + session.poll_interval()
+                    # It is being handed over; how that ends should be told before.
+                    look_at = ticket.offered_until
             if session.clock() >= deadline:
                 return session.waiters.give_up(ticket)
             yield from Wait(ticket, min(deadline, look_at if ticket.front else NEVER))

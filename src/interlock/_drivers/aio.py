@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
 
     from interlock._core.holds import Possession
-    from interlock._core.waiters import Ticket
+    from interlock._core.tickets import Ticket
     from interlock._links.endpoint import Endpoint
     from interlock.options import Options
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.holds import Possession
-    from interlock._core.waiters import Ticket
+    from interlock._core.tickets import Ticket
     from interlock._links.cluster_pool import ClusterPool
     from interlock._links.endpoint import Endpoint
     from interlock._links.pool import Pool

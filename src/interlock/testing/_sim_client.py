@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from interlock._core.effects import NEVER, Op, Wait
 from interlock._core.session import Session
 from interlock._core.settling import Settlements
-from interlock._core.waiters import Ticket, Waiters
+from interlock._core.tickets import Ticket
+from interlock._core.waiters import Waiters
 from interlock.testing._sim_network import DRIFT
 from interlock.testing._sim_process import Process
 from interlock.testing._sim_pubsub import Subscriber

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from interlock._core.session import Session
-    from interlock._core.waiters import Ticket
+    from interlock._core.tickets import Ticket
     from interlock.testing._sim_client import SimulatedClient
 
 

@@ -18,7 +18,7 @@ from interlock.testing.schedule import Interrupted, delay_request
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from interlock._core.waiters import Ticket
+    from interlock._core.tickets import Ticket
     from interlock.testing._sim_client import SimulatedClient
     from interlock.testing._sim_network import Exchange
     from interlock.testing.schedule import Fault
