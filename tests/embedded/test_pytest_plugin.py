@@ -14,6 +14,9 @@ from redis import Redis
 
 from interlock.testing import pytest_plugin
 
+# How the outer run is split up is no business of an inner one.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+
 TESTS = """
 import os, tempfile, redis
 
@@ -48,7 +51,7 @@ def command(tmp_path: Path, source: str, *options: str) -> list[str]:
 
 def test_fixtures(tmp_path: Path, runtime: Path) -> None:
     """Each test gets an empty server of the session's own, and nothing is left of it at the end."""
-    env = {**os.environ, "TMPDIR": str(runtime)}
+    env = {**ENVIRONMENT, "TMPDIR": str(runtime)}
     done = subprocess.run(
         command(tmp_path, TESTS), env=env, capture_output=True, text=True, timeout=60, check=False
     )
@@ -59,7 +62,7 @@ def test_fixtures(tmp_path: Path, runtime: Path) -> None:
 
 def test_killed_session_leaves_no_server(tmp_path: Path, runtime: Path) -> None:
     """The session's server ends by itself when the test process is killed."""
-    env = {**os.environ, "TMPDIR": str(runtime)}
+    env = {**ENVIRONMENT, "TMPDIR": str(runtime)}
     with subprocess.Popen(
         command(tmp_path, WAITS, "-s"),
         env=env,
@@ -83,7 +86,7 @@ def test_killed_session_leaves_no_server(tmp_path: Path, runtime: Path) -> None:
 def test_no_server_program_fails_only_who_asks(tmp_path: Path) -> None:
     """Without a server program a run that asks for no server passes, and one that does gets the clear error."""
     source = "def test_plain(): pass\ndef test_asks(interlock_url): pass\n"
-    env = {**os.environ, "INTERLOCK_REDIS_SERVER": str(tmp_path / "none")}
+    env = {**ENVIRONMENT, "INTERLOCK_REDIS_SERVER": str(tmp_path / "none")}
     done = subprocess.run(
         command(tmp_path, source), env=env, capture_output=True, text=True, timeout=60, check=False
     )
