@@ -83,7 +83,17 @@ async def test_the_conversation_is_redissons(stage: Stage, server: RedisServer) 
         heard: list[str] = []
         while not (command := monitor.next_command()["command"]).endswith("the end"):
             heard.append(command.replace('"', ""))
-    reading = ("evalsha", "hexists", "exists", "pttl", "hello", "client", "select", "script", "ping")
+    reading = (
+        "evalsha",
+        "hexists",
+        "exists",
+        "pttl",
+        "hello",
+        "client",
+        "select",
+        "script",
+        "ping",
+    )
     assert [line for line in heard if line.split()[0].lower() not in reading] == [
         f"hset name {first} 1",
         "pexpire name 30000",
