@@ -10,7 +10,7 @@ from interlock._core.effects import Eval, Settle, Wait
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.holds import Owner, State
 from interlock._core.lock import Lock
-from interlock._core.waiters import COURTESY, GRACE, LONGEST_TURNS, MONOPOLY
+from interlock._core.waiters import COURTESY, LONGEST_OFFER, LONGEST_TURNS, MONOPOLY
 from interlock.errors import ServerUnavailableError
 from interlock.options import required
 
@@ -154,7 +154,7 @@ def test_an_offer_that_is_late_is_not_waited_for(queue: Callable[..., Queue]) ->
     """A waiter that hears no more of a hand-over asks, and is the holder by that; what comes of the offer then changes nothing."""
     here = queue(1)
     release = here.release()
-    here.bench.now += GRACE
+    here.bench.now += LONGEST_OFFER
     asking = here.plays[1].answer(None)
     assert asking.effect.script.name == "lock_acquire"
     asking.answer(None)

@@ -240,7 +240,7 @@ MUTATIONS = [
     ),
     Mutation(
         "acquire-is-not-undone",
-        lock_like.LockLike._undo,
+        releasing.undo_acquire,
         "if not open_end:",
         "if open_end:",
         interrupted_acquire,

@@ -252,6 +252,20 @@ class TestTrouble:
         assert bench.session.watchdog.end_overdue(bench.now) == valid.valid_until
         assert (over.state, ending.state) == (State.LOST, State.LOST)
 
+    def test_what_was_taken_during_a_long_round_is_over_in_time(
+        self, bench: Bench, rounds: Rounds
+    ) -> None:
+        """A hold that ends after the next round, and before those known at the last look, is not overlooked."""
+        watched(bench, "a")
+        bench.session.watchdog.end_overdue(bench.now)
+        short = bench.hold("b")
+        short.valid_until = rounds.watchdog.next_due(bench.now) + 1.0
+        bench.session.watchdog.watch(short)
+
+        bench.session.watchdog.end_overdue(short.valid_until)
+
+        assert short.state is State.LOST
+
     def test_nothing_is_overdue_without_holds(self, bench: Bench) -> None:
         """With nothing held nothing ends."""
         assert bench.session.watchdog.end_overdue(bench.now) == NEVER

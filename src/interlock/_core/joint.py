@@ -26,11 +26,7 @@ from interlock._core.scripts.lock import LockStatus
 from interlock._core.session import GRACE
 from interlock._core.several import Several, depths
 from interlock._core.together import together
-from interlock.errors import (
-    AcquireTimeoutError,
-    HoldLostError,
-    InterlockError,
-)
+from interlock.errors import HoldLostError, InterlockError
 from interlock.options import check_lease
 
 if TYPE_CHECKING:
@@ -117,13 +113,7 @@ class Joint(Several):
         answers = yield from together(asking, GRACE / 2)
         known = [answer.holders for answer in answers if isinstance(answer, LockStatus)]
         holder = next((holder for holders in known for holder in holders), None)
-        raise AcquireTimeoutError(
-            f"{self.kind} {self.name!r} not acquired in {timeout:g} s; "
-            f"held by {holder or 'somebody who could not be asked for'}",
-            name=self.name,
-            timeout=timeout,
-            holder=holder,
-        )
+        raise releasing.not_acquired(self.kind, self.name, timeout, holder)
 
     def release(self, owner: Owner) -> Op[None]:
         """Go down by one depth in every member; errors as `release_hold`."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core import names, releasing
 from interlock._core.confirmation import confirm
-from interlock._core.effects import Eval, Settle, undoing
+from interlock._core.effects import Eval, undoing
 from interlock._core.holds import State
 from interlock._core.permit import Permit, update_lease
 from interlock._core.request import Requests, new_id
@@ -36,7 +36,7 @@ from interlock._core.semaphore import (
 )
 from interlock._core.waiters import section
 from interlock._core.waiting import wait_for
-from interlock.errors import ClosedError, ConfigError, InterlockError, ServerUnavailableError
+from interlock.errors import ClosedError, ConfigError, InterlockError
 from interlock.options import check_lease, check_name
 
 if TYPE_CHECKING:
@@ -101,8 +101,10 @@ class LeasedSemaphore:
         channel = section(self.channel, permits)
         taken = yield from undoing(
             wait_for(session, channel, deadline, None, self._try, permit, deadline),
-            self._undo,
+            releasing.undo_acquire,
+            session,
             permit,
+            None,
         )
         if taken:
             return permit
@@ -279,20 +281,3 @@ class LeasedSemaphore:
         permit.state = State.HELD
         session.watchdog.watch(permit)
         return None
-
-    def _undo(self, permit: Permit, error: BaseException) -> Op[None]:
-        """Leave nothing behind of an acquire that ended by *error*."""
-        session = self.session
-        # Closing says nothing of whether an earlier try was executed; every other error of ours does.
-        told = isinstance(error, InterlockError) and not isinstance(error, ClosedError)
-        nothing_sent = told and not getattr(error, "sent", False)
-        open_end = permit.depth > 0 or (permit.unsettled and not nothing_sent)
-        permit.depth = 0
-        session.holds.end(permit)
-        if not open_end:
-            return
-        call, until = self.release_script(permit, 0), session.clock() + permit.lease
-        if isinstance(error, ServerUnavailableError | ClosedError):
-            yield from Settle(call, until, late=True)
-        else:
-            yield from session.settle(call, until, late=permit.unsettled)

@@ -13,6 +13,7 @@ from interlock._core import names
 from interlock._core.effects import NEVER, Eval
 from interlock._core.lock_like import LockLike
 from interlock._core.scripts import lock as scripts
+from interlock._core.scripts.script import GRANTED
 
 if TYPE_CHECKING:
     from interlock._core.holds import Hold
@@ -47,6 +48,10 @@ class Lock(LockLike):
     def hand_over_script(self, hold: Hold, heir: Hold) -> Eval[int]:
         """Return the script that makes *heir* the holder instead of *hold*."""
         return scripts.lock_hand_over(self.key, hold.holder, heir.holder, heir.lease)
+
+    def given(self, hold: Hold, sent_at: float) -> bool:
+        """Take *hold* as granted by what somebody sent at *sent_at*; tell whether it is held now."""
+        return self.accept(hold, sent_at, GRANTED)
 
     def _force_release_script(self) -> Eval[bool]:
         return scripts.lock_force_release(self.key, self._publish, self.channel)

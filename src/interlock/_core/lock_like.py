@@ -18,11 +18,10 @@ from interlock._core import releasing
 from interlock._core.confirmation import confirm
 from interlock._core.effects import NEVER, Eval, Settle, undoing
 from interlock._core.holds import Hold, State, valid_until
-from interlock._core.scripts.script import GRANTED, Grant
+from interlock._core.scripts.script import Grant
 from interlock._core.session import GRACE
 from interlock._core.waiting import may_overtake, wait_in_queue
 from interlock.errors import (
-    AcquireTimeoutError,
     ClosedError,
     InterlockError,
     ReentryError,
@@ -52,7 +51,7 @@ class LockLike(ABC):
     channel: str
     hold_key: object
     hands_over: bool = False
-    """Whether who releases it may make a waiter of the same client its holder; there is a `hand_over_script` then."""
+    """Whether who releases it may make a waiter of the same client its holder; it is a `Lock` then."""
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         self.name = check_name(name)
@@ -134,11 +133,15 @@ class LockLike(ABC):
                 except BaseException as error:  # noqa: BLE001 - it is raised again below, where it can be undone
                     outcome = error
             taken = yield from undoing(
-                self._go_on(hold, deadline, call, sent_at, outcome), self._undo, hold, owner
+                self._go_on(hold, deadline, call, sent_at, outcome),
+                releasing.undo_acquire,
+                session,
+                hold,
+                owner,
             )
             if not taken and hold.offered:
                 # Whoever offered it to us may still make us the holder.
-                yield from self._undo(hold, owner, None)
+                yield from releasing.undo_acquire(session, hold, owner, None)
             return hold if taken else None
         finally:
             # However this ends, by an interruption between two steps too: a claim left here would bar its owner for good.
@@ -158,13 +161,7 @@ class LockLike(ABC):
         if hold is not None:
             return hold
         holder = yield from self._present_holder()
-        raise AcquireTimeoutError(
-            f"{self.kind} {self.name!r} not acquired in {timeout:g} s; "
-            f"held by {holder or 'somebody who could not be asked for'}",
-            name=self.name,
-            timeout=timeout,
-            holder=holder,
-        )
+        raise releasing.not_acquired(self.kind, self.name, timeout, holder)
 
     def release(self, owner: Owner) -> Op[None]:
         """Go down by one depth; free the lock at 0.
@@ -394,34 +391,6 @@ class LockLike(ABC):
         hold.state = State.HELD
         session.watchdog.watch(hold)
         return True
-
-    def hand_over_script(self, hold: Hold, heir: Hold) -> Eval[int]:
-        """Return the script that makes *heir* the holder instead of *hold*, where `hands_over` says that there is one."""
-        raise NotImplementedError
-
-    def given(self, hold: Hold, sent_at: float) -> bool:
-        """Take *hold* as granted by what somebody sent at *sent_at*; tell whether it is held now."""
-        return self.accept(hold, sent_at, GRANTED)
-
-    def _undo(self, hold: Hold, owner: Owner, error: BaseException | None) -> Op[None]:
-        """Leave nothing behind of an acquire that ended by *error*, or in vain."""
-        session = self._session
-        # Closing says nothing of whether an earlier try was executed; every other error of ours does.
-        told = isinstance(error, InterlockError) and not isinstance(error, ClosedError)
-        nothing_sent = told and not getattr(error, "sent", False)
-        open_end = hold.depth > 0 or hold.offered or (hold.unsettled and not nothing_sent)
-        hold.depth = 0
-        session.holds.end(hold)
-        if not open_end:
-            return
-        # Whatever we send now may arrive late: it must not meet a later hold under the same field.
-        owner.renumber()
-        call = self.release_script(hold, 0)
-        until = session.clock() + hold.lease
-        if isinstance(error, ServerUnavailableError | ClosedError):
-            yield from Settle(call, until, late=True)
-        else:
-            yield from session.settle(call, until, late=hold.unsettled)
 
     def _undo_reentry(self, hold: Hold, error: BaseException) -> Op[None]:
         hold.depth -= 1

@@ -1,4 +1,4 @@
-"""The end of a hold: released, extended, or found to be lost.
+"""The end of a hold: released, extended, found to be lost, or given back before anybody had it.
 
 These operations concern a hold, whatever kind of lock it is of; its recipe supplies the scripts.
 
@@ -13,13 +13,20 @@ from typing import TYPE_CHECKING, cast
 from interlock._core.effects import Settle, undoing
 from interlock._core.holds import State
 from interlock._core.session import GRACE
-from interlock.errors import HoldLostError, InterlockError, NotHeldError, ServerUnavailableError
+from interlock.errors import (
+    AcquireTimeoutError,
+    ClosedError,
+    HoldLostError,
+    InterlockError,
+    NotHeldError,
+    ServerUnavailableError,
+)
 from interlock.options import check_lease
 
 if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op
-    from interlock._core.holds import Hold
-    from interlock._core.lock_like import LockLike
+    from interlock._core.holds import Hold, Owner
+    from interlock._core.lock import Lock
     from interlock._core.session import Session
 
 
@@ -134,9 +141,38 @@ def _release_to_waiters(session: Session, hold: Hold, now: float, *, begun: bool
         yield from session.settle(recipe.release_script(heir, 0), now + heir.lease)
 
 
-def _lock(hold: Hold) -> LockLike:
-    """Return what *hold* is of; only locks hand over."""
-    return cast("LockLike", hold.recipe)
+def _lock(hold: Hold) -> Lock:
+    """Return what *hold* is of; only plain locks hand over."""
+    return cast("Lock", hold.recipe)
+
+
+def undo_acquire(
+    session: Session, hold: Hold, owner: Owner | None, error: BaseException | None
+) -> Op[None]:
+    """Leave nothing behind of an acquire that ended by *error*, or in vain (None).
+
+    Args:
+        session: the client's state.
+        hold: what was to be acquired.
+        owner: for whom, where he may acquire it again; None when every hold has an id of its own.
+        error: how it ended.
+    """
+    # Closing says nothing of whether an earlier try was executed; every other error of ours does.
+    told = isinstance(error, InterlockError) and not isinstance(error, ClosedError)
+    nothing_sent = told and not getattr(error, "sent", False)
+    open_end = hold.depth > 0 or hold.offered or (hold.unsettled and not nothing_sent)
+    hold.depth = 0
+    session.holds.end(hold)
+    if not open_end:
+        return
+    if owner is not None:
+        # Whatever we send now may arrive late: it must not meet a later hold under the same field.
+        owner.renumber()
+    call, until = hold.recipe.release_script(hold, 0), session.clock() + hold.lease
+    if isinstance(error, ServerUnavailableError | ClosedError):
+        yield from Settle(call, until, late=True)
+    else:
+        yield from session.settle(call, until, late=hold.unsettled)
 
 
 def extend(session: Session, hold: Hold, lease: float) -> Op[None]:
@@ -210,6 +246,17 @@ def not_held(kind: str, name: str, who: str) -> NotHeldError:
     """Return the error for *who* does not hold what it wants to end."""
     return NotHeldError(
         f"{kind} {name!r} is not held by {who}; nothing was changed", name=name, owner=who
+    )
+
+
+def not_acquired(kind: str, name: str, timeout: float, holder: str | None) -> AcquireTimeoutError:
+    """Return the error for what was not acquired in *timeout* seconds."""
+    return AcquireTimeoutError(
+        f"{kind} {name!r} not acquired in {timeout:g} s; "
+        f"held by {holder or 'somebody who could not be asked for'}",
+        name=name,
+        timeout=timeout,
+        holder=holder,
     )
 
 

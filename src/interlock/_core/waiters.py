@@ -38,7 +38,7 @@ COURTESY = 0.1
 
 MONOPOLY = 2.0
 """Seconds after which a lock that is always wanted here is left free once, for those who look without hearing."""
-GRACE = 0.15
+LONGEST_OFFER = 0.15
 """Seconds after which a waiter that is being handed the lock, and hears no more, asks for itself."""
 
 _SECTION = "\ud800"
@@ -184,7 +184,7 @@ class Waiters:
             rotation.turns -= 1
             # From here on a command that makes it the holder may be under way, whatever becomes of who sends it.
             hold.offered = hold.unsettled = True
-            ticket.offered_until = now + GRACE
+            ticket.offered_until = now + LONGEST_OFFER
             ticket.offered = True
             return ticket
 
@@ -215,15 +215,13 @@ class Waiters:
             rotation.freeing = False
             front = next(iter(queue))
             others = receivers - 1
-            if others <= 0 and now - rotation.left_free_at < MONOPOLY:
-                rotation.sitting_out, rotation.unheeded = False, 0
-                front.wake()
-            elif rotation.sitting_out:
+            if rotation.sitting_out and (others > 0 or now - rotation.left_free_at >= MONOPOLY):
                 rotation.left_free_at = now
                 rotation.unheeded += max(others - 1, 0)
                 front.inherited = min(others * LONGEST_TURNS, COURTESY) if others > 0 else COURTESY
                 front.wake(ask=False)
             else:
+                rotation.sitting_out, rotation.unheeded = False, 0
                 front.wake()
 
     def notify(self, channel: str) -> None:

@@ -93,8 +93,9 @@ class Watchdog:
     def watch(self, hold: Hold) -> None:
         """Take *hold*, which was just acquired, into the next round."""
         hold.renew_at = self._round_at
+        if hold.valid_until < self._soonest:  # noqa: PLR1730 - a call costs more, for every acquire
+            self._soonest = hold.valid_until
         if hold.valid_until < self._wake_at:
-            self._soonest = min(self._soonest, hold.valid_until)
             self._poke()
 
     def hasten(self, now: float) -> None:
