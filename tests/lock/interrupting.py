@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dis
 import inspect
 import sys
 import types
@@ -70,7 +71,8 @@ class Points:
 class Blow:
     """Raises KeyboardInterrupt in this thread at one of the places where the interpreter looks for signals.
 
-    That is where a function of interlock begins, ends, or has just called one in C. A yield is none.
+    That is where a function of interlock begins, ends, or has just called one in C. A yield is none, nor is the way back through
+    the generators that wait for another one's yield.
 
     Args:
         at: which of them, counted from 1 since the ``with`` statement began.
@@ -111,7 +113,16 @@ class Blow:
             return
         if event == "return" and code.co_flags & inspect.CO_GENERATOR:
             return
+        if event == "call" and _goes_on_inside(frame):
+            return
         self._seen += 1
         if self._seen == self.at:
             self._place = f"{event} in {code.co_qualname}, line {frame.f_lineno}"
             raise KeyboardInterrupt
+
+
+def _goes_on_inside(frame: types.FrameType) -> bool:
+    """Return whether *frame*, which just goes on, does so in a ``yield from`` or ``await``."""
+    where = frame.f_lasti
+    instruction, argument = frame.f_code.co_code[where : where + 2]
+    return dis.opname[instruction] == "RESUME" and argument >= 2

@@ -107,6 +107,7 @@ def test_ctrl_c_anywhere_in_a_with_statement(client: Client, redis_client: redis
             pass
         if lock.hold is not None:
             # Python has no place between the last step of an acquire and the block that it is for.
+            assert lock.hold.valid, f"{blow} left it to nobody"
             lock.release()
         with client.lock("name", timeout=5) as again:
             assert again.depth == 1, f"{blow} barred it"

@@ -266,10 +266,11 @@ class LeasedSemaphore:
         if session.replicas is not None:
             confirm(call, permit, session.replicas)
         answer = yield from session.persist(call)
-        permit.unsettled = False
         if not isinstance(answer, Grant):
+            permit.unsettled = False
             return answer
         permit.depth = 1
+        permit.unsettled = False
         if permit.state is State.ENDED:
             raise ClosedError("the client was closed, and what it was just acquiring given back")
         permit.extend_validity(sent_at, permit.lease)

@@ -378,12 +378,12 @@ class LockLike(ABC):
 
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
         """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
-        hold.unsettled = False
         if not isinstance(answer, Grant) or hold.state is not State.PENDING:
             hold.unsettled = hold.offered
             return False
         session = self._session
         hold.depth = 1
+        hold.unsettled = False
         hold.token = answer.token
         hold.valid_until = valid_until(sent_at, hold.lease)
         if session.clock() >= hold.valid_until:

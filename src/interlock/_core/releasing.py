@@ -56,28 +56,33 @@ def release(session: Session, hold: Hold) -> Op[None]:
         # At once, so that an owner who enters again meanwhile, while another thread releases here, counts from there.
         hold.depth = depth
     recipe = hold.recipe
-    if (
-        depth == 0
-        and recipe.hands_over
-        and session.waiters.crowded(_lock(hold).channel)
-        and session.counts_waiters
-    ):
-        yield from _release_to_waiters(session, hold, now, begun=begun)
-        return
-    call = recipe.release_script(hold, depth)
+    call: Eval[int] | None = None
     failure: BaseException | None = None
     done = 0
     try:
+        if (
+            depth == 0
+            and recipe.hands_over
+            and session.waiters.crowded(_lock(hold).channel)
+            and session.counts_waiters
+        ):
+            yield from _release_to_waiters(session, hold, now, begun=begun)
+            return
+        call = recipe.release_script(hold, depth)
         # The hot path, one generator deep. What does not end it goes on below.
         done = call.script.decode((yield call))
+        if done:
+            _note(session, hold, depth)
+            return
     except GeneratorExit:
         raise
-    except BaseException as error:  # noqa: BLE001 - it is raised again below, where the release is carried through
+    except BaseException as error:
+        # A Ctrl-C that struck before anything was sent must not leave the lock to nobody either.
+        if call is None and (isinstance(error, Exception) or hold.state is not State.ENDING):
+            raise
         failure = error
-    if failure is None and done:
-        _note(session, hold, depth)
-    else:
-        _ = yield from _end(session, hold, depth, call, done, failure, begun=begun)
+    call = call or recipe.release_script(hold, depth)
+    _ = yield from _end(session, hold, depth, call, done, failure, begun=begun)
 
 
 def _end(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
+from interlock._core.effects import undoing
 from interlock._core.holds import State
 from interlock._core.together import together
 from interlock.errors import (
@@ -81,14 +82,30 @@ class Several(ABC):
 
     def _release_all(self, holds: Sequence[Hold]) -> Op[list[InterlockError | None]]:
         """Go down by one depth in each of *holds*; one that cannot be reached does so all the same, as far as is known here."""
-        outcomes = yield from together(
-            [(hold.recipe.session, hold.release()) for hold in holds], self._patience()
+        outcomes = yield from undoing(
+            self._release_each(holds), self._release_rest, holds, [hold.depth for hold in holds]
         )
         for hold, outcome in zip(holds, outcomes, strict=True):
             if hold.state is State.HELD and outcome is not None:
                 # Depths are told absolutely: the server learns of this one later, or need not.
                 hold.depth -= 1
         return outcomes
+
+    def _release_each(self, holds: Sequence[Hold]) -> Op[list[InterlockError | None]]:
+        releases = [(hold.recipe.session, hold.release()) for hold in holds]
+        return together(releases, self._patience())
+
+    def _release_rest(
+        self, holds: Sequence[Hold], former: Sequence[int], error: BaseException
+    ) -> Op[None]:
+        """Go down in those of *holds* too whose release had not begun yet when *error* struck the others'."""
+        del error
+        rest = [
+            hold
+            for hold, depth in zip(holds, former, strict=True)
+            if hold.state is State.HELD and hold.depth == depth
+        ]
+        _ = yield from self._release_each(rest)
 
     @staticmethod
     def _forget(holds: Sequence[Hold]) -> None:

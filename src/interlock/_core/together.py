@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from interlock._core.effects import Ask, Away, Eval, undoing
+from interlock._core.effects import Ask, Away, Eval, ended, undoing
 from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
@@ -50,6 +50,12 @@ class _Run:
             if raised is not self.interruption and not isinstance(raised, InterlockError):
                 raise
             self.result = raised
+
+    def interrupt(self, error: BaseException) -> None:
+        """Have the operation hear of *error* wherever it stands; nobody may have noted its effect when a Ctrl-C struck."""
+        self.interruption = error
+        if not ended(self._op):
+            self.step(error=error)
 
     def perform(self) -> Op[None]:
         """Perform the effect that is asked for."""
@@ -128,7 +134,5 @@ def _go_on(runs: Sequence[_Run], patience: float | None) -> Op[None]:
 def _interrupt(runs: Sequence[_Run], error: BaseException) -> Op[None]:
     """Have each operation that is not at its end hear of *error*, and do what it wants done then."""
     for run in runs:
-        run.interruption = error
-        if run.effect is not None:
-            run.step(error=error)
+        run.interrupt(error)
     yield from _go_on(runs, None)

@@ -127,19 +127,25 @@ class ThreadDriver:
             self._begin()
         failure: BaseException | None = None
         try:
-            # The hot path: one script, and done.
-            effect = op.send(None)
-            if type(effect) is Eval:
-                effect = op.send(self._eval(effect))
-        except StopIteration as stop:
-            done: R = stop.value
-            return done
+            try:
+                # The hot path: one script, and done.
+                effect = op.send(None)
+                if type(effect) is Eval:
+                    effect = op.send(self._eval(effect))
+            except StopIteration as stop:
+                done: R = stop.value
+                return done
+            except BaseException as error:
+                if ended(op):
+                    raise
+                failure = error
+                effect = None
+            return self._go_on(op, effect, failure)
         except BaseException as error:
             if ended(op):
                 raise
-            failure = error
-            effect = None
-        return self._go_on(op, effect, failure)
+            # A Ctrl-C struck between two steps of ours.
+            return self._go_on(op, None, error)
 
     def _begin(self) -> None:
         """Have everything in place that the first operation needs, and a claim must not be without."""
