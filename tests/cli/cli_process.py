@@ -6,6 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LONG = 60.0
 """Seconds that nothing here takes: a test that runs into it has failed."""
@@ -14,6 +18,11 @@ ENVIRON = {
     **{key: value for key, value in os.environ.items() if not key.startswith("INTERLOCK_")},
     "SHELL": "/bin/sh",
 }
+
+
+def until_there(gate: Path) -> str:
+    """Return what a shell does until the file *gate* is there: a job ends when its test lets it, however slow the machine."""
+    return f"while [ ! -e '{gate}' ]; do sleep 0.05; done"
 
 
 class Runs:

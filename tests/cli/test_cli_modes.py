@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from cli_process import LONG, Runs, ended
+from cli_process import LONG, Runs, ended, until_there
 
 import interlock
 from interlock.testing.servers import wait_until
@@ -33,7 +33,7 @@ def test_who_excludes_whom(runs: Runs, held: list[str]) -> None:
 
 
 def test_shared_and_exclusive_are_the_read_write_lock(
-    runs: Runs, redis_client: redis.Redis
+    runs: Runs, redis_client: redis.Redis, tmp_path: Path
 ) -> None:
     """-s and -x are the sides of `client.read_write_lock(NAME)`, and of Redisson's."""
     with interlock.connect(runs.url) as client:
@@ -44,8 +44,10 @@ def test_shared_and_exclusive_are_the_read_write_lock(
         with lock.write:
             assert runs.run("-s", "-n", "NAME", "--", "true")[0] == 1
     for option, mode in (("-s", b"read"), ("-x", b"write")):
-        process = runs.started(option, "NAME", "--", "/bin/sh", "-c", "echo up; sleep 0.5")
+        gate = tmp_path / option
+        process = runs.started(option, "NAME", "-c", f"echo up; {until_there(gate)}")
         assert redis_client.hget("NAME", "mode") == mode
+        gate.touch()
         assert ended(process) == (0, "", "")
     assert redis_client.keys() == []
 
@@ -105,15 +107,19 @@ def test_a_limit_is_how_many_run(runs: Runs, redis_client: redis.Redis) -> None:
         assert (semaphore.permits(), semaphore.acquired_permits()) == (2, 0)
 
 
-def test_a_limited_job_learns_its_permit(runs: Runs, redis_client: redis.Redis) -> None:
+def test_a_limited_job_learns_its_permit(
+    runs: Runs, redis_client: redis.Redis, tmp_path: Path
+) -> None:
     """INTERLOCK_HOLDER is the id of the permit that the server knows, renewed while the job runs; there is no token."""
-    text = 'echo "$INTERLOCK_HOLDER ${INTERLOCK_TOKEN-none}"; sleep 2'
-    process = runs.start("--lease=1", "--limit=3", "NAME", "-c", text, INTERLOCK_TOKEN="17")
+    gate = tmp_path / "gate"
+    text = f'echo "$INTERLOCK_HOLDER ${{INTERLOCK_TOKEN-none}}"; {until_there(gate)}'
+    process = runs.start("--lease=2", "--limit=3", "NAME", "-c", text, INTERLOCK_TOKEN="17")
     assert process.stdout is not None
     permit, token = process.stdout.readline().split()
     assert (len(permit), token) == (32, "none")
-    time.sleep(1.3)
+    time.sleep(2.3)
     assert redis_client.zrange("{NAME}:timeout", 0, -1) == [bytes.fromhex(permit)]
+    gate.touch()
     assert ended(process)[0] == 0
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
-from cli_process import LONG, Runs, ended
+from cli_process import LONG, Runs, ended, until_there
 
 import interlock
 from interlock.testing.servers import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 SLEEP = ("--", "/bin/sh", "-c", f"echo up; exec sleep {LONG:.0f}")
 
@@ -38,9 +40,12 @@ def holders(servers: list[RedisServer]) -> list[object]:
     return [server.execute("HKEYS", "NAME") for server in servers]
 
 
-def test_the_lock_is_held_on_every_server(runs: Runs, three: list[RedisServer]) -> None:
+def test_the_lock_is_held_on_every_server(
+    runs: Runs, three: list[RedisServer], tmp_path: Path
+) -> None:
     """While the job runs every server has its plain lock, which excludes others there too; afterwards none has."""
-    text = 'echo "$INTERLOCK_HOLDER ${INTERLOCK_TOKEN-none}"; sleep 2'
+    gate = tmp_path / "gate"
+    text = f'echo "$INTERLOCK_HOLDER ${{INTERLOCK_TOKEN-none}}"; {until_there(gate)}'
     process = runs.start("NAME", "-c", text, INTERLOCK_TOKEN="17")
     assert process.stdout is not None
     holder, token = process.stdout.readline().split()
@@ -52,6 +57,7 @@ def test_the_lock_is_held_on_every_server(runs: Runs, three: list[RedisServer]) 
     assert runs.run("-n", "NAME", "--", "true")[0] == 1
     with interlock.connect(three[1].url()) as client:
         assert client.try_lock("NAME") is None
+    gate.touch()
     assert ended(process) == (0, "", "")
     assert [server.execute("KEYS", "*") for server in three] == [[], [], []]
 
@@ -67,14 +73,17 @@ def test_urls_are_repeated_options(three: list[RedisServer]) -> None:
         runs.close()
 
 
-def test_a_minority_may_be_down(runs: Runs, three: list[RedisServer]) -> None:
+def test_a_minority_may_be_down(runs: Runs, three: list[RedisServer], tmp_path: Path) -> None:
     """One server of three may be away when the lock is acquired, and one may go while the job runs."""
     three[0].kill()
     assert runs.run("-n", "NAME", "--", "true") == (0, "", "")
     three[0].start()
-    process = runs.started("--lease=2", "NAME", "--", "/bin/sh", "-c", "echo up; sleep 4")
+    gate, lease = tmp_path / "gate", 3
+    process = runs.started(f"--lease={lease}", "NAME", "-c", f"echo up; {until_there(gate)}")
     three[2].kill()
+    time.sleep(lease)
     assert runs.run("-n", "NAME", "--", "true")[0] == 1
+    gate.touch()
     status, _, err = ended(process)
     assert status == 0
     assert "was lost" not in err

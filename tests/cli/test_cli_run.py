@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from cli_process import LONG, Runs, ended
+from cli_process import LONG, Runs, ended, until_there
 
 import interlock
 
@@ -96,11 +96,13 @@ def test_a_signal_while_waiting_leaves_nothing_behind(
     assert runs.run("-n", "NAME", "--", "true") == (0, "", "")
 
 
-def test_a_renewed_lease_outlasts_itself(runs: Runs) -> None:
+def test_a_renewed_lease_outlasts_itself(runs: Runs, tmp_path: Path) -> None:
     """--lease bounds what a dead machine keeps, not how long a job may take."""
-    process = runs.started("--lease", "0.6", "NAME", "-c", "echo up; sleep 2")
-    time.sleep(1.2)
+    gate = tmp_path / "gate"
+    process = runs.started("--lease", "2", "NAME", "-c", f"echo up; {until_there(gate)}")
+    time.sleep(2.3)
     assert runs.run("-n", "NAME", "--", "true")[0] == 1
+    gate.touch()
     assert ended(process) == (0, "", "")
 
 
@@ -114,7 +116,7 @@ def test_a_killed_interlock_frees_the_lock_with_its_lease(runs: Runs) -> None:
 
 def test_min_hold_keeps_others_out_after_a_short_job(runs: Runs) -> None:
     """With --min-hold a second machine whose clock is late does not run the same short job again."""
-    process = runs.started("--min-hold", "3", "NAME", "--", "echo", "done")
+    process = runs.started("--min-hold", "5", "NAME", "--", "echo", "done")
     assert runs.run("-n", "NAME", "--", "true")[0] == 1
     assert ended(process)[0] == 0
     assert runs.run("-n", "NAME", "--", "true")[0] == 0

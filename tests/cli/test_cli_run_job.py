@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from cli_process import ENVIRON, LONG, Runs, ended
+from cli_process import ENVIRON, LONG, Runs, ended, until_there
 
 import interlock
 
@@ -19,25 +19,32 @@ if TYPE_CHECKING:
 
 
 def test_the_job_runs_under_the_lock_and_its_status_is_passed_on(
-    runs: Runs, redis_client: redis.Redis
+    runs: Runs, redis_client: redis.Redis, tmp_path: Path
 ) -> None:
     """The lock is there while the job runs, and gone when interlock has ended."""
-    process = runs.started("NAME", "--", "/bin/sh", "-c", "echo up; sleep 1; exit 7")
+    gate = tmp_path / "gate"
+    process = runs.started("NAME", "--", "/bin/sh", "-c", f"echo up; {until_there(gate)}; exit 7")
     assert redis_client.exists("NAME")
+    gate.touch()
     assert ended(process) == (7, "", "")
     assert not redis_client.exists("NAME")
 
 
-def test_the_job_learns_name_holder_and_token(runs: Runs, redis_client: redis.Redis) -> None:
+def test_the_job_learns_name_holder_and_token(
+    runs: Runs, redis_client: redis.Redis, tmp_path: Path
+) -> None:
     """The environment names the hold as the server knows it, and its token, not that of an interlock around it."""
-    text = 'echo "$INTERLOCK_NAME $INTERLOCK_HOLDER ${INTERLOCK_TOKEN-none}"; sleep 1'
+    told = 'echo "$INTERLOCK_NAME $INTERLOCK_HOLDER ${INTERLOCK_TOKEN-none}"'
     for number in (1, 2):
+        gate = tmp_path / str(number)
+        text = f"{told}; {until_there(gate)}"
         process = runs.start("a name", "-c", text, INTERLOCK_TOKEN="17")
         assert process.stdout is not None
         name, holder, token = process.stdout.readline().rsplit(None, 2)
         assert redis_client.hkeys("a name") == [holder.encode()]
         assert re.fullmatch(r"[0-9a-f-]{36}:\d+", holder)
         assert (name, token) == ("a name", str(number))
+        gate.touch()
         assert ended(process)[0] == 0
     assert redis_client.get("redisson_lock_token:{a name}") == b"2"
 

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from cli_process import LONG, Runs, ended
+from cli_process import LONG, Runs, ended, until_there
 
 import interlock
 
@@ -27,7 +27,7 @@ def test_a_lock_taken_away_stops_the_job(
     """A job whose lock is gone gets TERM, and the status is 70."""
     seen = tmp_path / "seen"
     text = f"trap 'echo term >{seen}; exit 0' TERM; echo up; while :; do sleep 0.05; done"
-    process = runs.started("--lease", "1", "NAME", "--", "/bin/sh", "-c", text)
+    process = runs.started("--lease", "3", "NAME", "--", "/bin/sh", "-c", text)
     if how == "deleted":
         redis_client.delete("NAME")
     else:
@@ -39,10 +39,14 @@ def test_a_lock_taken_away_stops_the_job(
     assert err == "interlock: lock 'NAME' was lost while the command runs: stopping it\n"
 
 
-def test_a_loss_found_at_the_end_only_is_told(runs: Runs, redis_client: redis.Redis) -> None:
+def test_a_loss_found_at_the_end_only_is_told(
+    runs: Runs, redis_client: redis.Redis, tmp_path: Path
+) -> None:
     """A job that ended before anybody noticed keeps its status, with a warning that it may have had company."""
-    process = runs.started("NAME", "--", "/bin/sh", "-c", "echo up; sleep 0.5; exit 3")
+    gate = tmp_path / "gate"
+    process = runs.started("NAME", "-c", f"echo up; {until_there(gate)}; exit 3")
     redis_client.delete("NAME")
+    gate.touch()
     status, _, err = ended(process)
     assert status == 3
     assert "may not have been alone" in err
@@ -91,11 +95,15 @@ def test_a_long_outage_is_a_loss(own_runs: Runs, fresh_server: RedisServer) -> N
 
 
 def test_a_server_that_died_meanwhile_does_not_cost_the_jobs_status(
-    own_runs: Runs, fresh_server: RedisServer
+    own_runs: Runs, fresh_server: RedisServer, tmp_path: Path
 ) -> None:
     """A job that ended well has ended well, even if the lock cannot be released."""
-    process = own_runs.started("--lease", "3", "NAME", "-c", "echo up; sleep 0.5; exit 4")
+    gate = tmp_path / "gate"
+    process = own_runs.started(
+        "--lease", "3", "NAME", "-c", f"echo up; {until_there(gate)}; exit 4"
+    )
     fresh_server.kill()
+    gate.touch()
     status, _, err = ended(process)
     assert status == 4
     assert "lock 'NAME' was not released and will end with its lease" in err

@@ -218,7 +218,7 @@ def test_max_hold_kills_a_deaf_job(stage: Stage) -> None:
 def test_a_loss_after_max_hold_is_the_graver_of_both(stage: Stage) -> None:
     """A job that is being stopped for --max-hold when its lock goes reports the loss."""
     stage.when_it_writes("term", stage.hold.lose)
-    assert stage.shell(DEAF, max_hold=0.5, kill_after=1.5) == 70
+    assert stage.shell(DEAF, max_hold=1.5, kill_after=2) == 70
 
 
 def test_a_job_faster_than_max_hold_is_left_alone(stage: Stage) -> None:

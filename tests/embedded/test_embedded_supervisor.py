@@ -54,25 +54,25 @@ def alive(pid: int) -> bool:
 
 def test_ends_after_its_last_client(runtime: Path) -> None:
     """The server stays while anybody is connected, however idle, and ends by itself once nobody is."""
-    url = ensure(linger=0.3)
+    url = ensure(linger=1.5)
     with Redis.from_url(url) as connection:
         connection.set("key", "value")
-        time.sleep(1.5)
+        time.sleep(2.5)
         assert not gone()
         assert connection.get("key") == b"value"
         left = time.monotonic()
     wait_for(gone)
-    assert time.monotonic() - left >= 0.3
+    assert time.monotonic() - left >= 1.5
 
 
 def test_lingers_after_the_last_join(runtime: Path) -> None:
     """A server that was joined but never used ends, and not before its linger has passed since the last join."""
-    ensure(linger=0.5)
+    ensure(linger=1.5)
     time.sleep(0.3)
     joined = time.monotonic()
     ensure()
     wait_for(gone)
-    assert time.monotonic() - joined >= 0.5
+    assert time.monotonic() - joined >= 1.5
 
 
 def test_environment_sets_the_linger(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,12 +170,12 @@ def test_killed_server_takes_the_supervisor_along(runtime: Path) -> None:
 
 def test_hung_server_counts_as_used(runtime: Path) -> None:
     """A server that cannot be asked who is connected is not ended."""
-    url = ensure(linger=0.3)
+    url = ensure(linger=1.5)
     with Redis.from_url(url) as connection:
         server, _ = processes(url)
         os.kill(server, signal.SIGSTOP)
         try:
-            time.sleep(2.5)
+            time.sleep(3)
             assert alive(server)
         finally:
             os.kill(server, signal.SIGCONT)
@@ -185,7 +185,7 @@ def test_hung_server_counts_as_used(runtime: Path) -> None:
 
 def test_removed_directory_ends_the_server(runtime: Path) -> None:
     """A server that nobody can find any more ends, even under its clients: a second one may come beside it."""
-    url = ensure(linger=1.0)
+    url = ensure(linger=1.5)
     with Redis.from_url(url) as connection:
         connection.ping()
         server, supervisor = processes(url)

@@ -72,8 +72,11 @@ class Places:
     @property
     def left(self) -> dict[str, float]:
         """Seconds until the deadline of each, by the server's clock."""
-        now = self.now
-        scores = self.redis.zrange(TIMEOUTS, 0, -1, withscores=True)
+        with self.redis.pipeline(transaction=True) as both:  # nothing happens in between
+            (seconds, micros), scores = (
+                both.time().zrange(TIMEOUTS, 0, -1, withscores=True).execute()
+            )
+        now = seconds + micros / 1e6
         return {holder.decode(): score / 1000 - now for holder, score in scores}
 
     @property

@@ -25,16 +25,18 @@ WAIT_IN_THREAD = """
 client = interlock.connect(url)
 with client.fair_lock("orders"):
     say("mine")
+    sys.stdin.readline()
 client.close()
 """
 WAIT_IN_TASK = """
 async def main():
     async with interlock.asyncio.connect(url) as client, client.fair_lock("orders"):
         say("mine")
+        await asyncio.to_thread(sys.stdin.readline)
 asyncio.run(main())
 """
 WAIT_IN_MANY = """
-client = interlock.connect(url, fair_wait=1)
+client = interlock.connect(url, fair_wait=2)
 for _ in range(10):
     threading.Thread(target=client.fair_lock("orders").acquire, daemon=True).start()
 sys.stdin.readline()
@@ -98,6 +100,7 @@ async def test_threads_tasks_and_processes_are_served_in_order(
             with Child(code, redis_url) as child:
                 assert child.hear(60) == "mine"
                 order.append(number)
+                child.tell("go on")
                 assert child.end() == (0, "")
 
         await asyncio.to_thread(visit)
@@ -120,9 +123,7 @@ async def test_threads_tasks_and_processes_are_served_in_order(
                 await until(lambda n=number: len(wire.waiting) == n + 1, 20, f"{number} waits")
             client.fair_lock(LOCK, owner="first").release()
             await asyncio.wait_for(asyncio.gather(*visits), 60)
-    # A child tells of its turn over a pipe, while the next one may have had its own: neighbours may be heard in either order.
-    assert sorted(order) == list(range(8))
-    assert all(abs(at - number) <= 1 for at, number in enumerate(order)), order
+    assert order == list(range(8))
     assert redis_client.dbsize() == 0
 
 
@@ -148,8 +149,9 @@ def test_a_newcomer_does_not_overtake(redis_url: str, places: Places) -> None:
 
 
 def test_a_live_waiter_keeps_its_place(redis_url: str, places: Places) -> None:
-    """A waiter that waits for many times the wait is never skipped, nor are those behind it."""
-    with interlock.connect(redis_url, fair_wait=0.6) as client:
+    """Waiters that wait for longer than all their waits together are never skipped."""
+    wait = 1.6
+    with interlock.connect(redis_url, fair_wait=wait) as client:
         client.fair_lock(LOCK, owner="first").acquire()
         order: list[int] = []
 
@@ -163,11 +165,11 @@ def test_a_live_waiter_keeps_its_place(redis_url: str, places: Places) -> None:
             threads[-1].start()
             wait_until(lambda n=number: len(places.waiting) == n + 1, 5, "it waits")
         queue = places.waiting
-        end = time.monotonic() + 5 * 0.6
+        end = time.monotonic() + 3.2 * wait
         while time.monotonic() < end:
             assert places.waiting == queue
             for place, left in enumerate(places.left[waiter] for waiter in queue):
-                assert 0 < left <= (place + 1) * 0.6
+                assert 0 < left <= (place + 1) * wait
             time.sleep(0.02)
         client.fair_lock(LOCK, owner="first").release()
         for thread in threads:
@@ -178,16 +180,14 @@ def test_a_live_waiter_keeps_its_place(redis_url: str, places: Places) -> None:
 def test_killed_waiters_delay_for_one_wait(redis_url: str, places: Places) -> None:
     """Ten waiters that were killed together delay the next one by no more than what they may be silent."""
     with (
-        interlock.connect(redis_url, fair_wait=1) as client,
+        interlock.connect(redis_url, fair_wait=2) as client,
         Child(WAIT_IN_MANY, redis_url) as child,
     ):
         client.fair_lock(LOCK, owner="first").acquire()
         wait_until(lambda: len(places.waiting) == 10, 10, "ten wait")
         child.kill()
-        killed = time.monotonic()
         client.fair_lock(LOCK, owner="first").release()
-        assert client.fair_lock(LOCK).acquire(timeout=20)
-        assert 0.3 < time.monotonic() - killed < 1 + 0.7
+        assert client.fair_lock(LOCK).acquire(timeout=2 + 2)
         assert places.waiting == []
         client.fair_lock(LOCK).release()
     assert places.redis.dbsize() == 0
@@ -195,7 +195,7 @@ def test_killed_waiters_delay_for_one_wait(redis_url: str, places: Places) -> No
 
 def test_a_killed_waiter_in_between_is_skipped(redis_url: str, places: Places) -> None:
     """Of three waiters the middle one is killed: the last one has the lock within one wait after the first."""
-    with interlock.connect(redis_url, fair_wait=1) as client:
+    with interlock.connect(redis_url, fair_wait=2) as client:
         client.fair_lock(LOCK, owner="first").acquire()
         got: list[float] = []
 
@@ -206,7 +206,7 @@ def test_a_killed_waiter_in_between_is_skipped(redis_url: str, places: Places) -
         before, behind = threading.Thread(target=visit), threading.Thread(target=visit)
         before.start()
         wait_until(lambda: len(places.waiting) == 1, 5, "one waits")
-        code = WAIT_IN_THREAD.replace("connect(url)", "connect(url, fair_wait=1)")
+        code = WAIT_IN_THREAD.replace("connect(url)", "connect(url, fair_wait=2)")
         with Child(code, redis_url) as child:
             wait_until(lambda: len(places.waiting) == 2, 10, "the child waits")
             behind.start()
@@ -215,7 +215,7 @@ def test_a_killed_waiter_in_between_is_skipped(redis_url: str, places: Places) -
         client.fair_lock(LOCK, owner="first").release()
         before.join(10)
         behind.join(10)
-        assert got[1] - got[0] < 1 + 0.7
+        assert got[1] - got[0] < 2 + 2
     assert places.redis.dbsize() == 0
 
 
@@ -226,12 +226,13 @@ def test_clocks_of_clients_do_not_matter(redis_url: str, places: Places, skew: i
     with interlock.connect(redis_url) as client, Child(code, redis_url) as skewed:
         client.fair_lock(LOCK, owner="first").acquire()
         wait_until(lambda: len(places.waiting) == 1, 10, "the skewed one waits")
-        behind = threading.Thread(target=client.fair_lock(LOCK).acquire)
+        behind = threading.Thread(target=client.fair_lock(LOCK, owner="behind").acquire)
         behind.start()
         wait_until(lambda: len(places.waiting) == 2, 5, "another one waits")
         assert all(0 < left <= 10 for left in places.left.values())
         client.fair_lock(LOCK, owner="first").release()
         assert skewed.hear() == "mine"
+        skewed.tell("go on")
         behind.join(10)
         assert places.waiting == []
         assert len(places.holders) == 1
@@ -240,13 +241,13 @@ def test_clocks_of_clients_do_not_matter(redis_url: str, places: Places, skew: i
 
 def test_a_silent_first_waiter_does_not_make_others_spin(redis_url: str, places: Places) -> None:
     """While the lock is free and the first waiter silent, the others ask a few times, not as fast as they can."""
-    places.redis.rpush(QUEUE, "dead:1")
-    places.set_left(**{"dead:1": 1.5})
     with interlock.connect(redis_url, fair_wait=1) as client:
         started = time.monotonic()
+        places.redis.rpush(QUEUE, "dead:1")
+        places.set_left(**{"dead:1": 1.5})
         before = _scripts_run(places.redis)
         assert client.fair_lock(LOCK).acquire(timeout=10)
-        assert 1 < time.monotonic() - started < 1.5 + 0.7
+        assert 1.4 < time.monotonic() - started < 1.5 + 2
         assert _scripts_run(places.redis) - before < 12
         client.fair_lock(LOCK).release()
 

@@ -57,13 +57,13 @@ def test_asking_again_changes_nothing_but_the_deadline(places: Places) -> None:
     places.has("a")
     for waiter in "bcd":
         places.acquire(waiter)
-    places.set_left(b=0.5, c=1, d=2)
+    places.set_left(b=2, c=3, d=4)
     assert isinstance(places.acquire("c"), Queued)
     assert places.waiting == ["b", "c", "d"]
     left = places.left
     assert 10 - NEAR < left["c"] <= 10
-    assert left["b"] <= 0.5
-    assert left["d"] <= 2
+    assert left["b"] <= 2
+    assert left["d"] <= 4
 
 
 @pytest.mark.parametrize("free", [True, False])

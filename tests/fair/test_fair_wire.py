@@ -62,7 +62,7 @@ async def test_the_name_mapper_is_for_all_keys(fair: Stage) -> None:
     """Lock, list, zset and channel carry the mapped name."""
     owner, client = fair.owner(), fair.client(name_mapper=lambda name: f"app:{name}")
     await owner.do(fair.client().fair_lock("app:x").acquire)
-    waiting = asyncio.create_task(fair.owner().do(client.fair_lock("x").acquire, timeout=1))
+    waiting = asyncio.create_task(fair.owner().do(client.fair_lock("x").acquire, timeout=3))
     await until(fair.redis.pubsub_channels, 5, "it listens")
     keys = {b"app:x", b"redisson_lock_queue:{app:x}", b"redisson_lock_timeout:{app:x}"}
     assert set(fair.redis.keys()) == keys
@@ -101,7 +101,7 @@ async def test_an_idle_waiter_asks_seldom(proxy: FaultProxy, fair: Stage) -> Non
     fair.redis.rpush(QUEUE, "dead:1")
     Places(fair.redis).set_left(**{"dead:1": 100})
     lock = client.fair_lock(LOCK)
-    waiting = asyncio.create_task(owner.do(lock.acquire, timeout=6))
+    waiting = asyncio.create_task(owner.do(lock.acquire, timeout=7))
     await asyncio.sleep(1)
     proxy.clear_record()
     await asyncio.sleep(4)
@@ -135,7 +135,7 @@ async def test_a_waiter_lives_without_messages(proxy: FaultProxy, fair: Stage) -
     await until(lambda: Places(fair.redis).waiting, 5, "b waits")
     await asyncio.sleep(0.5)
     await a.do(mine.release)
-    assert await asyncio.wait_for(waiting, 5 / 3 + 1)
+    assert await asyncio.wait_for(waiting, 5 / 3 + 2)
     assert proxy.dropped_messages == 1
 
 
@@ -154,7 +154,7 @@ async def test_it_is_not_reentrant_unless_it_is(fair: Stage) -> None:
 
 async def test_force_release_tells_the_first(fair: Stage) -> None:
     """When anybody frees the lock the first waiter has it, and the holder learns of its loss."""
-    a, b, one, two = fair.owner(), fair.owner(), fair.client(lease=0.6), fair.client()
+    a, b, one, two = fair.owner(), fair.owner(), fair.client(lease=1.8), fair.client()
     mine, theirs = one.fair_lock(LOCK), two.fair_lock(LOCK)
     await a.do(mine.acquire)
     hold = await a.do(lambda: mine.hold)

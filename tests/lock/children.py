@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _PRELUDE = """
-import asyncio, os, signal, sys, threading, time
+import asyncio, logging, os, signal, sys, threading, time
 import interlock, interlock.asyncio
 url = sys.argv[1]
 def say(*words):
     print(*words, flush=True)
+# Which callbacks of an event loop took long is nothing to tell of: the machine may be busy.
+logging.getLogger("asyncio").addFilter(lambda record: not record.msg.startswith("Executing "))
 """
 
 

@@ -65,7 +65,7 @@ async def test_an_acquire(redis_url: str, redis_client: redis.Redis, moment: Mom
         return client.lock("name").acquire()
 
     async def check(client: Client, at: int) -> None:
-        await until(lambda: redis_client.dbsize() == 0, 2, f"nothing is left after wait {at}")
+        await until(lambda: redis_client.dbsize() == 0, 5, f"nothing is left after wait {at}")
         assert await client.lock("name").acquire(timeout=0)
         await client.lock("name").release()
 
@@ -82,7 +82,7 @@ async def test_an_acquire_on_a_warm_connection(
         return client.lock("name").acquire()
 
     async def check(client: Client, at: int) -> None:
-        await until(lambda: redis_client.dbsize() == 0, 2, f"nothing is left after wait {at}")
+        await until(lambda: redis_client.dbsize() == 0, 5, f"nothing is left after wait {at}")
         assert await client.lock("name").acquire(timeout=0)
         await client.lock("name").release()
 
@@ -123,8 +123,8 @@ async def test_a_waiting_acquire(redis_url: str, redis_client: redis.Redis, mome
 
         async def check(client: Client, at: int) -> None:
             assert client.lock("name").hold is None
-            await until(lambda: redis_client.dbsize() == 0, 2, f"nothing is left after wait {at}")
-            await until(lambda: not redis_client.pubsub_channels(), 2, "nobody listens")
+            await until(lambda: redis_client.dbsize() == 0, 5, f"nothing is left after wait {at}")
+            await until(lambda: not redis_client.pubsub_channels(), 5, "nobody listens")
 
         assert await _sweep(redis_url, moment, prepare, check, neighbours) >= 4
 
@@ -138,7 +138,7 @@ async def test_a_release(redis_url: str, redis_client: redis.Redis, moment: Mome
         return lock.release()
 
     async def check(client: Client, at: int) -> None:
-        await until(lambda: redis_client.dbsize() == 0, 2, f"wait {at} frees it")
+        await until(lambda: redis_client.dbsize() == 0, 5, f"wait {at} frees it")
         assert client.lock("name", owner="me").hold is None
 
     assert await _sweep(redis_url, moment, prepare, check) == 1
@@ -175,7 +175,7 @@ async def test_a_with_statement(redis_url: str, redis_client: redis.Redis, momen
         return body()
 
     async def check(client: Client, at: int) -> None:
-        await until(lambda: redis_client.dbsize() == 0, 2, f"nothing is left after wait {at}")
+        await until(lambda: redis_client.dbsize() == 0, 5, f"nothing is left after wait {at}")
 
     assert await _sweep(redis_url, moment, prepare, check) >= 5
 

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from lock_like import until
 
 import interlock
 import interlock.asyncio
@@ -105,8 +106,8 @@ async def test_close_gives_back_what_may_have_been_acquired(
     proxy.on_request(command("EVALSHA"), drop_reply)
     proxy.on_request(command("EVAL"), drop_reply)
     acquiring = asyncio.create_task(owner.do(lock.acquire))
-    await asyncio.sleep(0.7)
-    assert plain.left_behind() == {"name"}
+    await until(lambda: plain.left_behind() == {"name"}, 5, "the server has acted")
+    await asyncio.sleep(0.5)
     proxy.clear_rules()
     await plain.close(client)
     with pytest.raises(interlock.ClosedError):
@@ -123,7 +124,7 @@ async def test_close_does_not_wait_for_waiters(plain: Stage) -> None:
     await asyncio.sleep(0.3)
     started = time.monotonic()
     await plain.close(client)
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 3
     results = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(result) for result in results} == {interlock.ClosedError}
 

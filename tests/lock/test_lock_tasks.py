@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def client(redis_url: str) -> AsyncIterator[Client]:
-    """Give a client of the running loop with short leases."""
-    async with interlock.asyncio.connect(redis_url, lease=0.6) as client:
+    """Give a client of the running loop with short leases; yet they outlast a machine that stalls for a second."""
+    async with interlock.asyncio.connect(redis_url, lease=1.8, poll_cap=30) as client:
         yield client
 
 
@@ -69,9 +69,9 @@ async def test_a_child_task_is_another_owner(client: Client) -> None:
 
 
 async def test_a_blocked_loop_loses_nothing(client: Client, other: Client) -> None:
-    """While the event loop is blocked for more than two leases the hold is renewed all the same."""
+    """While the event loop is blocked for longer than the lease the hold is renewed all the same."""
     async with client.lock("name") as hold:
-        time.sleep(1.5)  # noqa: ASYNC251 - that is the point
+        time.sleep(2.2)  # noqa: ASYNC251 - that is the point
         assert hold.valid
         assert not await other.lock("name").acquire(timeout=0)
         assert await client.lock("name").hold_count() == 1
@@ -82,7 +82,7 @@ async def test_a_task_that_ends_holding(redis_url: str, other: Client) -> None:
     async with interlock.asyncio.connect(redis_url, lease=0.6) as client:
         await asyncio.create_task(client.lock("name").acquire(), name="careless")
         with pytest.warns(ResourceWarning, match="'name' by task 'careless'"):
-            assert await other.lock("name").acquire(timeout=3)
+            assert await other.lock("name").acquire(timeout=10)
         await other.lock("name").release()
 
 
@@ -100,12 +100,12 @@ async def test_a_time_out_of_asyncio(
                 await lock.acquire()
         else:
             await asyncio.wait_for(lock.acquire(), 0.2)
-    assert 0.2 <= time.monotonic() - started < 1
+    assert 0.2 <= time.monotonic() - started < 5
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
     assert lock.hold is None
-    await until(lambda: not redis_client.pubsub_channels(), 2, "nobody listens any more")
+    await until(lambda: not redis_client.pubsub_channels(), 5, "nobody listens any more")
     await other.lock("name").release()
     assert await lock.acquire(timeout=0)
     await lock.release()
@@ -153,7 +153,7 @@ async def test_cancelled_again_and_again(client: Client, redis_client: redis.Red
         try:
             assert await task
         except asyncio.CancelledError:
-            await until(lambda: redis_client.dbsize() == 0, 2, "nothing is left")
+            await until(lambda: redis_client.dbsize() == 0, 5, "nothing is left")
         else:
             await lock.release()
 
@@ -198,7 +198,7 @@ async def test_cancel_on_lost_beside_a_real_cancellation(client: Client, other: 
             await asyncio.sleep(10)
 
     task = asyncio.create_task(hold())
-    await until(other.lock("name").locked, 2, "it is held")
+    await until(other.lock("name").locked, 5, "it is held")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -226,7 +226,7 @@ async def test_on_lost_runs_in_the_loop(client: Client, other: Client) -> None:
     assert hold is not None
     hold.on_lost(lambda: told.append(asyncio.get_running_loop()))
     await other.lock("name").force_release()
-    await until(lambda: told, 3, "it was told")
+    await until(lambda: told, 5, "it was told")
     assert told == [asyncio.get_running_loop()]
 
 

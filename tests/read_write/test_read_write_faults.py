@@ -61,7 +61,7 @@ async def test_a_call_counts_once(
 ) -> None:
     """Whatever becomes of a request or its reply, the depths are right afterwards, and releasing them leaves nothing."""
     before, make, (reading, writing) = CALLS[call]
-    owner, lock = rw.owner(), rw.lock(rw.client(proxy.url(), command_timeout=0.3))
+    owner, lock = rw.owner(), rw.lock(rw.client(proxy.url(), command_timeout=0.8))
     await owner.do(lock.read.locked)
     for side in before:
         await owner.do(getattr(lock, side).acquire)
@@ -83,7 +83,7 @@ async def test_reading_after_a_try_that_came_to_nothing(
     rw: Stage, wire: Wire, proxy: FaultProxy, fault: Action
 ) -> None:
     """A writer whose try to read got no answer reads at the next one, though under another number than it writes, and comes down."""
-    owner, lock = rw.owner(), rw.lock(rw.client(proxy.url(), command_timeout=0.2))
+    owner, lock = rw.owner(), rw.lock(rw.client(proxy.url(), command_timeout=0.8))
     await owner.do(lock.write.acquire)
     proxy.on_request(command("EVALSHA"), fault)
     proxy.on_request(command("EVAL"), fault)

@@ -129,7 +129,7 @@ async def test_later_readers_queue_behind_a_waiting_writer(rw: Stage) -> None:
     lock, a, b, c, d = rw.lock(client), rw.owner(), rw.owner(), rw.owner(), rw.owner()
     await a.do(lock.read.acquire)
     writing = asyncio.create_task(b.do(lock.write.acquire))
-    await asyncio.sleep(0.3)
+    await until(rw.redis.pubsub_channels, 5, "the writer waits")
     reading = asyncio.create_task(c.do(lock.read.acquire))
     await asyncio.sleep(0.3)
     assert not reading.done()
@@ -173,7 +173,7 @@ async def test_only_the_owner_releases_its_side(rw: Stage) -> None:
 
 async def test_force_release_is_of_one_side(rw: Stage, wire: Wire) -> None:
     """It ends all readers or the writer, only if that is how the lock is held; the holders are told."""
-    client = rw.client(lease=0.9)
+    client = rw.client(lease=1.8)
     lock, a, b = rw.lock(client), rw.owner(), rw.owner()
     stranger = rw.lock(rw.client())
     for owner in (a, b):
@@ -228,14 +228,14 @@ def test_on_every_server(server_of_version: Any, version: str) -> None:
     """Reading, writing, coming down, extending and forcing work on every version that is supported."""
     server = server_of_version(version)
     server.execute("FLUSHALL")
-    with interlock.connect(server.url(), lease=0.9) as client:
+    with interlock.connect(server.url(), lease=1.8) as client:
         lock = client.read_write_lock("name")
         other = client.read_write_lock("name", owner="other")
         with lock.write, lock.read:
             assert not other.read.acquire(timeout=0)
         with lock.read, other.read:
-            lock.read.extend(2)
-            assert not client.read_write_lock("name", owner="third").write.acquire(timeout=1.5)
+            lock.read.extend(3)
+            assert not client.read_write_lock("name", owner="third").write.acquire(timeout=2.2)
             assert lock.read.hold_count() == other.read.hold_count() == 1
         assert lock.write.acquire()
         assert other.write.force_release()

@@ -95,7 +95,7 @@ async def test_a_writer_that_stops_reading(rw: Stage, wire: Wire) -> None:
     """Releasing the read lock while writing tells nobody and leaves the writer its lease."""
     owner, lock = rw.owner(), rw.lock(rw.client())
     await owner.do(lock.write.acquire, lease=60)
-    await owner.do(lock.read.acquire, lease=1)
+    await owner.do(lock.read.acquire, lease=5)
     await owner.do(lock.read.release)
     writer = (await owner.do(lambda: lock.write.hold)).holder
     assert wire.hash() == {"mode": "write", writer: "1"}

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     import redis
 
 CHANNEL = "redisson_rwlock:{name}"
+END = "the end of what is heard"
 JAVA = "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38"
 
 _READ = """
@@ -91,8 +92,9 @@ class Wire:
     def __init__(self, client: redis.Redis) -> None:
         self.redis = client
         self._heard = client.pubsub(ignore_subscribe_messages=True)
-        self._heard.subscribe(CHANNEL)
-        self._heard.get_message(timeout=5)
+        self._heard.subscribe(CHANNEL, END)
+        for _ in range(2):
+            self._heard.get_message(timeout=5)
 
     def close(self) -> None:
         """Hear no more."""
@@ -100,8 +102,9 @@ class Wire:
 
     def heard(self) -> list[str]:
         """Return what was published since the last time."""
+        self.redis.publish(END, "")
         messages: list[str] = []
-        while (message := self._heard.get_message(timeout=0.1)) is not None:
+        while (message := self._heard.get_message(timeout=5))["channel"] != END.encode():
             messages.append(message["data"].decode())
         return messages
 

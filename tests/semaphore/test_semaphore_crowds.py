@@ -84,7 +84,7 @@ async def test_a_waiter_lives_without_messages(plain: Stage, proxy: FaultProxy) 
     released = time.monotonic()
     await plain.owner().do(plain.lock(plain.client()).release, 2)
     assert await asyncio.wait_for(waiting, 5)
-    assert time.monotonic() - released < 1.5
+    assert time.monotonic() - released < 3
     assert proxy.dropped_messages > 0
 
 
@@ -92,14 +92,17 @@ async def test_idle_waiters_are_nearly_silent(plain: Stage, proxy: FaultProxy) -
     """Thirty waiters of one client cost about one command per poll cap together."""
     client = plain.client(proxy.url(), poll_cap=0.5)
     waiting = [
-        asyncio.create_task(plain.owner().do(plain.lock(client).acquire, timeout=3))
+        asyncio.create_task(plain.owner().do(plain.lock(client).acquire, timeout=60))
         for _ in range(30)
     ]
     await asyncio.sleep(1)
     proxy.clear_record()
+    started = time.monotonic()
     await asyncio.sleep(1.5)
-    assert proxy.commands["EVALSHA"] <= 6
-    assert not any(await asyncio.gather(*waiting))
+    assert proxy.commands["EVALSHA"] <= 2 * (time.monotonic() - started) / 0.5
+    await plain.close(client)
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(result) for result in results} == {interlock.ClosedError}
     assert plain.redis.exists("name") == 0
 
 
@@ -170,9 +173,9 @@ def test_threads_and_tasks_together(redis_url: str, redis_client: redis.Redis) -
 def test_what_a_killed_process_had_comes_back(redis_url: str, redis_client: redis.Redis) -> None:
     """Permits of a process that was killed, with leases of their own and without, come back within a lease."""
     child = """
-        client = interlock.connect(url, lease=1.2)
+        client = interlock.connect(url, lease=1.8)
         semaphore = client.leased_semaphore("name")
-        permits = [semaphore.acquire(2), semaphore.acquire(lease=1.2)]
+        permits = [semaphore.acquire(2), semaphore.acquire(lease=1.8)]
         say("holds")
         time.sleep(60)
     """
@@ -180,13 +183,13 @@ def test_what_a_killed_process_had_comes_back(redis_url: str, redis_client: redi
         semaphore = client.leased_semaphore("name")
         semaphore.try_set_permits(3)
         assert holder.hear() == "holds"
-        time.sleep(1.7)
+        time.sleep(2.4)
         assert semaphore.acquired_permits() == 2, "one has ended, two are renewed"
         with semaphore.acquire():
             os.kill(holder.pid, signal.SIGKILL)
             killed = time.monotonic()
             with semaphore.acquire(2, timeout=10):
-                assert time.monotonic() - killed < 1.2 + 1
+                assert time.monotonic() - killed < 1.8 + 2
         assert (semaphore.available_permits(), semaphore.permits()) == (3, 3)
 
 

@@ -59,7 +59,7 @@ async def test_a_call_counts_once(
     """Whatever becomes of a request or its reply, the call takes or gives exactly once and returns what it did."""
     make, result, free = PLAIN_CALLS[call]
     plain.redis.set("name", 5)
-    owner, client = plain.owner(), plain.client(proxy.url(), command_timeout=0.3)
+    owner, client = plain.owner(), plain.client(proxy.url(), command_timeout=0.8)
     semaphore = plain.lock(client)
     await owner.do(semaphore.available_permits)
     proxy.on_request(command("EVALSHA", nth=1), fault)
@@ -71,7 +71,7 @@ async def test_a_call_counts_once(
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 async def test_setting_up_counts_once(plain: Stage, proxy: FaultProxy, fault: Action) -> None:
     """Who made the semaphore is told so although the first reply was lost."""
-    owner, client = plain.owner(), plain.client(proxy.url(), command_timeout=0.3)
+    owner, client = plain.owner(), plain.client(proxy.url(), command_timeout=0.8)
     semaphore = plain.lock(client)
     await owner.do(semaphore.available_permits)
     proxy.on_request(command("EVALSHA", nth=1), fault)
@@ -82,7 +82,7 @@ async def test_setting_up_counts_once(plain: Stage, proxy: FaultProxy, fault: Ac
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 async def test_a_leased_call_counts_once(leased: Stage, proxy: FaultProxy, fault: Action) -> None:
     """Whatever becomes of a request or its reply, leased permits are taken, prolonged, added and given back once."""
-    owner, client = leased.owner(), leased.client(proxy.url(), command_timeout=0.3)
+    owner, client = leased.owner(), leased.client(proxy.url(), command_timeout=0.8)
     semaphore = leased.lock(client)
     leased.redis.set("name", 5)
     await owner.do(semaphore.permits)
@@ -111,12 +111,12 @@ async def test_a_leased_call_counts_once(leased: Stage, proxy: FaultProxy, fault
 
 async def test_a_copy_that_arrives_after_the_end(plain: Stage, proxy: FaultProxy) -> None:
     """A copy of an acquire that gave up, of one that was answered and of a release changes nothing when it arrives later."""
-    owner, client = plain.owner(), plain.client(proxy.url(), command_timeout=0.3)
+    owner, client = plain.owner(), plain.client(proxy.url(), command_timeout=0.8)
     semaphore = plain.lock(client)
     await owner.do(semaphore.available_permits)
     proxy.on_request(command("EVALSHA", nth=1), swallow_reply)
     proxy.clear_record()
-    assert not await owner.do(semaphore.acquire, timeout=1)
+    assert not await owner.do(semaphore.acquire, timeout=2)
     copy = proxy.record[0].args
     plain.redis.set("name", 5)
     await until(lambda: _latches(plain.redis) == {b"0"}, 5, "it was undone")
@@ -139,7 +139,7 @@ def _latches(client: redis.Redis) -> set[bytes | None]:
 @pytest.mark.parametrize("call", ["acquire", "drain_permits", "release"])
 async def test_an_outage_that_is_too_long(plain: Stage, proxy: FaultProxy, call: str) -> None:
     """When no reply comes at all the call raises; what was taken comes back, and what was given stays, when the server does."""
-    client = plain.client(proxy.url(), command_timeout=0.2, outage_timeout=0.8)
+    client = plain.client(proxy.url(), command_timeout=0.8, outage_timeout=0.8)
     owner, semaphore = plain.owner(), plain.lock(client)
     plain.redis.set("name", 5)
     await owner.do(semaphore.available_permits)

@@ -75,10 +75,10 @@ async def test_a_lease_ends_by_the_servers_clock(leased: Stage) -> None:
     owner, client = leased.owner(), leased.client(poll_cap=30)
     semaphore = leased.lock(client)
     await owner.do(semaphore.try_set_permits, 1)
-    permit = await owner.do(semaphore.acquire, lease=0.5)
     started = time.monotonic()
+    permit = await owner.do(semaphore.acquire, lease=0.5)
     other = await leased.owner().do(leased.lock(leased.client(poll_cap=30)).acquire)
-    assert 0.3 < time.monotonic() - started < 1.5
+    assert 0.5 <= time.monotonic() - started < 3
     assert other
     assert permit.lost.is_set()
     assert not permit
@@ -90,11 +90,11 @@ async def test_a_lease_ends_by_the_servers_clock(leased: Stage) -> None:
 
 async def test_without_a_lease_it_is_renewed(leased: Stage) -> None:
     """A permit without a lease of its own lasts as long as it is wanted."""
-    owner, client = leased.owner(), leased.client(lease=0.6)
+    owner, client = leased.owner(), leased.client(lease=1.8)
     semaphore = leased.lock(client)
     await owner.do(semaphore.try_set_permits, 2)
     one, two = await owner.do(semaphore.acquire), await owner.do(semaphore.acquire)
-    await asyncio.sleep(1.5)
+    await asyncio.sleep(2.2)
     assert one
     assert two
     assert await _counts(owner, semaphore) == (0, 2, 2)
@@ -113,7 +113,7 @@ async def test_a_forgotten_permit_ends(leased: Stage) -> None:
         gc.collect()
         other = await leased.owner().do(leased.lock(leased.client()).acquire, timeout=5)
         assert other
-        await until(lambda: caught, 3, "the warning came")
+        await until(lambda: caught, 5, "the warning came")
     assert "hold of 'name'" in str(caught[0].message)
     await owner.do(other.release)
 
@@ -160,14 +160,14 @@ async def test_a_permit_is_given_back_once(leased: Stage) -> None:
 
 async def test_a_permit_is_given_back_by_its_id(leased: Stage) -> None:
     """Whoever knows the id may give a permit back; its holder is told at the next renewal."""
-    owner, semaphore = leased.owner(), leased.lock(leased.client(lease=0.6))
+    owner, semaphore = leased.owner(), leased.lock(leased.client(lease=1.8))
     await owner.do(semaphore.try_set_permits, 2)
     mine, theirs = await owner.do(semaphore.acquire), await owner.do(semaphore.acquire)
     await owner.do(semaphore.release, mine.ids[0])
     assert not mine
     assert not mine.lost.is_set(), "given back here is not lost"
     await owner.do(leased.lock(leased.client()).release, theirs.ids[0])
-    await until(theirs.lost.is_set, 3, "it is lost")
+    await until(theirs.lost.is_set, 5, "it is lost")
     with pytest.raises(HoldLostError, match="force-released"):
         theirs.ensure()
     assert await _counts(owner, semaphore) == (2, 0, 2)
@@ -179,13 +179,13 @@ async def test_a_lease_is_cut_short(leased: Stage, renewed: bool) -> None:
     owner, semaphore = leased.owner(), leased.lock(leased.client())
     await owner.do(semaphore.try_set_permits, 1)
     permit = await owner.do(semaphore.acquire, lease=None if renewed else 60)
-    await owner.do(semaphore.update_lease, permit, 0.4)
+    await owner.do(semaphore.update_lease, permit, 1.2)
     assert permit
-    assert permit.remaining <= 0.4
+    assert permit.remaining <= 1.2
     started = time.monotonic()
     other = await leased.owner().do(leased.lock(leased.client()).acquire)
-    assert time.monotonic() - started < 2
-    await until(permit.lost.is_set, 3, "it is lost")
+    assert time.monotonic() - started < 5
+    await until(permit.lost.is_set, 5, "it is lost")
     with pytest.raises(HoldLostError):
         await owner.do(semaphore.update_lease, permit, 5)
     await owner.do(other.release)
@@ -193,15 +193,15 @@ async def test_a_lease_is_cut_short(leased: Stage, renewed: bool) -> None:
 
 async def test_a_lease_is_prolonged(leased: Stage) -> None:
     """A longer lease keeps the permit longer; one without end has it renewed."""
-    owner, semaphore = leased.owner(), leased.lock(leased.client(lease=0.6))
+    owner, semaphore = leased.owner(), leased.lock(leased.client(lease=1.8))
     await owner.do(semaphore.try_set_permits, 3)
-    one = await owner.do(semaphore.acquire, lease=0.4)
-    two = await owner.do(semaphore.acquire, lease=0.4)
-    three = await owner.do(semaphore.acquire, lease=0.4)
+    one = await owner.do(semaphore.acquire, lease=1.8)
+    two = await owner.do(semaphore.acquire, lease=1.8)
+    three = await owner.do(semaphore.acquire, lease=1.8)
     await owner.do(one.update_lease, 60)
     await owner.do(two.update_lease)
     await owner.do(leased.lock(leased.client()).update_lease, three.ids[0], 60)
-    await asyncio.sleep(1.2)
+    await asyncio.sleep(2.2)
     assert one
     assert two
     assert one.remaining > 50

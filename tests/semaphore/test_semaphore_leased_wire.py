@@ -43,11 +43,11 @@ async def test_the_leased_ones_keys_are_redissons(leased: Stage) -> None:
     assert leased.redis.get("name") == b"2"
     scores = dict(leased.redis.zrange("{name}:timeout", 0, -1, withscores=True))
     assert scores.keys() == {bytes.fromhex(each) for each in (*one.ids, *two.ids)}
-    assert 0 <= scores[bytes.fromhex(one.ids[0])] - now - 30_000 < 1000
-    assert all(0 <= scores[bytes.fromhex(each)] - now - 60_000 < 1000 for each in two.ids)
+    assert 0 <= scores[bytes.fromhex(one.ids[0])] - now - 30_000 < 5000
+    assert all(0 <= scores[bytes.fromhex(each)] - now - 60_000 < 5000 for each in two.ids)
     assert leased.redis.pttl("{name}:timeout") == -1
     await owner.do(semaphore.update_lease, one, 90)
-    assert 0 <= leased.redis.zscore("{name}:timeout", bytes.fromhex(one.ids[0])) - now - 90e3 < 2e3
+    assert 0 <= leased.redis.zscore("{name}:timeout", bytes.fromhex(one.ids[0])) - now - 90e3 < 5e3
     await owner.do(one.release)
     await owner.do(two.release)
     assert {key.decode().rpartition(":")[0] for key in leased.redis.scan_iter()} == {
@@ -132,11 +132,11 @@ async def test_a_waiter_looks_when_javas_lease_ends(leased: Stage) -> None:
     """With no message and no poll due, a waiter has the permit when the lease of who died with it ends."""
     owner, semaphore = leased.owner(), leased.lock(leased.client(poll_cap=60))
     leased.redis.set("name", 0)
+    started = time.monotonic()
     seconds, micros = leased.redis.time()
     leased.redis.zadd("{name}:timeout", {JAVAS: seconds * 1000 + micros // 1000 + 700})
-    started = time.monotonic()
     assert await owner.do(semaphore.acquire)
-    assert 0.5 < time.monotonic() - started < 2
+    assert 0.69 < time.monotonic() - started < 5
 
 
 async def test_the_leases_have_the_ttl_of_the_number(leased: Stage) -> None:

@@ -79,7 +79,7 @@ async def test_where_it_is_heard(plain: Stage, name: str, channel: str, latch: b
 
 async def test_latches_do_not_pile_up(plain: Stage) -> None:
     """However many calls are made through one object, the latch of one of them is left, and it expires."""
-    client = plain.client(command_timeout=0.3, outage_timeout=0.3)
+    client = plain.client(command_timeout=1, outage_timeout=1)
     owner, semaphore = plain.owner(), plain.lock(client)
     await owner.do(semaphore.try_set_permits, 2)
     for _ in range(50):
@@ -90,7 +90,7 @@ async def test_latches_do_not_pile_up(plain: Stage) -> None:
         await owner.do(semaphore.acquire, 99, blocking=False)
         await owner.do(semaphore.acquire)
     assert plain.redis.dbsize() <= 2
-    await until(lambda: plain.redis.keys() == [b"name"], 5, "the last latch has expired")
+    await until(lambda: plain.redis.keys() == [b"name"], 10, "the last latch has expired")
 
 
 async def test_uncontended_is_two_round_trips(proxy: FaultProxy, plain: Stage) -> None:

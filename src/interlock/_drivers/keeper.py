@@ -143,13 +143,17 @@ class Keeper:
         self._perform(self._settlements.run(clock.now), self._courier)
 
     def _warn_of(self, result: Round) -> None:
+        """Name what was abandoned; where warnings are errors each is reported as one, and nothing waits for it."""
         for hold in result.abandoned:
-            warnings.warn(
-                f"hold of {hold.name!r} by {hold.label} was never released; "
-                f"it is not renewed any more and ends within {hold.lease:g} s",
-                ResourceWarning,
-                stacklevel=2,
-            )
+            try:
+                warnings.warn(
+                    f"hold of {hold.name!r} by {hold.label} was never released; "
+                    f"it is not renewed any more and ends within {hold.lease:g} s",
+                    ResourceWarning,
+                    stacklevel=2,
+                )
+            except Exception as error:  # noqa: BLE001 - a filter or hook of the user's must not delay renewals
+                report("the renewal thread", error)
 
     def _perform(self, op: Op[R], courier: Courier | ClusterCourier) -> R:
         """Run an operation whose only effects are batches, which *courier* brings."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import weakref
 from typing import TYPE_CHECKING, Protocol
@@ -47,11 +48,13 @@ def _each(step: Callable[[Mortal], None]) -> None:
 def report(what: str, error: BaseException) -> None:
     """Report *error*, which has no caller to go to, as an exception in a thread is: on stderr, or to the user's hook."""
     error.add_note(f"in interlock: {what}")
-    threading.excepthook(
-        threading.ExceptHookArgs(
-            (type(error), error, error.__traceback__, threading.current_thread())
-        )
+    args = threading.ExceptHookArgs(
+        (type(error), error, error.__traceback__, threading.current_thread())
     )
+    try:
+        threading.excepthook(args)
+    except Exception:  # noqa: BLE001 - a hook that fails must not end the thread that reports
+        sys.__excepthook__(*sys.exc_info())
 
 
 def _after_fork() -> None:
