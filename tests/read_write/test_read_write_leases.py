@@ -113,7 +113,7 @@ async def test_the_dead_are_removed(rw: Stage, wire: Wire) -> None:
     assert wire.hash()[holder] == "1"
     await asyncio.sleep(0.01)
     reader = rw.owner()
-    await reader.do(lock.read.acquire)
+    await reader.do(lock.read.acquire, lease=90)
     await reader.do(lock.read.release)
     assert wire.hash() == {"mode": "read", holder: "1"}, "who had the longest lease looks too"
     assert 30_000 < wire.left() <= 60_000

@@ -53,8 +53,8 @@ def report(what: str, error: BaseException) -> None:
     )
     try:
         threading.excepthook(args)
-    except Exception:  # noqa: BLE001 - a hook that fails must not end the thread that reports
-        sys.__excepthook__(*sys.exc_info())
+    except Exception as failure:  # noqa: BLE001 - a hook that fails must not end the thread that reports
+        sys.__excepthook__(type(failure), failure, failure.__traceback__)
 
 
 def _after_fork() -> None:

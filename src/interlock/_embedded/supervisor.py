@@ -194,16 +194,17 @@ def _watch(server: Server, ended: int, linger: float) -> None:
     would start a second one beside it.
     """
     pause = min(1.0, linger / 5)
-    expected, used = -1, time.monotonic()
+    expected, before, used = -1, -1, time.monotonic()
     while not select.select([ended], [], [], pause)[0]:
         with locked(DOOR, fcntl.LOCK_EX) as alone:
             number, clients = _connections() if alone else (-1, -1)
-            if number != expected or clients != 1:
+            # Who was there at the last look may have gone just now.
+            if number != expected or clients != 1 or before != 1:
                 used = time.monotonic()
             elif time.monotonic() - used >= linger:
                 _end(server)  # with the door closed
                 return
-            expected = number + 1
+            expected, before = number + 1, clients
 
 
 def _connections() -> tuple[int, int]:
