@@ -1,10 +1,11 @@
-"""Fixtures for every test: real servers, a proxy that makes faults, and a look-out for leaks."""
+"""Fixtures for every test: real servers, a proxy that makes faults, both faces, and a look-out for leaks."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 from collections import Counter
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import pytest
 
 from interlock.testing.proxy import FaultProxy
 from interlock.testing.servers import RedisServer, binaries, wait_until
+from lock.lock_like import Face
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,6 +48,14 @@ def redis_client(server: RedisServer, redis_url: str) -> Iterator[redis.Redis]:
         # At once, so that `quiescent` finds its connection there before the test as after it.
         client.ping()
         yield client
+
+
+@pytest.fixture
+def loaded(redis_client: redis.Redis) -> redis.Redis:
+    """Give a client of a server that knows every script, so that each call is one EVALSHA."""
+    for text in resources.files("interlock._core").joinpath("lua").iterdir():
+        redis_client.script_load(text.read_text())
+    return redis_client
 
 
 @pytest.fixture
@@ -87,6 +97,12 @@ def any_server(
     chosen = server_of_version(request.param)
     chosen.execute("FLUSHALL")
     return chosen
+
+
+@pytest.fixture(params=["sync", "asyncio"])
+def face(request: pytest.FixtureRequest) -> Face:
+    """Give each face in turn."""
+    return Face(request.param)
 
 
 @pytest.fixture

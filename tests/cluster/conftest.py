@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from seen import eyes
 
 from interlock.testing.servers import ClusterServers, RedisServer, binaries
-
-# The stage that lock tests are played on is theirs; it serves here as well.
-sys.path.append(str(Path(__file__).parents[1] / "lock"))
-
-from lock_like import KINDS, Face, Kind, Stage
-from seen import eyes
+from lock.lock_like import KINDS, Face, Kind, Stage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
-
-
-@pytest.fixture(params=["sync", "asyncio"])
-def face(request: pytest.FixtureRequest) -> Face:
-    """Give each face in turn."""
-    return Face(request.param)
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)

@@ -13,9 +13,8 @@ import redis.asyncio
 from interlock import ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from lock_like import Face, Stage
-
     from interlock.testing.servers import ClusterServers, RedisServer
+    from lock.lock_like import Face, Stage
 
 
 async def _take(stage: Stage, client: Any) -> None:

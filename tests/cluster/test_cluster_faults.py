@@ -9,11 +9,11 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lock_like import KINDS, Face, Stage, until
 from seen import eyes
 
 from interlock._links.slots import slot_of
 from interlock.testing.servers import ClusterServers, RedisServer, binaries
+from lock.lock_like import KINDS, Face, Stage, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -6,15 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lock_like import KINDS, Stage, until
 from seen import eyes
 
 from interlock import AcquireTimeoutError, ReentryError
+from lock.lock_like import KINDS, Stage, until
 
 if TYPE_CHECKING:
-    from lock_like import Face
-
     from interlock.testing.servers import ClusterServers
+    from lock.lock_like import Face
 
 NAMES = ["a", "{b}:1", "x{c}y"]
 

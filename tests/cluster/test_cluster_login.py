@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from lock_like import KINDS, Stage
 
 from interlock import ServerUnavailableError
 from interlock._links.slots import slot_of
 from interlock.testing.servers import ClusterServers, binaries
+from lock.lock_like import KINDS, Stage
 
 if TYPE_CHECKING:
-    from lock_like import Face
+    from lock.lock_like import Face
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
 RULE = re.search(r"^user app (.*)$", DOCUMENT.read_text(), re.MULTILINE)

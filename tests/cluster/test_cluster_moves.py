@@ -6,16 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lock_like import KINDS, Stage, until
 from migration import Migration
 from seen import eyes
 
 from interlock._links.slots import slot_of
+from lock.lock_like import KINDS, Stage, until
 
 if TYPE_CHECKING:
-    from lock_like import Face
-
     from interlock.testing.servers import ClusterServers, RedisServer
+    from lock.lock_like import Face
 
 
 def _route(cluster: ClusterServers, name: str) -> tuple[int, RedisServer, RedisServer]:

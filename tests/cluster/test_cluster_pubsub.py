@@ -6,11 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lock_like import KINDS, Face, Stage, until
 from seen import eyes
 
 from interlock import ConfigError
 from interlock._links.slots import slot_of
+from lock.lock_like import KINDS, Face, Stage, until
 
 if TYPE_CHECKING:
     from interlock.testing.servers import ClusterServers, RedisServer

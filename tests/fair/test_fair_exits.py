@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 import threading
 import time
 from typing import TYPE_CHECKING, get_args
@@ -18,11 +17,11 @@ from interlock import AcquireTimeoutError, ClosedError, ServerUnavailableError
 from interlock.testing.proxy import command, delay_reply, drop_reply, drop_request, swallow_reply
 from interlock.testing.servers import wait_until
 from lock.children import Child
-from lock.interrupting import Blow, Moment, Points
+from lock.interrupting import Blow, Moment, Points, interrupt_after
 from lock.lock_like import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import redis
 
@@ -32,22 +31,6 @@ if TYPE_CHECKING:
 
 ENOUGH = 40
 """No operation waits at as many points as this."""
-
-
-@contextlib.contextmanager
-def _interrupt_after(seconds: float) -> Iterator[None]:
-    """Raise KeyboardInterrupt in the main thread after *seconds*."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 async def test_a_timeout(fair: Stage) -> None:
@@ -104,7 +87,7 @@ def test_ctrl_c(redis_url: str, redis_client: redis.Redis) -> None:
     wire = Places(redis_client)
     with interlock.connect(redis_url) as client:
         client.fair_lock(LOCK, owner="other").acquire()
-        with pytest.raises(KeyboardInterrupt), _interrupt_after(0.4):
+        with pytest.raises(KeyboardInterrupt), interrupt_after(0.4):
             client.fair_lock(LOCK).acquire()
         assert wire.waiting == []
         assert wire.left == {}

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-# The stage that lock tests are played on is theirs; it serves here as well.
-sys.path.append(str(Path(__file__).parents[1] / "lock"))
-
-from lock_like import KINDS, Face, Stage
+from lock.lock_like import KINDS, Face, Stage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -20,12 +15,6 @@ if TYPE_CHECKING:
 
     from interlock.testing.proxy import FaultProxy
     from interlock.testing.servers import RedisServer
-
-
-@pytest.fixture(params=["sync", "asyncio"])
-def face(request: pytest.FixtureRequest) -> Face:
-    """Give each face in turn."""
-    return Face(request.param)
 
 
 @pytest.fixture

@@ -9,11 +9,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lock_like import until
+
+from lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
-    from lock_like import Stage
+
+    from lock.lock_like import Stage
 
 SEED = 20
 

@@ -7,16 +7,15 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lock_like import until
 
 from interlock._drivers import listener
 from interlock.testing.faults import blackhole, command, drop_request, swallow_reply
 from interlock.testing.servers import wait_until
+from lock.lock_like import until
 
 if TYPE_CHECKING:
-    from lock_like import Owner, Stage
-
     from interlock.testing.proxy import FaultProxy
+    from lock.lock_like import Owner, Stage
 
 CHANNEL = "redisson_lock__channel:{name}"
 FOREVER = 100.0

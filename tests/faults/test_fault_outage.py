@@ -8,18 +8,17 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lock_like import until
 
 from interlock import AcquireTimeoutError, HoldLostError, ServerUnavailableError
 from interlock.testing.address import free_port
+from lock.lock_like import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lock_like import Owner, Stage
-
     from interlock.testing.proxy import FaultProxy
     from interlock.testing.servers import RedisServer
+    from lock.lock_like import Owner, Stage
 
 NOISE = 0.5
 """Seconds by which a call may end late on a noisy machine; 0.25 is what is promised."""

@@ -8,19 +8,18 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lock_like import until
 
 from interlock import ClosedError, NotHeldError, ServerUnavailableError
 from interlock._core.scripts import lock as scripts
 from interlock._core.watchdog import Watchdog
 from interlock._links.connection import Connection
 from interlock.testing.faults import blackhole, command, drop_reply
+from lock.lock_like import until
 
 if TYPE_CHECKING:
-    from lock_like import Stage
-
     from interlock.testing.proxy import FaultProxy
     from interlock.testing.servers import RedisServer
+    from lock.lock_like import Stage
 
 NOISE = 0.7
 

@@ -8,7 +8,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lock_like import until
 
 from interlock import ServerUnavailableError
 from interlock._core.scripts import lock as scripts
@@ -24,11 +23,11 @@ from interlock.testing.faults import (
     reset,
     swallow_reply,
 )
+from lock.lock_like import until
 
 if TYPE_CHECKING:
-    from lock_like import Owner, Stage
-
     from interlock.testing.proxy import FaultProxy
+    from lock.lock_like import Owner, Stage
 
 ACQUIRE = scripts._LOCK_ACQUIRE.sha
 RELEASE = scripts._LOCK_RELEASE.sha

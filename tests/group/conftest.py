@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,20 +14,6 @@ if TYPE_CHECKING:
     import redis
 
 GROUP = next(kind for kind in KINDS if kind.name == "group")
-
-
-@pytest.fixture(params=["sync", "asyncio"])
-def face(request: pytest.FixtureRequest) -> Face:
-    """Give each face in turn."""
-    return Face(request.param)
-
-
-@pytest.fixture
-def loaded(redis_client: redis.Redis) -> redis.Redis:
-    """Give a client of a server that knows every script, so that each call is one EVALSHA."""
-    for text in resources.files("interlock._core").joinpath("lua").iterdir():
-        redis_client.script_load(text.read_text())
-    return redis_client
 
 
 @pytest.fixture

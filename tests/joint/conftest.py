@@ -40,12 +40,6 @@ def own_servers(request: pytest.FixtureRequest) -> Iterator[Sequence[RedisServer
     yield from _started(getattr(request, "param", 3))
 
 
-@pytest.fixture(params=["sync", "asyncio"])
-def face(request: pytest.FixtureRequest) -> Face:
-    """Give each face in turn."""
-    return Face(request.param)
-
-
 @pytest.fixture
 async def table(face: Face, servers: Sequence[RedisServer]) -> AsyncIterator[Table]:
     """Give each face in turn on three servers that no test harms."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,13 +16,9 @@ if TYPE_CHECKING:
 LATCH = Kind("latch", lambda client, name: client.count_down_latch(name))
 
 
-@pytest.fixture(params=["sync", "asyncio"])
-async def stage(
-    request: pytest.FixtureRequest, redis_client: redis.Redis, redis_url: str
-) -> AsyncIterator[Stage]:
+@pytest.fixture
+async def stage(face: Face, loaded: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
     """Give the latch on each face in turn, on a server that knows every script."""
-    for text in resources.files("interlock._core").joinpath("lua").iterdir():
-        redis_client.script_load(text.read_text())
-    set_up = Stage(Face(request.param), LATCH, redis_url, redis_client)
+    set_up = Stage(face, LATCH, redis_url, loaded)
     yield set_up
     await set_up.end()

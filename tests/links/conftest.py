@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from interlock.testing.servers import RedisServer, binaries
-
-# The stage that lock tests are played on is theirs; it serves here as well.
-sys.path.append(str(Path(__file__).parents[1] / "lock"))
-
-from lock_like import KINDS, Face, Stage
+from lock.lock_like import KINDS, Face, Stage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     import redis
-
-
-@pytest.fixture(params=["sync", "asyncio"])
-def face(request: pytest.FixtureRequest) -> Face:
-    """Give each face in turn."""
-    return Face(request.param)
 
 
 @pytest.fixture

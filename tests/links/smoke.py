@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from lock_like import until
+from lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
-    from lock_like import Stage
+
+    from lock.lock_like import Stage
 
 
 async def smoke(stage: Stage, url: str, server: redis.Redis, name: str = "name") -> None:

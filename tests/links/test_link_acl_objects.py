@@ -15,9 +15,8 @@ from interlock import LatchDeletedError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from lock_like import Stage
-
     from interlock.testing.servers import RedisServer
+    from lock.lock_like import Stage
 
 NAME = "locks:a"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"

@@ -14,7 +14,7 @@ from interlock.testing.servers import RedisServer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lock_like import Stage
+    from lock.lock_like import Stage
 
 PASSWORD = "p@ss/w:rd"
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lock_like import Stage
+    from lock.lock_like import Stage
 
 AT_ONCE = 1.5
 """Seconds. The callers below are ready to wait four times as long; a mistake is not waited for."""

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
-from lock_like import until
 from troubles import TRANSIENT, TROUBLES, busy
 
 from interlock import ServerUnavailableError, WrongTypeError
 from interlock.testing.servers import RedisServer, binaries, wait_until
+from lock.lock_like import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lock_like import Stage
+    from lock.lock_like import Stage
 
 
 @pytest.fixture(params=sorted(TROUBLES))

@@ -13,9 +13,8 @@ from interlock.testing.address import free_port
 from interlock.testing.faults import command, swallow_reply
 
 if TYPE_CHECKING:
-    from lock_like import Face, Stage
-
     from interlock.testing.proxy import FaultProxy
+    from lock.lock_like import Face, Stage
 
 SECRET = "hush"
 

@@ -10,7 +10,7 @@ from smoke import smoke
 from interlock.testing.servers import RedisServer
 
 if TYPE_CHECKING:
-    from lock_like import Stage
+    from lock.lock_like import Stage
 
 
 async def test_a_lock_works_on_every_supported_server(

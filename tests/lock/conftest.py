@@ -5,20 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from lock_like import KINDS, Face, Kind, Stage
 
 from interlock.testing.servers import RedisServer
+from lock.lock_like import KINDS, Face, Kind, Stage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     import redis
-
-
-@pytest.fixture(params=["sync", "asyncio"])
-def face(request: pytest.FixtureRequest) -> Face:
-    """Give each face in turn."""
-    return Face(request.param)
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: kind.name)

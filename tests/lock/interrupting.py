@@ -1,10 +1,12 @@
-"""Interruptions at exactly one place: of a coroutine where it waits, of a thread where a signal may strike."""
+"""Interruptions: of a coroutine exactly where it waits, of a thread where a signal may strike, or after some time."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dis
 import inspect
+import signal
 import sys
 import types
 from pathlib import Path
@@ -13,10 +15,26 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 import interlock
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Generator
+    from collections.abc import Coroutine, Generator, Iterator
 
 R = TypeVar("R")
 Moment = Literal["before", "after"]
+
+
+@contextlib.contextmanager
+def interrupt_after(seconds: float) -> Iterator[None]:
+    """Raise KeyboardInterrupt in the main thread after *seconds*, wherever it is."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class Points:

@@ -10,17 +10,17 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from lock_like import until
 
 import interlock
 import interlock.asyncio
 from interlock.testing.proxy import FaultProxy, command, delay, delay_reply, drop_reply
+from lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
-    from lock_like import Stage
 
     from interlock.testing.proxy import Action
+    from lock.lock_like import Stage
 
 
 def _use_everything(url: str) -> None:

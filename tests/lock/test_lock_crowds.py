@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import redis
-    from lock_like import Stage
+
+    from lock.lock_like import Stage
 
 
 def _in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:

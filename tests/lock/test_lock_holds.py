@@ -11,14 +11,14 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lock_like import until
 
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError
+from lock.lock_like import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lock_like import Owner, Stage
+    from lock.lock_like import Owner, Stage
 
 
 async def _lost_hold(stage: Stage, lock: Any, owner: Owner) -> Any:

@@ -21,7 +21,7 @@ from interlock.testing.address import free_port
 from interlock.testing.servers import RedisServer
 
 if TYPE_CHECKING:
-    from lock_like import Face, Stage
+    from lock.lock_like import Face, Stage
 
 NAN = math.nan
 

@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from children import Child
 
 import interlock
 from interlock.testing.servers import wait_until
+from lock.children import Child
 
 if TYPE_CHECKING:
     import redis

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import signal
 import threading
 import time
 from typing import TYPE_CHECKING
 
 import pytest
-from interrupting import Blow
 
 import interlock
 from interlock._links import resp
 from interlock.testing.servers import wait_until
+from lock.interrupting import Blow, interrupt_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,28 +61,12 @@ def _outlives_its_lease(hold: Hold) -> None:
     hold.ensure()
 
 
-@contextlib.contextmanager
-def _interrupt_after(seconds: float) -> Iterator[None]:
-    """Raise KeyboardInterrupt in the main thread after *seconds*, wherever it is."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def test_ctrl_c_ends_a_wait(client: Client, other: Client, redis_client: redis.Redis) -> None:
     """KeyboardInterrupt in a waiting acquire comes through at once and leaves no lock, no waiter and a usable client."""
     other.lock("name").acquire()
     lock = client.lock("name")
     started = time.monotonic()
-    with pytest.raises(KeyboardInterrupt), _interrupt_after(0.3):
+    with pytest.raises(KeyboardInterrupt), interrupt_after(0.3):
         lock.acquire()
     assert time.monotonic() - started < 5
     assert lock.hold is None
@@ -104,7 +87,7 @@ def test_ctrl_c_in_front_of_the_queue_passes_it_on(client: Client, other: Client
             got.set()
 
     behind = threading.Thread(target=take)
-    with pytest.raises(KeyboardInterrupt), _interrupt_after(0.3):
+    with pytest.raises(KeyboardInterrupt), interrupt_after(0.3):
         threading.Timer(0.1, behind.start).start()
         lock.acquire()
     other.lock("name").release()

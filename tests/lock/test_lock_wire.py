@@ -8,17 +8,16 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from lock_like import until
-
 import interlock
 from interlock.testing.servers import wait_until
+from lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
-    from lock_like import Stage
 
     from interlock.testing.proxy import FaultProxy
     from interlock.testing.servers import RedisServer
+    from lock.lock_like import Stage
 
 CHANNEL = "redisson_lock__channel:{orders}"
 

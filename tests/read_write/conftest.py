@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-# The stage that lock tests are played on is theirs; it serves here as well.
-sys.path.append(str(Path(__file__).parents[1] / "lock"))
-
-from lock_like import Face, Kind, Stage
-
+from lock.lock_like import Face, Kind, Stage
 from read_write.wire import Wire
 
 if TYPE_CHECKING:
@@ -25,20 +18,6 @@ READ_WRITE = Kind(
     "read-write", lambda client, name, **options: client.read_write_lock(name, **options)
 )
 READ = Kind("read", lambda client, name, **options: client.read_write_lock(name, **options).read)
-
-
-@pytest.fixture(params=["sync", "asyncio"])
-def face(request: pytest.FixtureRequest) -> Face:
-    """Give each face in turn."""
-    return Face(request.param)
-
-
-@pytest.fixture
-def loaded(redis_client: redis.Redis) -> redis.Redis:
-    """Give a client of a server that knows every script, so that each call is one EVALSHA."""
-    for text in resources.files("interlock._core").joinpath("lua").iterdir():
-        redis_client.script_load(text.read_text())
-    return redis_client
 
 
 @pytest.fixture

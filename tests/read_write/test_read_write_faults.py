@@ -6,8 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
-from interrupting import Moment, Points
-from lock_like import until
 
 import interlock.asyncio
 from interlock import ServerUnavailableError
@@ -19,14 +17,16 @@ from interlock.testing.proxy import (
     reset,
     swallow_reply,
 )
+from lock.interrupting import Moment, Points
+from lock.lock_like import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import redis
-    from lock_like import Stage
 
     from interlock.testing.proxy import Action, FaultProxy
+    from lock.lock_like import Stage
     from read_write.wire import Wire
 
 FAULTS = {

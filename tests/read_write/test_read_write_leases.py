@@ -8,17 +8,17 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from children import Child
-from lock_like import until
 
 import interlock
 from interlock import HoldLostError
 from interlock.testing.servers import wait_until
+from lock.children import Child
+from lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
-    from lock_like import Stage
 
+    from lock.lock_like import Stage
     from read_write.wire import Wire
 
 SLACK = 2.0

@@ -6,14 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lock_like import until
 
 import interlock
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError, UpgradeError
+from lock.lock_like import until
 
 if TYPE_CHECKING:
-    from lock_like import Stage
-
+    from lock.lock_like import Stage
     from read_write.wire import Wire
 
 

@@ -6,16 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-from lock_like import until
 
 from interlock import UpgradeError
+from lock.lock_like import until
 from read_write.wire import CHANNEL, JAVA
 
 if TYPE_CHECKING:
-    from lock_like import Stage
-
     from interlock.testing.proxy import FaultProxy
     from interlock.testing.server import RedisServer
+    from lock.lock_like import Stage
     from read_write.wire import Wire
 
 JUST = 2000

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock.testing.servers import ReplicatedServers, binaries
-from lock.lock_like import Face
 from replicas.bed import PROMPT, Bed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+
+    from lock.lock_like import Face
 
 
 @pytest.fixture(scope="session")
@@ -45,12 +46,6 @@ def replicated(
         assert client.wait(2, int(PROMPT * 1000)) == 2
         client.delete("in step")
     return servers
-
-
-@pytest.fixture(params=["sync", "asyncio"])
-def face(request: pytest.FixtureRequest) -> Face:
-    """Give each face in turn."""
-    return Face(request.param)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,20 +15,6 @@ if TYPE_CHECKING:
 
 PLAIN = Kind("semaphore", lambda client, name, **options: client.semaphore(name, **options))
 LEASED = Kind("leased", lambda client, name: client.leased_semaphore(name))
-
-
-@pytest.fixture(params=["sync", "asyncio"])
-def face(request: pytest.FixtureRequest) -> Face:
-    """Give each face in turn."""
-    return Face(request.param)
-
-
-@pytest.fixture
-def loaded(redis_client: redis.Redis) -> redis.Redis:
-    """Give a client of a server that knows every script, so that each call is one EVALSHA."""
-    for text in resources.files("interlock._core").joinpath("lua").iterdir():
-        redis_client.script_load(text.read_text())
-    return redis_client
 
 
 @pytest.fixture

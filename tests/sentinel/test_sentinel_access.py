@@ -18,9 +18,8 @@ from interlock import ConfigError, ServerUnavailableError
 from interlock.testing.servers import RedisServer, binaries
 
 if TYPE_CHECKING:
-    from lock_like import Stage
-
     from interlock.testing.servers import SentinelServers
+    from lock.lock_like import Stage
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "sentinel.md"
 

@@ -7,12 +7,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from lock_like import until
+
+from lock.lock_like import until
 
 if TYPE_CHECKING:
-    from lock_like import Stage
-
     from interlock.testing.servers import SentinelServers
+    from lock.lock_like import Stage
 
 AFTER_PROMOTION = 3.0
 """Seconds within which a waiter holds the lock."""
