@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from interlock._links.exchange import COMPILED
+
 _ROOT = Path(__file__).parents[1]
 
 
@@ -23,6 +25,7 @@ class Environment:
         cpus: Logical processors; server and clients share them.
         load: The load average of the last minute: above nought, somebody else was at work.
         python: Implementation and version.
+        compiled: Whether interlock has its part in C.
         commit: The checked-out commit, with "+" when files differ from it; None outside git.
     """
 
@@ -32,6 +35,7 @@ class Environment:
     cpus: int
     load: float
     python: str
+    compiled: bool
     commit: str | None
 
     @classmethod
@@ -44,6 +48,7 @@ class Environment:
             cpus=os.cpu_count() or 1,
             load=round(os.getloadavg()[0], 2),
             python=f"{platform.python_implementation()} {platform.python_version()}",
+            compiled=COMPILED,
             commit=_commit(),
         )
 

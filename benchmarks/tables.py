@@ -66,6 +66,7 @@ def _header(report: Report) -> list[str]:
         f"{environment.started}, commit {environment.commit or 'unknown'}",
         f"{environment.system}, {environment.processor}, {environment.cpus} cpus",
         f"load {environment.load}, {environment.python}",
+        f"interlock {'with' if environment.compiled else 'without'} its part in C",
         f"server {report.server['name']} {report.server['version']}, on the same machine",
         ", ".join(f"{name} {value}" for name, value in report.settings.items()),
         _versions(report),

@@ -84,7 +84,7 @@ def _report(*goals: Goal) -> Report:
         Result(_contender("greedy"), [{"rate": 300.0, **starving}, {"rate": 300.0, **fair}]),
         Result(_contender("broken"), [], "ValueError: no"),
     ]
-    here = Environment("now", "Linux", "a processor", 2, 0.0, "CPython", None)
+    here = Environment("now", "Linux", "a processor", 2, 0.0, "CPython", compiled=True, commit=None)
     return Report(
         "contended",
         "How?",

@@ -17,6 +17,7 @@ import ssl
 import struct
 from typing import TYPE_CHECKING, Any
 
+from interlock._links.exchange import CHUNK, exchange, in_python
 from interlock._links.inquiry import inquiry_about, packed
 from interlock._links.replies import left, refusal
 from interlock._links.resp import (
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 TICK = 0.05
 REFUSED_WAIT = 0.01
 """Seconds; those for which who was refused a lock waits for what replicas answer, so that the connection can be used again."""
-_CHUNK = 65536
 
 
 class Connection:
@@ -68,7 +68,8 @@ class Connection:
         self._kernel_timeout = not isinstance(self._socket, ssl.SSLSocket)
         self._reader = Reader()
         # Bound once: looking them up costs more than calling some of them.
-        self._sendall, self._recv = self._socket.sendall, self._socket.recv
+        self._sendall = self._socket.sendall
+        self._exchange = exchange if self._kernel_timeout else in_python
         self._feed, self._gets = self._reader.feed, self._reader.gets
         self._timeout = -1.0
         self.replicas = self._pending = 0
@@ -115,9 +116,7 @@ class Connection:
     def _command(self, packed: bytes) -> object:
         self._pending = 1
         try:
-            self._sendall(packed)
-            data = self._recv(_CHUNK)
-            self._feed(data)
+            self._feed(self._exchange(self._socket, packed))
             reply = self._gets()
             # Short replies come whole; what is not so, an end of the connection too, is for the general way of reading.
             if reply is False:
@@ -294,7 +293,7 @@ class Connection:
         reader = self._reader
         reply = reader.gets()
         while reply is False:
-            data = self._socket.recv(_CHUNK)
+            data = self._socket.recv(CHUNK)
             if not data:
                 raise ConnectionResetError("the server closed the connection")
             reader.feed(data)

@@ -1,0 +1,3 @@
+import socket
+
+def exchange(sock: socket.socket, data: bytes, /) -> bytes: ...

@@ -1,0 +1,155 @@
+"""A command sent and its reply received in one call: the same in C and in Python, also when signals and ends come between."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import struct
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+import pytest
+
+from interlock._links import exchange as exchanges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+    Exchange: TypeAlias = Callable[[socket.socket, bytes], bytes]
+
+
+@pytest.fixture(params=["C", "Python"])
+def exchange(request: pytest.FixtureRequest) -> Exchange:
+    """Give each in turn."""
+    if request.param == "Python":
+        return exchanges.in_python
+    if not exchanges.COMPILED:
+        pytest.skip("the part in C was not compiled: python setup.py build_ext --inplace")
+    return exchanges.exchange
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Give both ends of a connection, ours with the time-out that links set."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 10, 0))
+        yield ours, theirs
+
+
+Ends: TypeAlias = tuple[socket.socket, socket.socket]
+
+
+@contextmanager
+def _struck(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Have a signal that *handler* handles come soon."""
+    former = signal.signal(signal.SIGUSR1, handler)
+    here = threading.get_ident()
+    soon = threading.Timer(0.05, lambda: signal.pthread_kill(here, signal.SIGUSR1))
+    soon.start()
+    try:
+        yield
+    finally:
+        soon.join()
+        _ = signal.signal(signal.SIGUSR1, former)
+
+
+def test_a_reply_is_returned(exchange: Exchange, ends: Ends) -> None:
+    """What is sent arrives, and what is there of the reply is returned."""
+    ours, theirs = ends
+    theirs.sendall(b"a reply")
+    assert exchange(ours, b"a command") == b"a reply"
+    assert theirs.recv(100) == b"a command"
+
+
+def test_all_of_a_long_command_is_sent(exchange: Exchange, ends: Ends) -> None:
+    """A command that is interrupted where the kernel took half of it arrives whole; of a long reply the beginning is returned."""
+    ours, theirs = ends
+    command = os.urandom(3_000_000)
+    heard = bytearray()
+
+    def answer() -> None:
+        while len(heard) < len(command):
+            heard.extend(theirs.recv(65536))
+        theirs.sendall(b"x" * 100_000)
+
+    peer = threading.Thread(target=answer)
+    with _struck(lambda _, __: peer.start()):  # until then nobody reads, and sending waits
+        first = exchange(ours, command)
+    left = 100_000 - len(first)
+    while left:
+        left -= len(ours.recv(left))
+    peer.join(10)
+    assert bytes(heard) == command
+    assert first
+    assert set(first) == set(b"x")
+
+
+def test_the_end_of_the_connection(exchange: Exchange, ends: Ends) -> None:
+    """A peer that closes is an empty reply, as it is for `socket.recv`; sending to it then is an error."""
+    ours, theirs = ends
+    theirs.shutdown(socket.SHUT_WR)
+    assert exchange(ours, b"a command") == b""
+    theirs.close()
+    with pytest.raises(BrokenPipeError):
+        exchange(ours, b"another")
+
+
+def test_silence(exchange: Exchange, ends: Ends) -> None:
+    """Without a reply the time-out of the socket ends it, with the error that `socket.recv` has."""
+    ours, theirs = ends
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 0, 50_000))
+    began = time.monotonic()
+    with pytest.raises(BlockingIOError):
+        exchange(ours, b"a command")
+    assert time.monotonic() - began > 0.04
+    assert theirs.recv(100) == b"a command"
+
+
+def test_a_closed_socket(exchange: Exchange, ends: Ends) -> None:
+    """Who closed his socket is told so, and nothing is written to what has its number now."""
+    ours, _ = ends
+    ours.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        exchange(ours, b"a command")
+
+
+def test_others_run_meanwhile(exchange: Exchange, ends: Ends) -> None:
+    """While it waits for the reply the interpreter is others'."""
+    ours, theirs = ends
+    peer = threading.Timer(0.05, lambda: theirs.sendall(b"a reply"))
+    peer.start()
+    assert exchange(ours, b"a command") == b"a reply"
+    peer.join(10)
+
+
+def test_a_signal_is_handled_and_the_reply_awaited(exchange: Exchange, ends: Ends) -> None:
+    """A handler of a signal runs while the reply is awaited, which is returned all the same; nothing is sent twice."""
+    ours, theirs = ends
+
+    def answer(_: int, __: object) -> None:
+        theirs.sendall(b"a reply")
+
+    with _struck(answer):
+        assert exchange(ours, b"a command") == b"a reply"
+    assert theirs.recv(100) == b"a command"
+
+
+def test_ctrl_c_ends_it(exchange: Exchange, ends: Ends) -> None:
+    """What a handler of a signal raises comes out."""
+    ours, _ = ends
+    with pytest.raises(KeyboardInterrupt), _struck(signal.default_int_handler):
+        exchange(ours, b"a command")
+
+
+@pytest.mark.parametrize("arguments", [(), (b"",), ("text", b""), (-1, b""), (0, "text")], ids=repr)
+def test_misuse_is_an_error(arguments: tuple[object, ...]) -> None:
+    """The one in C looks at what it is given."""
+    if not exchanges.COMPILED:
+        pytest.skip("the part in C was not compiled: python setup.py build_ext --inplace")
+    with pytest.raises((TypeError, OSError)):
+        exchanges.exchange(*arguments)  # type: ignore[arg-type]
