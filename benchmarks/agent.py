@@ -9,7 +9,7 @@ peers/go). All times are seconds of the machine's monotonic clock.
 `release`                              -> at: before the release was called
 `prepare` name workers work            workers that stand ready to contend
 `contend` opens closes                 -> workers: each one's turns
-`uncontended` workers warmup seconds   -> rate, total
+`uncontended` name workers warmup seconds -> rate, total; the workers' names begin with `name`
 `close`                                ends the session and the process
 """
 

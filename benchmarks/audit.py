@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import redis
 
 # Seconds that a release may go on on a server after it has returned.
-_PATIENCE = 0.5
+_PATIENCE = 2.0
 
 # What a client sends itself, beside the commands of its pairs; all else comes from scripts.
 _OTHERS = (

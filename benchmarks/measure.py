@@ -72,6 +72,21 @@ class Sample:
     rate: float
     total: int
 
+    @classmethod
+    def of(cls, rate: float, total: int) -> Sample:
+        """Return the sample, unless its window was too short for a rate.
+
+        Raises:
+            NothingCountedError: No pair was completed inside the window.
+        """
+        if not rate:
+            raise NothingCountedError(f"none of {total} pairs was completed while it was counted")
+        return cls(rate, total)
+
+
+class NothingCountedError(Exception):
+    """The window had closed before anything happened that counts; a longer one may do."""
+
 
 class StuckError(Exception):
     """Workers did not end with the window."""
@@ -99,7 +114,7 @@ class _Window:
     def sample(self) -> Sample:
         counted = sum(counted for counted, _ in self.results)
         total = sum(total for _, total in self.results)
-        return Sample(counted / self._pace.seconds, total)
+        return Sample.of(counted / self._pace.seconds, total)
 
 
 def measure(peer: SyncPeer | AsyncPeer, workers: int, url: str, pace: Pace) -> Sample:

@@ -72,7 +72,8 @@ def _postgresql() -> Generator[str]:
         settings = ("listen_addresses=", f"unix_socket_directories={home}", "max_connections=300")
         words = [f"--{setting}" for setting in settings]
         command: list[str | Path] = [*as_user, binaries / "postgres", "-D", home / "data", *words]
-        with _running(command, home, (home / ".s.PGSQL.5432").exists):
+        state = home / "data" / "postmaster.pid"  # its socket is there before it lets anybody in
+        with _running(command, home, lambda: state.exists() and "ready" in state.read_text()):
             yield f"host={home} user=app dbname=postgres"
 
 

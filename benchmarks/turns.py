@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from benchmarks.measure import NothingCountedError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -53,6 +55,9 @@ def summarise(workers: Sequence[Sequence[Turn]], opens: float, closes: float) ->
 
     The longest wait is looked for among all that began before *closes*: a waiter who got the lock
     only because the others had stopped has waited all the same.
+
+    Raises:
+        NothingCountedError: Nobody got the lock between the two.
     """
     counts = [sum(opens <= turn.got < closes for turn in turns) for turns in workers]
     total = sum(counts)
@@ -63,7 +68,7 @@ def summarise(workers: Sequence[Sequence[Turn]], opens: float, closes: float) ->
         if turn.got >= opens and turn.asked < closes
     ]
     if not total:
-        raise ValueError("nobody got the lock while it was counted")
+        raise NothingCountedError("nobody got the lock while it was counted")
     # Served in turn, everybody waits for one turn of each of the others.
     ideal = (closes - opens) / total * (len(workers) - 1)
     return {

@@ -1,7 +1,9 @@
 """A work: one question, the figures that answer it, and what interlock is to reach.
 
 Every work is measured the same way: in interleaved rounds, each measurement on emptied servers
-that belong to the run and are stopped with it.
+that belong to the run and are stopped with it. Where a window was too short for anything to be
+counted, on a machine that stood still or with a peer so slow, a longer one follows: nothing is no
+figure, and only where a window of seconds has none is it an error.
 """
 
 from __future__ import annotations
@@ -9,12 +11,13 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from benchmarks.audit import Auditor
 from benchmarks.compare import Contender, compare
 from benchmarks.environment import Environment
+from benchmarks.measure import GRACE, NothingCountedError
 from benchmarks.report import Report
 from benchmarks.servers import Others
 from interlock.testing.server import RedisServer
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from benchmarks.measure import Case, Pace
     from benchmarks.peer import Peer
     from benchmarks.report import Column, Goal
+
+_LONGER = 4  # times the window in which nothing was counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +135,16 @@ def conduct(
         bed = Bed(tuple(servers), auditors, others, cluster_url)
 
         def measured(contender: Contender) -> Mapping[str, float]:
-            for auditor in bed.auditors:
-                auditor.begin()
-            return work.measure(contender, bed, pace)
+            seconds = pace.seconds
+            while True:
+                for auditor in bed.auditors:
+                    auditor.begin()
+                try:
+                    return work.measure(contender, bed, replace(pace, seconds=seconds))
+                except NothingCountedError:
+                    if seconds * _LONGER > GRACE:
+                        raise
+                    seconds *= _LONGER
 
         def progress(number: int, contender: Contender) -> None:
             where = f"{work.name}, round {number}/{rounds}: {contender.case}, {contender.peer.name}"

@@ -25,6 +25,8 @@ DELAY = 0.25
 """Seconds that replication lags behind."""
 PATIENCE = 1.0
 """Seconds after the promotion for which the second claimant goes on trying."""
+_TRIES = 3
+"""After the promotion at the least, however long the machine stands still."""
 _FIRST = 10.0
 _TIMEOUT = 8.0
 _TOLD = 2.0
@@ -142,10 +144,12 @@ def conduct(
 
 def _tries(second: Claimant, bed: Bed) -> Iterator[bool]:
     """Have *second* try until some time after the promotion."""
-    until, promoted = time.monotonic() + _TIMEOUT, False
-    while time.monotonic() < until:
+    until, promoted, tries = time.monotonic() + _TIMEOUT, False, 0
+    while time.monotonic() < until or (promoted and tries < _TRIES):
         yield second.acquire(0.2)
-        if not promoted and bed.promoted():
+        if promoted:
+            tries += 1
+        elif bed.promoted():
             promoted, until = True, time.monotonic() + PATIENCE
     if not promoted:
         raise TimeoutError("no failover")

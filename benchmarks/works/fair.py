@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from benchmarks.compare import Contender
 from benchmarks.contend import clock, from_rows
 from benchmarks.fleet import every, fleet
-from benchmarks.measure import GRACE, Case
+from benchmarks.measure import GRACE, Case, NothingCountedError
 from benchmarks.peers import interlock, python_redis_lock
 from benchmarks.peers.family import FAIR
 from benchmarks.report import Column, Goal
@@ -30,7 +30,7 @@ _DOUBT = 0.1
 CASE = Case("threads", 1, processes=32, work=0.001)
 
 
-def overtakings(workers: Sequence[Sequence[Turn]], doubt: float = _DOUBT) -> int:
+def overtakings(workers: Sequence[Sequence[Turn]], doubt: float) -> int:
     """Count the turns that somebody got who had asked after another who still waited."""
     turns = sorted((turn for turns in workers for turn in turns), key=lambda turn: turn.got)
     earliest = float("inf")  # to have asked, of those who get the lock later
@@ -51,17 +51,20 @@ def _measure(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
         answers = every(agents, order, pace.seconds + 4 * GRACE)
     workers = [turns for answer in answers for turns in from_rows(answer["workers"])]
     check_exclusive(workers)
+    figures = summarise(workers, opens, closes)
     turns = sorted((turn for turns in workers for turn in turns), key=lambda turn: turn.got)
     delays = [
         after.got - before.gave
         for before, after in pairwise(turns)
         if opens <= before.gave and after.got < closes
     ]
+    if not delays:
+        raise NothingCountedError("no hand-over began and ended while it was counted")
     return {
         "p50": percentile(delays, 0.5),
         "p99": percentile(delays, 0.99),
-        "overtaken": float(overtakings(workers)),
-        **summarise(workers, opens, closes),
+        "overtaken": float(overtakings(workers, _DOUBT)),
+        **figures,
     }
 
 

@@ -29,7 +29,7 @@ def _measure(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
     sample = measure(peer, workers, bed.url, pace)
     sent = bed.auditor.commands(peer.calls)
     bed.auditor.check(sample.total, workers, peer.calls, peer.leaves)
-    return {"rate": sample.rate, "trips": sent / sample.total}
+    return {"rate": sample.rate, "trips": sent / sample.total, "pairs": float(sample.total)}
 
 
 OBJECTS = Work(

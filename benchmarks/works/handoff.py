@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import peers
 from benchmarks.contend import clock
-from benchmarks.fleet import every, fleet
+from benchmarks.fleet import fleet
 from benchmarks.measure import Case
 from benchmarks.peer import ProgramPeer
 from benchmarks.peers import interlock
@@ -42,8 +42,11 @@ def measure(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
         holder, waiter = agents
         warm = percentile(pinger.repeat(1000), 0.5)
         if isinstance(contender.peer, ProgramPeer):
-            warmup = contender.peer.warmup
-            every(agents, {"do": "uncontended", "workers": 1, "warmup": warmup, "seconds": 0.1})
+            order = {"do": "uncontended", "workers": 1, "seconds": 0.1}
+            for agent in agents:
+                agent.send(**order, name=f"warmup:{agent.pid}", warmup=contender.peer.warmup)
+            for agent in agents:
+                agent.receive()
         holder.ask(do="acquire", name=_NAME)
         rng = random.Random()
         for _ in range(2):  # both sides once: connections, scripts, subscriptions

@@ -109,6 +109,7 @@ WORK = Work(
     measure=_measure,
     references=(),
     seconds=3.0,
+    brief_seconds=1.5,
     rounds=3,
     notes=(
         "clients and servers share the processors: the rates stop there, the costs are what scales",

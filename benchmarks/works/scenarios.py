@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from benchmarks.measure import Pace
     from benchmarks.work import Bed
 
-_LEASE = 1.0  # seconds
+_LEASE = 2.0  # seconds
 # Seconds until an acquire counts as blocked for ever: some leases, or a ZooKeeper session's end.
-_BLOCKED = 5 * _LEASE
+_BLOCKED = 2.5 * _LEASE
 _SOON = 0.025  # seconds: a quarter of the time between two polls
 _HANDOFFS = 7
 

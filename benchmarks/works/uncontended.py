@@ -42,9 +42,9 @@ def _measure_program(peer: ProgramPeer, workers: int, url: str, pace: Pace) -> S
     with fleet(peer, url, agents=1, workers=workers) as (agent,):
         warmup = max(pace.warmup, peer.warmup)
         limit = warmup + pace.seconds + GRACE
-        order = {"workers": workers, "warmup": warmup, "seconds": pace.seconds}
+        order = {"name": peer.name, "workers": workers, "warmup": warmup, "seconds": pace.seconds}
         answer = agent.ask(limit, do="uncontended", **order)
-    return Sample(answer["rate"], answer["total"])
+    return Sample.of(answer["rate"], answer["total"])
 
 
 WORK = Work(

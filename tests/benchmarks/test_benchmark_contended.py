@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -61,6 +62,21 @@ class _NoLock:
         """Claim to have released."""
 
 
+class _LockForAll(_NoLock):
+    """It even has everybody wait for the others, to be in together."""
+
+    def __init__(self, workers: int) -> None:
+        self._all = threading.Barrier(workers)
+
+    def lock(self, name: str) -> _NoLock:
+        return self if name == "name" else _NoLock()
+
+    def acquire(self) -> bool:
+        with contextlib.suppress(threading.BrokenBarrierError):  # one of them has gone home
+            self._all.wait(1)
+        return True
+
+
 class _FailingLock(_NoLock):
     def acquire(self) -> bool:
         raise ValueError("no such luck")
@@ -86,7 +102,7 @@ def test_turns_survive_their_way_through_json() -> None:
     """A mutex's turns are exclusive as they are measured and as they are read back."""
     threads = Threads(_MutexLock(), "name", 3, 0.001)
     threads.prepare()
-    turns = threads.contend(clock(), clock() + 0.1)
+    turns = threads.contend(clock(), clock() + 1)
     assert len(turns) == 3
     assert sum(map(len, turns)) > 3
     check_exclusive(turns)
@@ -121,9 +137,9 @@ async def test_a_task_that_fails_ends_the_contest() -> None:
 
 def test_a_lock_that_lets_two_in_is_an_error() -> None:
     """Exclusion is checked from what the workers measured, not believed."""
-    threads = Threads(_NoLock(), "name", 4, 0.01)
+    threads = Threads(_LockForAll(4), "name", 4, 0.01)
     threads.prepare()
-    turns = threads.contend(clock(), clock() + 0.1)
+    turns = threads.contend(clock(), clock() + 1)
     with pytest.raises(OverlapError, match="workers held the lock"):
         check_exclusive(turns)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from benchmarks.compare import Contender, Result
 from benchmarks.environment import Environment
-from benchmarks.measure import Case
+from benchmarks.measure import Case, NothingCountedError
 from benchmarks.peer import SyncPeer
 from benchmarks.peers import bare
 from benchmarks.report import BEST, Column, Goal, Report, starves
@@ -64,7 +64,7 @@ def test_a_worker_that_never_has_its_turn_shows() -> None:
 
 def test_nobody_having_a_turn_is_no_figure() -> None:
     """A peer that hands out nothing is an error, not a rate of nought."""
-    with pytest.raises(ValueError, match="nobody"):
+    with pytest.raises(NothingCountedError, match="nobody"):
         summarise([[], []], 0.0, 1.0)
 
 

@@ -121,9 +121,9 @@ async def _connect(port: int | None) -> None:
 def test_the_bare_limit_is_two_scripts_a_pair(peer: Any) -> None:
     """Every counted pair has cost the server exactly two EVALSHA."""
     with RedisServer() as server, server.client() as client:
-        sample = measure(peer, 3, server.url(), Pace(0.0, 0.1))
+        sample = measure(peer, 3, server.url(), Pace(0.0, 1.0))
         assert client.info("commandstats")["cmdstat_evalsha"]["calls"] == 2 * sample.total
-        assert 0 < sample.rate * 0.1 <= sample.total
+        assert 0 < sample.rate <= sample.total
 
 
 class Recorder(asyncio.Transport):

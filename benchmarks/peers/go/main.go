@@ -59,7 +59,10 @@ func sleepUntil(moment float64) {
 	time.Sleep(time.Duration((moment - clock()) * 1e9))
 }
 
-// rueidislock as its README shows it for one server: one key for each lock.
+// rueidislock as its README shows it for one server: one key for each lock. There is no next key to
+// try, so TryNextAfter is no reason to give up: after a reply that took longer than its 20 ms, the
+// waiter would wait for a message that nobody may send any more. For the same reason loop tracking
+// is on, which the README has off: a client's own releases wake its waiters too.
 type rueidisSession struct{ locker rueidislock.Locker }
 
 func openRueidis(url string) (Session, error) {
@@ -68,7 +71,7 @@ func openRueidis(url string) (Session, error) {
 		return nil, err
 	}
 	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption: option, KeyMajority: 1, KeyValidity: lease,
+		ClientOption: option, KeyMajority: 1, KeyValidity: lease, TryNextAfter: lease,
 	})
 	return rueidisSession{locker}, err
 }
@@ -87,7 +90,7 @@ func (l *rueidisLock) Acquire() (err error) {
 	return err
 }
 
-// Release waits for no reply: rueidislock's own way.
+// Release returns when the key is deleted.
 func (l *rueidisLock) Release() error {
 	l.cancel()
 	return nil
@@ -185,8 +188,7 @@ func contend(prepared, order order, locks []Lock) (answer, error) {
 
 func uncontended(session Session, order order) (answer, error) {
 	locks := make([]Lock, order.Workers)
-	order.Name = "uncontended"
-	name := func(number int) string { return fmt.Sprintf("uncontended:%d", number) }
+	name := func(number int) string { return fmt.Sprintf("%s:%d", order.Name, number) }
 	if err := first(session, order, locks, name); err != nil {
 		return nil, err
 	}

@@ -148,18 +148,18 @@ public final class Agent {
   }
 
   private Map<String, ?> uncontended(JsonNode order) throws Exception {
+    var name = order.get("name").asText();
     var workers = order.get("workers").asInt();
-    all(workers, number -> () -> pair(lock("uncontended:" + number)));
+    all(workers, number -> () -> pair(lock(name + ":" + number)));
     var opens = clock() + order.get("warmup").asDouble();
     var seconds = order.get("seconds").asDouble();
-    var counts = all(workers, number -> () -> count(number, opens, opens + seconds));
+    var counts = all(workers, number -> () -> count(lock(name + ":" + number), opens, opens + seconds));
     var counted = counts.stream().mapToLong(count -> count[0]).sum();
     var total = counts.stream().mapToLong(count -> count[1]).sum();
     return Map.of("rate", counted / seconds, "total", total);
   }
 
-  private long[] count(int number, double opens, double closes) {
-    var lock = lock("uncontended:" + number);
+  private static long[] count(RLock lock, double opens, double closes) {
     long counted = 0;
     long total = 1;
     while (true) {
