@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from benchmarks.peer import Peer
     from benchmarks.work import Work
 
+pytestmark = pytest.mark.timeout(300)  # many processes, on a machine that may be busy
+
 PEERS: tuple[Peer, ...] = (bare_lock.SYNC, bare_lock.ASYNC, interlock.SYNC, interlock.ASYNC)
 
 

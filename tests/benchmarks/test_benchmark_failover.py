@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from benchmarks.__main__ import main
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
+
+pytestmark = pytest.mark.timeout(300)  # many processes, on a machine that may be busy
 
 
 def test_two_failovers_of_each_lock(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from benchmarks.peer import Peer
 
+pytestmark = pytest.mark.timeout(300)  # many processes, on a machine that may be busy
+
 REDIS: tuple[Peer, ...] = (SETNX, SET_NX_PX)
 POSTGRESQL: tuple[Peer, ...] = (ROW, ADVISORY)
 
@@ -49,7 +51,6 @@ def test_a_server_that_is_not_installed_is_an_error(
     assert "apt-get install zookeeper" in absent["error"]
 
 
-@pytest.mark.timeout(300)
 def test_the_stories_tell_schemes_apart() -> None:
     """What has no lease keeps a frozen holder's lock, what polls wakes late, what is not renewed is lost."""
     stories = {str(case): case for case in scenarios.CASES}

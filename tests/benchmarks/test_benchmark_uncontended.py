@@ -22,6 +22,8 @@ from interlock.testing.server import RedisServer
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.timeout(300)  # many processes, on a machine that may be busy
+
 SHORT = ("uncontended", "--seconds=0.1", "--warmup=0.05", "--threads=1,4", "--tasks=1,5")
 SLOW = ("portalocker",)  # a tenth of a second a pair
 FAST = ",".join(sorted({peer.name for peer in PYTHON} - set(SLOW)))

@@ -18,6 +18,8 @@ from benchmarks.works import quorum as red
 
 from interlock.testing.server import RedisServer
 
+pytestmark = pytest.mark.timeout(300)  # many processes, on a machine that may be busy
+
 
 def _conduct(work: Work, *contenders: Contender, seconds: float = 0.3) -> Report:
     chosen = replace(work, contenders=contenders)
