@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 import redis
 from benchmarks.compare import Contender
-from benchmarks.measure import Case, Pace
+from benchmarks.measure import Case, Pace, Sample
 from benchmarks.peer import AsyncPeer, SyncPeer
 from benchmarks.peers import bare
 from benchmarks.report import as_json
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from benchmarks.peer import Peer
     from benchmarks.report import Report
+    from benchmarks.work import Bed
 
 
 REFUSED = "RefusedError: acquire did not get a free lock"
@@ -171,3 +172,24 @@ def test_a_task_that_hangs_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
     report = run(AsyncPeer("faulty", (), open=session))
     assert as_json(report)["results"][1]["error"] == "StuckError: the tasks are stuck"
+
+
+@pytest.mark.parametrize("enough", [0.5, 60.0])
+def test_a_window_that_was_too_short_is_followed_by_a_longer_one(enough: float) -> None:
+    """Nothing counted is no figure, and an error only where seconds are not enough."""
+    windows: list[float] = []
+
+    def patient(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
+        windows.append(pace.seconds)
+        return {"rate": Sample.of(float(pace.seconds > enough), total=2).rate}
+
+    work = replace(
+        uncontended.WORK, contenders=(Contender(Case("threads", 2), bare.SYNC),), measure=patient
+    )
+    (result,) = conduct(work, pace=Pace(0.0, 0.05), rounds=1, seed=1).results
+    if enough < 1:
+        assert (result.error, result.figures("rate")) == (None, [1.0])
+    else:
+        error = "NothingCountedError: none of 2 pairs was completed while it was counted"
+        assert (result.error, result.figures("rate")) == (error, [])
+    assert windows == pytest.approx([0.05, 0.2, 0.8, 3.2, 12.8][: 3 if enough < 1 else 5])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from benchmarks.compare import Contender
 from benchmarks.measure import Case, Pace
-from benchmarks.peers.programs import PROGRAMS, REDISSON, BuildError, _run
+from benchmarks.peers.programs import PROGRAMS, REDISSON, BuildError, _place, _run
 from benchmarks.report import as_json
 from benchmarks.work import conduct
 from benchmarks.works import contended, handoff, uncontended
@@ -58,6 +58,15 @@ def test_what_does_not_build_is_an_error_with_the_words_of_the_compiler(tmp_path
         _run(["no-such-tool"], tmp_path)
     with pytest.raises(BuildError, match="cannot build"):
         _run([sys.executable, "-c", "raise SystemExit('cannot build')"], tmp_path)
+
+
+def test_another_program_is_built_at_another_place(tmp_path: Path) -> None:
+    """Two checkouts that differ do not overwrite each other's agents; the same source has one place."""
+    (tmp_path / "main.go").write_text("package main")
+    place = _place(tmp_path)
+    assert _place(tmp_path) == place
+    (tmp_path / "main.go").write_text("package main // changed")
+    assert _place(tmp_path) != place
 
 
 def test_the_version_told_is_the_version_built() -> None:
