@@ -17,7 +17,9 @@ FENCED = next(kind for kind in KINDS if kind.name == "fenced")
 
 
 @pytest.fixture
-async def stage(face: Face, loaded: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
+async def stage(
+    face: Face, loaded: redis.Redis, redis_url: str, patient: None
+) -> AsyncIterator[Stage]:
     """Give the fenced lock on each face in turn."""
     set_up = Stage(face, FENCED, redis_url, loaded)
     yield set_up

@@ -17,7 +17,9 @@ GROUP = next(kind for kind in KINDS if kind.name == "group")
 
 
 @pytest.fixture
-async def stage(face: Face, loaded: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
+async def stage(
+    face: Face, loaded: redis.Redis, redis_url: str, patient: None
+) -> AsyncIterator[Stage]:
     """Give the group lock on each face in turn."""
     set_up = Stage(face, GROUP, redis_url, loaded)
     yield set_up

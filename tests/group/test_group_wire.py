@@ -116,9 +116,9 @@ async def test_redissons_hold_is_understood(stage: Stage) -> None:
 async def test_what_a_dead_holder_left_goes_when_it_is_taken(stage: Stage) -> None:
     """A value whose time is over is free although its hash lives on; taking it removes what its last holder left."""
     lock, owner, server = stage.client().group_lock("stock", ["a"]), stage.owner(), stage.redis
-    _java_takes(server, A, 0.4)
+    _java_takes(server, A, 1.5)
     assert not await owner.do(lock.acquire, timeout=0)
-    assert await owner.do(lock.acquire, timeout=5)
+    assert await owner.do(lock.acquire, timeout=20)
     _taken(server, (await owner.do(lambda: lock.hold)).holder, 1, 30_000, A)
 
 

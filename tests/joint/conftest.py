@@ -7,12 +7,27 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from interlock._core import red_lock
 from interlock.testing.servers import RedisServer
 from joint.table import Table
 from lock.lock_like import Face
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
+
+
+PATIENCE = 5.0
+"""Seconds that a server is given to answer a red lock, where a test does not say otherwise: being on the processor in time is luck."""
+
+
+@pytest.fixture(autouse=True)
+def patience(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, patient: None
+) -> None:
+    """Have servers waited for as long as the test's module says, whatever the lease."""
+    seconds = getattr(request.module, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(red_lock, "LEAST_PATIENCE", seconds)
+    monkeypatch.setattr(red_lock, "MOST_PATIENCE", seconds)
 
 
 def _started(count: int) -> Iterator[Sequence[RedisServer]]:

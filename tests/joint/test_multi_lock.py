@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from interlock._core import multi_lock
 from interlock.errors import (
     AcquireTimeoutError,
     HoldLostError,
@@ -70,8 +71,9 @@ async def test_time_out(table: Table) -> None:
     await other.do(client.lock("b").release)
 
 
-async def test_waits_for_the_last(table: Table) -> None:
+async def test_waits_for_the_last(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits for a member has it soon after its release, long before any poll is due, and keeps the others meanwhile."""
+    monkeypatch.setattr(multi_lock, "MEMBER_BUDGET", 60)
     client, another = table.client(poll_cap=60), table.client()
     lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
     await other.do(another.lock("b").acquire)
@@ -79,7 +81,7 @@ async def test_waits_for_the_last(table: Table) -> None:
     await until(lambda: table.stored()[0] == ["a", "b"], 5, "it has the first")
     await asyncio.sleep(0.3)
     await other.do(another.lock("b").release)
-    assert await asyncio.wait_for(waiting, 1)
+    assert await asyncio.wait_for(waiting, 10)
     await owner.do(lock.release)
 
 
@@ -92,7 +94,7 @@ async def test_waits_for_the_first_without_a_budget(table: Table) -> None:
     await asyncio.sleep(4)  # 2 members: 2.25 to 3.75 s
     assert table.stored()[0] == ["a"]
     await other.do(another.lock("a").release)
-    assert await asyncio.wait_for(waiting, 1)
+    assert await asyncio.wait_for(waiting, 10)
     await owner.do(lock.release)
 
 
@@ -131,10 +133,10 @@ async def test_a_lease_ends_all(table: Table) -> None:
     """With a lease all members end together, although they were acquired one after the other; then it is lost."""
     clients = table.clients()
     locks = [client.lock("name") for client in clients]
-    lock, owner = table.face.module.MultiLock(*locks, lease=0.6), table.owner()
+    lock, owner = table.face.module.MultiLock(*locks, lease=1.5), table.owner()
     await owner.do(lock.acquire)
     hold = await owner.do(lambda: lock.hold)
-    assert 0 < hold.remaining <= 0.6
+    assert 0 < hold.remaining <= 1.5
     assert hold.valid
     await until(lambda: table.stored() == [[], [], []], 5, "all have ended")
     assert hold.lost.is_set()
@@ -163,7 +165,7 @@ async def test_extend(table: Table) -> None:
 
 async def test_one_that_is_lost_is_the_loss_of_all(table: Table) -> None:
     """When one member is lost the hold is lost, told once; the others are given back by the release that says so."""
-    clients = table.clients(lease=0.6)
+    clients = table.clients(lease=2)
     lock = table.face.module.MultiLock(*[client.lock("name") for client in clients])
     owner, told = table.owner(), list[str]()
     hold = await owner.do(table.face.enter, lock)
@@ -180,7 +182,7 @@ async def test_one_that_is_lost_is_the_loss_of_all(table: Table) -> None:
 
 async def test_a_lost_one_is_acquired_anew(table: Table) -> None:
     """Who lost it and acquires it again has a hold of one depth in every member, and one release frees all."""
-    clients = table.clients(lease=0.6)
+    clients = table.clients()
     lock = table.face.module.MultiLock(*[client.lock("name") for client in clients])
     owner = table.owner()
     await owner.do(lock.acquire)

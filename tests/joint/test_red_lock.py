@@ -79,9 +79,9 @@ async def test_a_lease_ends_it(table: Table) -> None:
 
 async def test_renewal(table: Table) -> None:
     """Without a lease it is renewed on every server for as long as it is held."""
-    lock, owner = table.red(table.clients(lease=0.6)), table.owner()
+    lock, owner = table.red(table.clients(lease=2)), table.owner()
     hold = await owner.do(table.face.enter, lock)
-    for _ in range(15):
+    for _ in range(25):
         await asyncio.sleep(0.1)
         assert table.stored() == [["name"]] * 3
         assert hold.valid

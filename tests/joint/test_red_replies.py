@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from joint.table import Table
 
 PATIENCE = 0.5
-"""Seconds that a server is given, for leases of 25 s and more."""
+"""Seconds that a server is given to answer (see the fixture `patience`)."""
 SLACK = 2.0
 """Seconds for which a machine with more to do than it can may keep everybody waiting."""
 ODD: dict[str, Any] = {

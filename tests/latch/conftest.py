@@ -17,7 +17,9 @@ LATCH = Kind("latch", lambda client, name: client.count_down_latch(name))
 
 
 @pytest.fixture
-async def stage(face: Face, loaded: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
+async def stage(
+    face: Face, loaded: redis.Redis, redis_url: str, patient: None
+) -> AsyncIterator[Stage]:
     """Give the latch on each face in turn, on a server that knows every script."""
     set_up = Stage(face, LATCH, redis_url, loaded)
     yield set_up

@@ -58,7 +58,7 @@ class Child:
         self._process.kill()
         self._process.communicate()
 
-    def hear(self, timeout: float = 20) -> str:
+    def hear(self, timeout: float = 60) -> str:
         """Return the next line that it says.
 
         Raises:
@@ -93,7 +93,7 @@ class Child:
         self._process.kill()
         self._process.wait(10)
 
-    def end(self, timeout: float = 20) -> tuple[int, str]:
+    def end(self, timeout: float = 60) -> tuple[int, str]:
         """Wait for its end; return its exit status and what it wrote to standard error."""
         _, errors = self._process.communicate(timeout=timeout)
         return self._process.returncode, errors.decode()

@@ -17,7 +17,9 @@ SPIN = next(kind for kind in KINDS if kind.name == "spin")
 
 
 @pytest.fixture
-async def stage(face: Face, loaded: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
+async def stage(
+    face: Face, loaded: redis.Redis, redis_url: str, patient: None
+) -> AsyncIterator[Stage]:
     """Give the spin lock on each face in turn."""
     set_up = Stage(face, SPIN, redis_url, loaded)
     yield set_up

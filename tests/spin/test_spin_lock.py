@@ -46,15 +46,15 @@ async def test_each_step_leaves_redissons_bytes(stage: Stage, name: str) -> None
         await owner.do(lock.acquire)
         holder = (await owner.do(lambda: lock.hold)).holder.encode()
         assert (server.keys(), server.hgetall(name)) == ([name.encode()], {holder: b"1"})
-        assert 29_000 < server.pttl(name) <= 30_000
+        assert 25_000 < server.pttl(name) <= 30_000
 
         await owner.do(lock.acquire, lease=60)
         assert (server.keys(), server.hgetall(name)) == ([name.encode()], {holder: b"2"})
-        assert 59_000 < server.pttl(name) <= 60_000
+        assert 55_000 < server.pttl(name) <= 60_000
 
         await owner.do(lock.release)
         assert (server.keys(), server.hgetall(name)) == ([name.encode()], {holder: b"1"})
-        assert 59_000 < server.pttl(name) <= 60_000
+        assert 55_000 < server.pttl(name) <= 60_000
 
         await owner.do(lock.release)
         assert server.keys() == []
@@ -175,9 +175,9 @@ async def test_pauses_of_ones_own(stage: Stage) -> None:
     theirs = stage.lock(stage.client(), backoff=backoff)
     await a.do(stage.lock(stage.client()).acquire)
     began = time.monotonic()
-    assert not await b.do(theirs.acquire, timeout=0.3)
-    assert not await b.do(theirs.acquire, timeout=0.3)
-    assert time.monotonic() - began >= 0.6
+    assert not await b.do(theirs.acquire, timeout=1)
+    assert not await b.do(theirs.acquire, timeout=1)
+    assert time.monotonic() - began >= 2
     assert (backoff.waits, backoff.given) == (2, 4)
 
 
