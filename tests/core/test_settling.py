@@ -111,6 +111,20 @@ def test_repeats_end_with_the_use_in_them(background: Background) -> None:
     assert len(background.settlements) == 0
 
 
+def test_nothing_is_sent_when_there_is_no_use_in_it_any_more(background: Background) -> None:
+    """The last try is when the use ends at the latest, however long the pause would have been."""
+    background.add(seconds=1.0)
+    end = background.bench.now + 1.0
+    tries: list[float] = []
+    while len(background.settlements):
+        background.bench.now += background.pause
+        tries.append(background.bench.now)
+        background.run(UNAVAILABLE)
+
+    assert len(tries) > 3
+    assert tries[-1] == end
+
+
 def test_what_closing_interrupts_is_left_to_it(background: Background) -> None:
     """What was just being sent when the client closed is not settled by that: closing sends it."""
     background.add()

@@ -59,11 +59,11 @@ def test_ids_are_the_clients_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_latches_outlast_every_copy() -> None:
-    """A latch is kept as long as its call may be sent and as long again, with whatever options, and never for ever."""
+    """A latch is kept for longer than its call may be sent, here and in the background, with whatever options, and never for ever."""
     requests = Requests(_session(options=Options(command_timeout=2, outage_timeout=3)), "name")
-    assert requests.begin().ttl == 10
-    assert requests.begin(101.0).ttl == 10
-    assert requests.begin(200.0).ttl == 105
+    assert requests.begin().ttl == 14
+    assert requests.begin(101.0).ttl == 14
+    assert requests.begin(200.0).ttl == 107
     endless = Requests(_session(options=Options(outage_timeout=1e308)), "name")
     assert endless.begin().ttl == MAX_LEASE
     assert requests.begin(1e300).ttl == MAX_LEASE

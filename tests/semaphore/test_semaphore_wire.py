@@ -74,12 +74,12 @@ async def test_where_it_is_heard(plain: Stage, name: str, channel: str, latch: b
     [(key, ttl)] = keys.items()
     assert key.startswith(latch)
     assert len(key) == len(latch) + 32
-    assert 30_000 < ttl <= 36_000, "twice the command time-out and the outage time-out"
+    assert 36_000 < ttl <= 42_000, "longer than any copy of the call can be under way"
 
 
 async def test_latches_do_not_pile_up(plain: Stage) -> None:
     """However many calls are made through one object, the latch of one of them is left, and it expires."""
-    client = plain.client(command_timeout=1, outage_timeout=1)
+    client = plain.client(command_timeout=0.6, outage_timeout=0.6)
     owner, semaphore = plain.owner(), plain.lock(client)
     await owner.do(semaphore.try_set_permits, 2)
     for _ in range(50):

@@ -7,7 +7,8 @@ so that a copy which arrives after it does nothing.
 
 Rules:
 
-* A latch lives as long as a copy of its call may arrive, and for as long again, so that the call can be undone meanwhile.
+* A latch outlives every copy of its call. They are sent for a command time-out, the outage time-out and the command time-out of the
+  last try, or until the caller's deadline; then in the background for another outage time-out. What is left is for their way.
 * The id is made of the client's own and a counter, and only then of randomness: a program may seed its generator, and two
   processes that did so alike must not take each other's answers for their own.
 * The next call through the same object removes the latch of one that was answered; that costs nothing. It stays, to expire,
@@ -79,7 +80,7 @@ class Requests:
     def begin(self, deadline: float = NEVER) -> Request:
         """Return a new call that may be sent until *deadline*."""
         session = self._session
-        late = session.options.command_timeout + session.options.outage_timeout
+        late = 2 * session.options.command_timeout + session.options.outage_timeout
         last = late if deadline == NEVER else max(late, deadline - session.clock())
         try:
             spent = self._spent.popleft()

@@ -88,7 +88,7 @@ class Settlements:
             if now >= debt.effect.until or not (unanswered or found_nothing):
                 self._debts.remove(debt)
                 continue
-            debt.due = now + debt.pause
+            debt.due = min(now + debt.pause, debt.effect.until)
             debt.pause *= 2
             if unanswered:
                 debt.pause = min(debt.pause, LONGEST_PAUSE)
