@@ -27,7 +27,9 @@ def cluster_of_version() -> Iterator[Callable[[str], ClusterServers]]:
 
     def of_version(version: str) -> ClusterServers:
         if version not in started:
-            started[version] = ClusterServers(binary=binaries()[version]).__enter__()
+            # A machine that stalls for a moment is no failing node: nobody is to be promoted here.
+            servers = ClusterServers(binary=binaries()[version], node_timeout=20)
+            started[version] = servers.__enter__()
         return started[version]
 
     yield of_version

@@ -9,7 +9,7 @@ import pytest
 from seen import eyes
 
 from interlock import AcquireTimeoutError, ReentryError
-from lock.lock_like import KINDS, Stage, until
+from lock.lock_like import KINDS, Stage, renewed, until
 
 if TYPE_CHECKING:
     from interlock.testing.servers import ClusterServers
@@ -20,7 +20,7 @@ NAMES = ["a", "{b}:1", "x{c}y"]
 
 async def _converse(stage: Stage, name: str) -> None:
     """Acquire, re-enter, refuse, wait, be told, renew and release."""
-    client, other = stage.client(lease=0.9), stage.client(poll_cap=30)
+    client, other = stage.client(lease=4), stage.client(poll_cap=30)
     ours, theirs = stage.lock(client, name), stage.lock(other, name)
     holder, waiter = stage.owner(), stage.owner()
     assert await holder.do(ours.acquire)
@@ -32,10 +32,11 @@ async def _converse(stage: Stage, name: str) -> None:
             await holder.do(ours.acquire)
     hold = await holder.do(lambda: ours.hold)
     assert hold.token == stage.kind.token
+    assert await waiter.do(theirs.locked)
     assert not await waiter.do(theirs.acquire, timeout=0)
     waiting = asyncio.create_task(waiter.do(theirs.acquire, timeout=20))
-    await asyncio.sleep(1.2)
-    assert hold.valid, "renewed past its lease"
+    await renewed(hold)
+    assert hold.valid
     assert not waiting.done()
     await holder.do(ours.release)
     assert await asyncio.wait_for(waiting, 10), "told, long before it would look by itself"
@@ -104,12 +105,12 @@ async def test_semaphore(plain: Stage) -> None:
 
 async def test_leased_semaphore(plain: Stage) -> None:
     """Leased permits are taken, renewed past their lease, and handed over by message."""
-    semaphore = plain.client(lease=0.9, poll_cap=30).leased_semaphore("a")
+    semaphore = plain.client(lease=4, poll_cap=30).leased_semaphore("a")
     one, two = plain.owner(), plain.owner()
     assert await one.do(semaphore.try_set_permits, 1)
     permit = await one.do(semaphore.acquire)
     waiting = asyncio.create_task(two.do(semaphore.acquire, timeout=20))
-    await asyncio.sleep(1.2)
+    await renewed(permit)
     assert not waiting.done()
     await one.do(semaphore.release, permit)
     await two.do(semaphore.release, await asyncio.wait_for(waiting, 10))
@@ -132,14 +133,16 @@ async def test_count_down_latch(plain: Stage) -> None:
 
 async def test_multi_lock_over_all_nodes(plain: Stage) -> None:
     """Forty locks on all primaries are taken as one, renewed, refused to another, and released."""
-    client, other = plain.client(lease=0.9), plain.client()
+    client, other = plain.client(lease=4), plain.client()
     names = [f"name {number}" for number in range(40)]
     ours = client.multi_lock(*map(client.lock, names))
-    theirs = other.multi_lock(*map(other.lock, reversed(names)), timeout=0.2)
+    theirs = other.multi_lock(*map(other.lock, reversed(names)), timeout=0.5)
     holder, waiter = plain.owner(), plain.owner()
     assert await holder.do(ours.acquire)
-    await asyncio.sleep(1.2)
+    await renewed(await holder.do(lambda: ours.hold))
     assert await holder.do(ours.owned)
+    # All of its connections are there before a time that is short for forty.
+    assert await waiter.do(theirs.locked)
     with pytest.raises(AcquireTimeoutError):
         await waiter.do(plain.face.enter, theirs)
     await holder.do(ours.release)

@@ -10,7 +10,7 @@ from migration import Migration
 from seen import eyes
 
 from interlock._links.slots import slot_of
-from lock.lock_like import KINDS, Stage, until
+from lock.lock_like import KINDS, Stage, renewed, until
 
 if TYPE_CHECKING:
     from interlock.testing.servers import ClusterServers, RedisServer
@@ -49,10 +49,11 @@ async def test_a_slot_that_has_moved(plain: Stage, cluster: ClusterServers) -> N
 
 async def test_a_slot_that_is_moving(plain: Stage, cluster: ClusterServers) -> None:
     """Held, refused, re-entered, renewed, released and taken: on either side of a slot that is half moved."""
-    client, other = plain.client(lease=0.9), plain.client()
+    client, other = plain.client(lease=4), plain.client()
     ours, theirs = client.lock("moving"), other.lock("moving")
     holder, waiter = plain.owner(), plain.owner()
     assert await holder.do(ours.acquire)
+    assert await waiter.do(theirs.locked)
     slot, source, target = _route(cluster, "moving")
     with cluster.migrate_slot(slot, source, target) as move:
         assert not await waiter.do(theirs.acquire, timeout=0)
@@ -60,8 +61,8 @@ async def test_a_slot_that_is_moving(plain: Stage, cluster: ClusterServers) -> N
         # Its key is at the target now, which serves it only to who asks.
         assert not await waiter.do(theirs.acquire, timeout=0)
         assert await holder.do(ours.acquire)
-        await asyncio.sleep(1.3)
-        assert await holder.do(ours.owned), "renewed past its lease"
+        await renewed(await holder.do(lambda: ours.hold))
+        assert await holder.do(ours.owned)
         assert await holder.do(ours.hold_count) == 2
         await holder.do(ours.release)
         await holder.do(ours.release)

@@ -11,7 +11,7 @@ import pytest
 
 from interlock import AcquireTimeoutError, HoldLostError, ServerUnavailableError
 from interlock.testing.address import free_port
-from lock.lock_like import until
+from lock.lock_like import renewed, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from interlock.testing.servers import RedisServer
     from lock.lock_like import Owner, Stage
 
-NOISE = 0.5
-"""Seconds by which a call may end late on a noisy machine; 0.25 is what is promised."""
+NOISE = 1.5
+"""Seconds by which a call may end late on a machine that stalls; 0.25 is what is promised."""
 
 
 class Outage:
@@ -82,7 +82,7 @@ async def test_an_acquire_ends_in_time(own: Stage, outage: Outage, timeout: floa
     outage.end()
     print(f"late by: {max(took) - timeout:.3f} s")
     assert max(took) < timeout + NOISE
-    await until(lambda: not own.redis.exists("name"), 5, "nothing is left of them")
+    await until(lambda: not own.redis.exists("name"), 10, "nothing is left of them")
 
 
 async def test_a_wait_ends_in_time(own: Stage, outage: Outage) -> None:
@@ -139,14 +139,14 @@ async def test_an_outage_is_sat_out(own: Stage, outage: Outage) -> None:
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_hold_outlives_a_short_outage(own: Stage, fresh_server: RedisServer) -> None:
     """While the server stands still for less than the validity, the hold stays valid, and is renewed afterwards."""
-    lock, owner = await _used(own, lease=1.5)
+    lock, owner = await _used(own, lease=4.5)
     await owner.do(lock.acquire)
     hold = await owner.do(lambda: lock.hold)
     for _ in range(2):
         fresh_server.pause()
-        await asyncio.sleep(0.8)
+        await asyncio.sleep(1.6)  # a renewal is due meanwhile
         fresh_server.resume()
-        await asyncio.sleep(0.4)
+        await renewed(hold)
         assert hold.valid
     assert not hold.lost.is_set()
     assert await owner.do(lock.owned)
@@ -157,14 +157,14 @@ async def test_a_hold_outlives_a_short_outage(own: Stage, fresh_server: RedisSer
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_hold_outlives_a_short_partition(stage: Stage, proxy: FaultProxy) -> None:
     """While the network refuses for less than the validity, the hold stays valid, and is renewed afterwards."""
-    lock, owner = await _used(stage, lease=1.2)
+    lock, owner = await _used(stage, lease=4.5)
     await owner.do(lock.acquire)
     hold = await owner.do(lambda: lock.hold)
     proxy.stop_accepting()
     proxy.disconnect()
-    await asyncio.sleep(0.7)
+    await asyncio.sleep(1.6)  # a renewal is due meanwhile
     proxy.start_accepting()
-    await asyncio.sleep(0.8)
+    await renewed(hold)
     assert hold.valid
     assert await owner.do(lock.owned)
     await owner.do(lock.release)
@@ -172,19 +172,19 @@ async def test_a_hold_outlives_a_short_partition(stage: Stage, proxy: FaultProxy
 
 async def test_a_long_outage_loses_the_hold(own: Stage, outage: Outage) -> None:
     """An outage longer than the validity is told, with its reason, when the validity ends; several holds at once."""
-    client, owner = own.client(lease=0.9), own.owner()
+    client, owner = own.client(lease=1.8), own.owner()
     locks = [client.lock(name) for name in ("name", "short", "other")]
     told: dict[str, float] = {}
     ends: dict[str, float] = {}
     for lock in locks:
-        await owner.do(lock.acquire, lease=1.2 if lock.name == "short" else None)
+        await owner.do(lock.acquire, lease=2.4 if lock.name == "short" else None)
     holds = [await owner.do(lambda lock=lock: lock.hold) for lock in locks]
-    await asyncio.sleep(0.4)
+    await renewed(holds[0], holds[2])
     outage.begin()
     for hold in holds:
         ends[hold.name] = time.monotonic() + hold.remaining
         await owner.do(hold.on_lost, lambda name=hold.name: told.setdefault(name, time.monotonic()))
-    await until(lambda: len(told) == 3, 4, "all losses are told")
+    await until(lambda: len(told) == 3, 15, "all losses are told")
     late = [told[name] - ends[name] for name in ends]
     print(f"told late by: {max(late):.3f} s")
     assert min(late) > -0.05
@@ -201,7 +201,7 @@ async def test_a_long_outage_loses_the_hold(own: Stage, outage: Outage) -> None:
     for lock in locks:
         with pytest.raises(HoldLostError):
             await owner.do(lock.release)
-        assert await owner.do(lock.acquire, timeout=5)
+        assert await owner.do(lock.acquire, timeout=20)
         await owner.do(lock.release)
 
 
@@ -209,17 +209,17 @@ async def test_a_long_outage_loses_the_hold(own: Stage, outage: Outage) -> None:
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_loss_is_told_while_a_renewal_hangs(own: Stage, fresh_server: RedisServer) -> None:
     """The end of one hold is told in time though the thread that tells it waits for the renewal of another."""
-    client, owner = own.client(lease=6), own.owner()
+    client, owner = own.client(lease=12), own.owner()
     long, short = client.lock("long"), client.lock("short")
     await owner.do(long.acquire)
-    await owner.do(short.acquire, lease=2.2)
+    await owner.do(short.acquire, lease=4.3)
     hold, told = await owner.do(lambda: short.hold), list[float]()
     await owner.do(hold.on_lost, lambda: told.append(time.monotonic()))
-    await asyncio.sleep(1.7)
+    await asyncio.sleep(3.2)
     fresh_server.pause()
-    # The renewal of the long one is sent 2 s after the start, and given up after another second.
+    # The renewal of the long one is sent 4 s after the start, and given up after another two.
     ends = time.monotonic() + hold.remaining
-    await until(lambda: told, 3, "the loss is told")
-    assert told[0] - ends < NOISE
+    await until(lambda: told, 10, "the loss is told")
+    assert told[0] - ends < 1.2
     fresh_server.resume()
     await owner.do(long.release)

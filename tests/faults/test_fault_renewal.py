@@ -14,14 +14,14 @@ from interlock._core.scripts import lock as scripts
 from interlock._core.watchdog import Watchdog
 from interlock._links.connection import Connection
 from interlock.testing.faults import blackhole, command, drop_reply
-from lock.lock_like import until
+from lock.lock_like import renewed, until
 
 if TYPE_CHECKING:
     from interlock.testing.proxy import FaultProxy
     from interlock.testing.servers import RedisServer
     from lock.lock_like import Stage
 
-NOISE = 0.7
+NOISE = 1.5
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def reported(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def _held(stage: Stage, count: int, **options: Any) -> tuple[list[Any], Any]:
-    client, owner = stage.client(**{"lease": 0.6} | options), stage.owner()
+    client, owner = stage.client(**{"lease": 2.5} | options), stage.owner()
     locks = [client.lock(f"name-{number}") for number in range(count)]
     for lock in locks:
         await owner.do(lock.acquire)
@@ -41,6 +41,8 @@ async def _held(stage: Stage, count: int, **options: Any) -> tuple[list[Any], An
 
 
 async def _kept(locks: list[Any], owner: Any) -> None:
+    """Have all of *locks* renewed once more, and release them."""
+    await renewed(*[await owner.do(lambda lock=lock: lock.hold) for lock in locks])
     for lock in locks:
         assert await owner.do(lambda lock=lock: bool(lock.hold))
         assert await owner.do(lock.owned)
@@ -73,8 +75,8 @@ async def test_an_error_in_one_round(
         return real(*args, **kwargs)
 
     monkeypatch.setattr(place, step, fail_once)
-    await until(lambda: failures, 2, "a round failed")
-    await asyncio.sleep(0.8)
+    await until(lambda: failures, 10, "a round failed")
+    await until(lambda: reported, 10, "it is reported")
     assert reported == [step]
     assert sum(thread.name == "interlock-keeper" for thread in threading.enumerate()) >= 1
     await _kept(locks, owner)
@@ -96,9 +98,8 @@ async def test_a_callback_that_raises(stage: Stage, reported: list[str]) -> None
     for callback in (fail, lambda: told.append("told")):
         await owner.do(lost.on_lost, callback)
     stage.redis.delete("name-0")
-    await until(lambda: told, 2, "the second callback is called")
+    await until(lambda: told, 10, "the second callback is called")
     assert reported + loop_errors == ["the user's own"]
-    await asyncio.sleep(0.8)
     await _kept(locks[1:], owner)
 
 
@@ -110,7 +111,7 @@ async def test_a_callback_that_closes_the_client(stage: Stage) -> None:
     (client,) = stage._clients
     await owner.do(lost.on_lost, lambda: (client.close(), ended.set()))
     stage.redis.delete("name-0")
-    await until(ended.is_set, 3, "the client is closed")
+    await until(ended.is_set, 10, "the client is closed")
     assert stage.redis.dbsize() == 0
 
 
@@ -120,8 +121,7 @@ async def test_one_failing_batch(stage: Stage, proxy: FaultProxy) -> None:
     """When the reply to one batch of several is lost, no hold of that or another batch is."""
     locks, owner = await _held(stage, 6, renew_batch=2)
     proxy.on_request(command("EVALSHA", scripts._LOCK_RENEW.sha, nth=2), drop_reply)
-    await until(lambda: proxy.fired, 2, "a batch met the fault")
-    await asyncio.sleep(0.8)
+    await until(lambda: proxy.fired, 10, "a batch met the fault")
     await _kept(locks, owner)
 
 
@@ -132,10 +132,9 @@ async def test_one_lost_hold_of_a_batch(stage: Stage) -> None:
     locks, owner = await _held(stage, 3)
     lost = await owner.do(lambda: locks[1].hold)
     stage.redis.delete("name-1")
-    await until(lost.lost.is_set, 2, "the loss is told")
-    await asyncio.sleep(0.8)
-    assert not stage.redis.exists("name-1")
+    await until(lost.lost.is_set, 10, "the loss is told")
     await _kept([locks[0], locks[2]], owner)
+    assert not stage.redis.exists("name-1")
 
 
 async def _closed_in(stage: Stage, client: Any) -> tuple[float, BaseException | None]:
@@ -152,15 +151,15 @@ async def test_close_while_the_server_is_away(
     own: Stage, fresh_server: RedisServer, kind: str
 ) -> None:
     """Closing ends in time and says what it could not release; doing it again is nothing; the holds are over here."""
-    client, owner = own.client(command_timeout=0.6), own.owner()
+    client, owner = own.client(command_timeout=1.0), own.owner()
     lock = client.lock("name")
     await owner.do(lock.acquire)
     hold = await owner.do(lambda: lock.hold)
     fresh_server.kill() if kind == "refused" else fresh_server.pause()
     took, error = await _closed_in(own, client)
-    assert took < 2 * 0.6 + NOISE
+    assert took < 2 * 1.0 + NOISE
     assert error is not None
-    assert await _closed_in(own, client) == (pytest.approx(0, abs=0.1), None)
+    assert await _closed_in(own, client) == (pytest.approx(0, abs=NOISE), None)
     assert not hold.valid
     with pytest.raises(ClosedError):
         await owner.do(lock.acquire)
@@ -171,11 +170,11 @@ async def test_close_while_the_server_is_away(
 
 async def test_close_of_a_half_dead_server(stage: Stage, proxy: FaultProxy) -> None:
     """A server that takes the farewell and never answers holds closing up for one time-out, not for ever."""
-    client, owner = stage.client(command_timeout=0.5), stage.owner()
+    client, owner = stage.client(command_timeout=1.0), stage.owner()
     await owner.do(client.lock("name").acquire)
     proxy.on_request(command("EVALSHA"), blackhole)
     took, error = await _closed_in(stage, client)
-    assert took < 2 * 0.5 + NOISE
+    assert took < 2 * 1.0 + NOISE
     assert error is not None
     assert proxy.fired
 
@@ -184,7 +183,7 @@ async def test_close_with_waiters_while_the_server_is_away(
     own: Stage, fresh_server: RedisServer
 ) -> None:
     """Whoever waits or sends when the client closes hears of it, though no server answers."""
-    client, owners = own.client(command_timeout=0.6), [own.owner() for _ in range(4)]
+    client, owners = own.client(command_timeout=1.0), [own.owner() for _ in range(4)]
     own.redis.hset("name", "somebody:1", 1)
     waiting = [
         asyncio.create_task(owner.do(client.lock("name").acquire, timeout=30)) for owner in owners
@@ -195,8 +194,8 @@ async def test_close_with_waiters_while_the_server_is_away(
     closing = asyncio.get_running_loop().run_in_executor(None, client.close)
     if own.face.is_async:
         closing = await closing
-    await asyncio.wait_for(closing, 4)
-    outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 4)
+    await asyncio.wait_for(closing, 10)
+    outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 10)
     assert all(isinstance(outcome, (ClosedError, ServerUnavailableError)) for outcome in outcomes)
     fresh_server.resume()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from lock.lock_like import until
+from lock.lock_like import renewed, until
 
 if TYPE_CHECKING:
     import redis
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 async def smoke(stage: Stage, url: str, server: redis.Redis, name: str = "name") -> None:
     """Acquire, re-enter, wait, release, renew, extend, ask and force away through *url*, as seen by *server*."""
-    client, other = stage.client(url, lease=0.75), stage.client(url)
+    client, other = stage.client(url, lease=4), stage.client(url)
     ours, theirs = client.lock(name), other.lock(name)
     holder, waiter = stage.owner(), stage.owner()
 
@@ -23,14 +23,15 @@ async def smoke(stage: Stage, url: str, server: redis.Redis, name: str = "name")
     assert await holder.do(ours.acquire)
     assert list(server.hgetall(name).values()) == [b"2"]
     assert await holder.do(ours.hold_count) == 2
+    assert await waiter.do(theirs.locked)
     assert not await waiter.do(theirs.acquire, timeout=0.3)
     hold = await holder.do(lambda: ours.hold)
-    await asyncio.sleep(0.9)
-    assert hold.valid, "renewed past its lease"
+    await renewed(hold)
+    assert server.pttl(name) > 2000
 
     channel = f"redisson_lock__channel:{{{name}}}"
-    waiting = asyncio.create_task(waiter.do(theirs.acquire, timeout=10))
-    await until(lambda: server.pubsub_numsub(channel)[0][1] == 1, 5, "the waiter hears")
+    waiting = asyncio.create_task(waiter.do(theirs.acquire, timeout=20))
+    await until(lambda: server.pubsub_numsub(channel)[0][1] == 1, 10, "the waiter hears")
     await holder.do(ours.release)
     assert list(server.hgetall(name).values()) == [b"1"]
     await holder.do(ours.release)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock import LatchDeletedError
+from lock.lock_like import renewed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -76,12 +77,12 @@ async def _lock(stage: Stage, clients: list[Any], make: Callable[[Any], Any]) ->
     assert await a.do(mine.acquire)
     assert await a.do(mine.acquire, timeout=0)
     waiting = asyncio.create_task(b.do(theirs.acquire, timeout=10))
-    await asyncio.sleep(0.7)  # renewed meanwhile
+    await renewed(await a.do(lambda: mine.hold))
     assert await a.do(mine.hold_count) == 2
     for _ in range(2):
         await a.do(mine.release)
     assert await waiting
-    assert not await a.do(mine.acquire, timeout=0.05)
+    assert not await a.do(mine.acquire, timeout=0.2)
     await b.do(theirs.extend, 5)
     assert await a.do(mine.locked)
     assert await a.do(mine.force_release)
@@ -109,7 +110,7 @@ async def _read_write(stage: Stage, clients: list[Any]) -> None:
     for _ in range(2):
         await owner.do(both[0].read.acquire)
     await stage.owner().do(both[1].read.acquire)
-    await asyncio.sleep(0.5)
+    await renewed(await owner.do(lambda: both[0].read.hold))
     for _ in range(2):
         await owner.do(both[0].read.release)
     assert await owner.do(both[0].read.locked)
@@ -133,7 +134,7 @@ async def _semaphore(stage: Stage, clients: list[Any]) -> None:
     assert await a.do(mine.available_permits) == 2
     assert await a.do(mine.release_if_exists)
     assert await a.do(mine.drain_permits) == 3
-    assert not await a.do(mine.acquire, timeout=0.05)
+    assert not await a.do(mine.acquire, timeout=0.2)
 
 
 async def _leased(stage: Stage, clients: list[Any]) -> None:
@@ -142,7 +143,7 @@ async def _leased(stage: Stage, clients: list[Any]) -> None:
     assert await a.do(mine.try_set_permits, 1)
     permit = await a.do(mine.acquire)
     waiting = asyncio.create_task(b.do(theirs.acquire, timeout=10))
-    await asyncio.sleep(0.7)  # renewed meanwhile
+    await renewed(permit)
     await a.do(mine.update_lease, permit, 5)
     await a.do(mine.release, permit)
     assert await waiting
@@ -190,6 +191,6 @@ async def test_the_line_is_enough(stage: Stage, any_server: RedisServer, thing: 
     any_server.execute("SCRIPT", "FLUSH")
     any_server.execute("ACL", "LOG", "RESET")
     url = any_server.url(0, thing, "secret")
-    clients = [stage.client(url, lease=1.2, poll_cap=30) for _ in range(2)]
+    clients = [stage.client(url, lease=2.5, poll_cap=30) for _ in range(2)]
     await CONVERSATIONS[thing](stage, clients)
     assert any_server.execute("ACL", "LOG") == []

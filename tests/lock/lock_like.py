@@ -268,3 +268,21 @@ async def until(condition: Callable[[], Any], timeout: float, what: str) -> None
         if asyncio.get_running_loop().time() > deadline:
             raise TimeoutError(f"waited {timeout} s in vain until {what}")
         await asyncio.sleep(0.01)
+
+
+async def renewed(*holds: Any, timeout: float = 20.0) -> None:
+    """Wait until each of *holds* was renewed from now on: only then what is left of it grows.
+
+    Raises:
+        TimeoutError: some were not, or are lost.
+    """
+    left = [hold.remaining for hold in holds]
+    grown = [False] * len(holds)
+
+    def all_have() -> bool:
+        for number, hold in enumerate(holds):
+            before, left[number] = left[number], hold.remaining
+            grown[number] |= left[number] > before
+        return all(grown)
+
+    await until(all_have, timeout, "all are renewed")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock.testing.servers import ReplicatedServers, binaries
-from replicas.bed import PROMPT, Bed
+from replicas.bed import Bed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -43,7 +43,7 @@ def replicated(
     servers.primary.execute("FLUSHALL")
     with servers.primary.client() as client:
         client.set("in step", 1)
-        assert client.wait(2, int(PROMPT * 1000)) == 2
+        assert client.wait(2, 20_000) == 2
         client.delete("in step")
     return servers
 

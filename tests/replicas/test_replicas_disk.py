@@ -34,7 +34,7 @@ def logged() -> Iterator[ReplicatedServers]:
 async def test_what_is_held_is_on_disk(face: Face, logged: ReplicatedServers, count: int) -> None:
     """With ``fsync`` a lock is held when the primary and as many replicas as were asked for have it on disk."""
     client = face.module.connect(
-        logged.primary.url(), replicas=interlock.required(count, fsync=True)
+        logged.primary.url(), replicas=interlock.required(count, 15, fsync=True)
     )
     me, lock = face.owner(), client.lock("name")
     assert await me.do(lock.acquire)

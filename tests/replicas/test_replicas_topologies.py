@@ -23,7 +23,7 @@ def _has(server: RedisServer, name: str) -> bool:
 async def test_a_required_lock_survives_its_primary(face: Face) -> None:
     """The primary is killed right after an acquire that all replicas had to acknowledge: whichever is promoted has the lock."""
     with SentinelServers() as servers:
-        client = face.module.connect(servers.url(), replicas=interlock.required("all", 5))
+        client = face.module.connect(servers.url(), replicas=interlock.required("all", 9))
         other = face.module.connect(servers.url())
         me, you = face.owner(), face.owner()
         lock, theirs = client.lock("name"), other.lock("name")
@@ -32,6 +32,7 @@ async def test_a_required_lock_survives_its_primary(face: Face) -> None:
         old.kill()
         new = servers.wait_for_promotion(old)
         assert _has(new, "name")
+        assert await you.do(theirs.locked)
         assert not await you.do(theirs.acquire, timeout=1)
         assert (await me.do(lambda: lock.hold)).valid
         await me.do(lock.release)
@@ -45,8 +46,9 @@ async def test_a_required_lock_survives_its_primary(face: Face) -> None:
 
 async def test_each_node_of_a_cluster_asks_its_own_replicas(face: Face) -> None:
     """In a cluster the replicas of the node that granted are asked: those of another may stand still."""
-    with ClusterServers() as servers:
-        client = face.module.connect(servers.url(), replicas=interlock.required("all", 0.5))
+    with ClusterServers(node_timeout=20) as servers:
+        client = face.module.connect(servers.url(), replicas=interlock.required("all", 9))
+        hasty = face.module.connect(servers.url(), replicas=interlock.required("all", 0.5))
         me = face.owner()
         owners = {name: servers.owner(key_slot(name.encode())) for name in "abcdefgh"}
         first = next(name for name, node in owners.items() if node is servers.nodes[0])
@@ -57,11 +59,12 @@ async def test_each_node_of_a_cluster_asks_its_own_replicas(face: Face) -> None:
             await me.do(client.lock(name).release)
         servers.nodes[3].pause()  # the replica of the first primary
         with pytest.raises(ReplicationError, match="0 of 1 replicas"):
-            await me.do(client.lock(first).acquire)
+            await me.do(hasty.lock(first).acquire)
         assert await me.do(client.lock(second).acquire)
         await me.do(client.lock(second).release)
         servers.nodes[3].resume()
         for node in servers.nodes[:3]:
             assert node.execute("DBSIZE") == 0
-        await me.do(client.close)
+        for each in (client, hasty):
+            await me.do(each.close)
         await me.end()

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def whole_bed() -> Iterator[SentinelServers]:
-    """Give a primary with two replicas under three Sentinels, which think it down after a second."""
-    with SentinelServers(down_after=1.0) as servers:
+    """Give a primary with two replicas under three Sentinels, which think it down after two seconds: a machine stalls for one."""
+    with SentinelServers(down_after=2.0) as servers:
         yield servers
 
 

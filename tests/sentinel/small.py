@@ -35,7 +35,7 @@ def sentinel_of(
     """
     directives: dict[str, str | int] = {
         f"sentinel monitor {SERVICE}": f"127.0.0.1 {primary.port} 1",
-        f"sentinel down-after-milliseconds {SERVICE}": 1000,
+        f"sentinel down-after-milliseconds {SERVICE}": 5000,
     }
     for line in login.split(";") if login else ():
         name, _, value = line.strip().partition(" ")
@@ -55,4 +55,4 @@ def knows(sentinel: RedisServer, username: str | None = None, password: str | No
         state = dict(zip(reply[::2], reply[1::2], strict=True))
         return state[b"flags"] == b"master"
 
-    wait_until(is_up, 15, "the Sentinel reaches its primary")
+    wait_until(is_up, 30, "the Sentinel reaches its primary")

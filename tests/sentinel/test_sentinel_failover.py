@@ -25,7 +25,7 @@ async def test_a_killed_primary(stage: Stage, bed: SentinelServers) -> None:
     lock, inside, first_at = client.lock("name"), set[int](), 0.0
     old = bed.present_primary()
     assert await holder.do(lock.acquire)
-    assert stage.redis.wait(2, 5000) == 2
+    assert stage.redis.wait(2, 20_000) == 2
 
     async def wait(number: int) -> None:
         nonlocal first_at
@@ -49,7 +49,7 @@ async def test_a_killed_primary(stage: Stage, bed: SentinelServers) -> None:
     assert not new.execute("EXISTS", "name")
     # Who takes itself for a primary is not believed for having been one.
     old.restart(empty=False)
-    assert await holder.do(lock.acquire, timeout=0)
+    assert await holder.do(lock.acquire, timeout=10)
     assert new.execute("EXISTS", "name")
     await holder.do(lock.release)
 
@@ -59,7 +59,7 @@ async def test_a_primary_that_hangs(stage: Stage, bed: SentinelServers) -> None:
     client, owner = stage.client(command_timeout=60), stage.owner()
     waiter, holder = stage.owner(), stage.owner()
     assert await holder.do(client.lock("held").acquire)
-    assert stage.redis.wait(2, 5000) == 2
+    assert stage.redis.wait(2, 20_000) == 2
     waiting = asyncio.create_task(waiter.do(client.lock("held").acquire, timeout=60))
     await asyncio.sleep(0.3)
     old = bed.present_primary()
@@ -73,7 +73,7 @@ async def test_a_primary_that_hangs(stage: Stage, bed: SentinelServers) -> None:
     assert time.monotonic() - promoted_at < AFTER_PROMOTION
     assert new.execute("EXISTS", "name", "held") == 2
     old.resume()
-    assert await holder.do(client.lock("late").acquire, timeout=5)
+    assert await holder.do(client.lock("late").acquire, timeout=15)
     assert new.execute("EXISTS", "late")
     for each, name in ((owner, "name"), (waiter, "held"), (holder, "late")):
         await each.do(client.lock(name).release)
@@ -104,14 +104,14 @@ async def test_every_kind_of_object(stage: Stage, bed: SentinelServers) -> None:
     await owner.do(latch.try_set_count, 1)
     opening = asyncio.create_task(other.do(latch.wait, timeout=30))
     await asyncio.sleep(0.2)
-    assert stage.redis.wait(2, 5000) == 2
+    assert stage.redis.wait(2, 20_000) == 2
 
     old = bed.present_primary()
     old.kill()
     await asyncio.to_thread(bed.wait_for_promotion, old)
-    # The outage has taken more than a second of what was left of them.
+    # The outage has taken more than two seconds of what was left of them.
     await until(
-        lambda: all(hold.remaining > 14 for hold in holds),
+        lambda: all(hold.remaining > 13 for hold in holds),
         AFTER_PROMOTION,
         "all were renewed on the next primary, at once",
     )
@@ -145,7 +145,7 @@ async def test_a_hold_that_no_replica_has_seen(stage: Stage, bed: SentinelServer
     assert told[0] - promoted_at < AFTER_PROMOTION
     # Of another client, which has never seen the first one's token.
     again = stage.client().fenced_lock("name")
-    assert await other.do(again.acquire, timeout=5)
+    assert await other.do(again.acquire, timeout=15)
     assert (await other.do(lambda: again.hold)).token > hold.token
     await other.do(again.release)
 
@@ -159,13 +159,13 @@ async def test_sentinels_that_are_gone(stage: Stage, bed: SentinelServers) -> No
     for sentinel in bed.sentinels:
         sentinel.kill()
     await owner.do(lock.release)
-    assert await owner.do(lock.acquire, timeout=0)
+    assert await owner.do(lock.acquire, timeout=10)
     await owner.do(lock.release)
     bed.sentinels[2].restart(empty=False)
     bed.sentinels[0].restart(empty=False)
     bed.sentinels[0].pause()
     newcomer = stage.client().lock("name")
     started = time.monotonic()
-    assert await owner.do(newcomer.acquire, timeout=10)
-    assert time.monotonic() - started < 5
+    assert await owner.do(newcomer.acquire, timeout=20)
+    assert time.monotonic() - started < 8
     await owner.do(newcomer.release)
