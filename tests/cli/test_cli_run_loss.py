@@ -11,12 +11,14 @@ import pytest
 from cli_process import LONG, Runs, ended, until_there
 
 import interlock
+from interlock.testing.proxy import command, delay_reply
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import redis
 
+    from interlock.testing.proxy import FaultProxy
     from interlock.testing.servers import RedisServer
 
 
@@ -66,6 +68,16 @@ def test_an_unreachable_server_is_69_at_once() -> None:
     assert err.startswith("interlock: ")
     assert str(port) in err
     assert err.count("\n") == 1
+
+
+def test_a_slow_answer_is_waited_for(proxy: FaultProxy) -> None:
+    """A server that takes longer than a single try may is there all the same, for who may wait."""
+    proxy.on_request(command("EVALSHA", nth=1), delay_reply(1))
+    runs = Runs(proxy.url())
+    done = runs.run("NAME", "--", "echo", "ran")
+    runs.close()
+    assert done == (0, "ran\n", "")
+    assert len(proxy.fired) == 1
 
 
 def test_a_short_outage_is_sat_out(

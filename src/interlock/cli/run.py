@@ -14,7 +14,12 @@ from interlock.cli.signals import Interrupted, Signals
 from interlock.cli.status import say, signal_status
 from interlock.cli.supervision import Supervision, start
 from interlock.cli.values import Limit
-from interlock.errors import AcquireTimeoutError, HoldLostError, InterlockError
+from interlock.errors import (
+    AcquireTimeoutError,
+    HoldLostError,
+    InterlockError,
+    ServerUnavailableError,
+)
 from interlock.options import Options
 
 if TYPE_CHECKING:
@@ -134,11 +139,20 @@ def _acquire(clients: Sequence[Client], options: RunOptions, stack: contextlib.E
             raise
         if options.verbose:
             say(f"waiting for lock {options.name!r}, held by {_holders(error, options)}")
-        left = None if options.wait is None else max(0.0, began + options.wait - time.monotonic())
-        hold = stack.enter_context(entrance(clients, options, left))
+        hold = stack.enter_context(entrance(clients, options, _left(options, began)))
+    except ServerUnavailableError as error:
+        # A server that is there may be too far away or too busy to answer in the little time of a single try.
+        if not error.transient or options.wait == 0:
+            raise
+        hold = stack.enter_context(entrance(clients, options, _left(options, began)))
     if options.verbose:
         say(f"got lock {options.name!r} after {time.monotonic() - began:.1f} s")
     return hold
+
+
+def _left(options: RunOptions, began: float) -> float | None:
+    """Return the seconds that are left of --wait; None: as long as it takes."""
+    return None if options.wait is None else max(0.0, began + options.wait - time.monotonic())
 
 
 def _explain_conflict(error: AcquireTimeoutError, options: RunOptions) -> None:
