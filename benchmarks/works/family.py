@@ -47,6 +47,7 @@ OBJECTS = Work(
 
 _WANTED = (Case("threads", 8, processes=4, work=0.001), Case("tasks", 32, work=0.001))
 _EXCLUSIVE = tuple(peer for peer in peers.FAMILY if not peer.name.startswith("read lock"))
+_OF_TASKS = tuple(peer for peer in _EXCLUSIVE if peer.kind == "tasks")
 
 WANTED = replace(
     contended.WORK,
@@ -56,5 +57,5 @@ WANTED = replace(
     references=("interlock",),
     goals=(),
     seconds=5.0,
-    brief=line_up((Case("tasks", 8),), (*_LOCKS, *_EXCLUSIVE[:2])),
+    brief=line_up((Case("tasks", 8),), (interlock.ASYNC, *_OF_TASKS[:2])),
 )

@@ -110,10 +110,10 @@ def test_who_gives_up_holds_nobody_up(
     quitter, patient = (java, python) if first == "java" else (python, java)
     target = {"kind": "fair", "name": f"quit:{first}:{python.language}"}
     queue = Queue(server, Party(patient, "holder", target))
-    leaving = Party(quitter, "w0", target).start("acquire", timeout=1.5, lease=20)
+    leaving = Party(quitter, "w0", target).start("acquire", timeout=3, lease=20)
     wait_until(lambda: len(queue) == 1, PROMPT, "it stands in the queue")
     queue.join(Party(patient, "w1", target))
-    assert leaving.result(1.5 + PROMPT).value is False
+    assert leaving.result(3 + PROMPT).value is False
     wait_until(lambda: len(queue) == 1, PROMPT, "it has left the queue")
     queue.serve()
 
