@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SCHEMA = 2  # raised when a reader of the JSON would have to change
 OURS = "interlock"
 BEST = "best"
-LIMITS = ("bare", "bare lock")
+LIMITS = ("bare", "bare lock", "bare over all")
 _STARVED = 10  # a waiter who got less than a tenth of the mean was starved
 
 

@@ -36,7 +36,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a server that is well seconds to answer a single try: whether it is on the processor in time is luck."""
     for module in (lock_like, session, threads):
         monkeypatch.setattr(module, "GRACE", PATIENCE)
-    monkeypatch.setattr(aio.AsyncDriver._eval, "__defaults__", (PATIENCE,))
+    monkeypatch.setattr(aio.AsyncDriver._seconds, "__defaults__", (PATIENCE,))
 
 
 @pytest.fixture(scope="session")

@@ -90,6 +90,10 @@ class Connection:
         self._socket.sendall(command)
         return self.read()
 
+    def send(self, command: bytes) -> None:
+        """Send *command*, whose reply is the next to `read`."""
+        self._socket.sendall(command)
+
     def read(self) -> Any:
         """Wait for a reply, or a message."""
         reader = self._reader
@@ -219,23 +223,27 @@ class _AsyncLock:
 
 
 @dataclass(frozen=True, slots=True)
-class _AsyncSession:
+class AsyncSession:
+    """What all tasks share."""
+
     pipe: Pipe
 
     def lock(self, name: str) -> _AsyncLock:
+        """Return the lock *name*."""
         return _AsyncLock(self.pipe, name)
 
 
 @asynccontextmanager
-async def _open_async(url: str, _workers: int) -> AsyncGenerator[_AsyncSession]:
+async def open_async(url: str, _workers: int) -> AsyncGenerator[AsyncSession]:
+    """Open the one connection of all tasks."""
     transport, pipe = await asyncio.get_running_loop().create_connection(Pipe, *address_of(url))
     try:
         for load in load_commands():
             await pipe.call(load)
-        yield _AsyncSession(pipe)
+        yield AsyncSession(pipe)
     finally:
         transport.close()
 
 
 SYNC = SyncPeer("bare", ("hiredis",), open=_open)
-ASYNC = AsyncPeer("bare", ("hiredis",), open=_open_async)
+ASYNC = AsyncPeer("bare", ("hiredis",), open=open_async)

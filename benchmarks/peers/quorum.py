@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import interlock
 import interlock.asyncio
 from benchmarks.peer import AsyncPeer, SyncPeer
+from benchmarks.peers import bare_quorum, pottery
 from benchmarks.peers import interlock as plain
-from benchmarks.peers import pottery
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
@@ -53,6 +53,8 @@ async def _open_async(urls: str, _workers: int) -> AsyncGenerator[_AsyncSession]
 QUORUM: tuple[Peer, ...] = (
     SyncPeer("red lock", plain.SYNC.packages, open=_open),
     AsyncPeer("red lock", plain.ASYNC.packages, open=_open_async),
+    bare_quorum.SYNC,
+    bare_quorum.ASYNC,
     replace(pottery.SYNC, name="pottery over all"),
     replace(pottery.ASYNC, name="pottery over all"),
 )

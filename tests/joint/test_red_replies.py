@@ -87,3 +87,21 @@ async def test_a_minority_that_cannot_be_used(table: Table) -> None:
         await asyncio.wait_for(owner.do(lock.acquire), 10)
     assert len(caught.value.causes) == 2
     assert table.stored() == [["name"], ["name"], []]
+
+
+def _forget(table: Table) -> None:
+    for server in table.servers:
+        with server.client() as client:
+            client.script_flush()
+
+
+async def test_servers_that_forget_the_scripts(table: Table) -> None:
+    """Servers that are sent a digest which they do not know any more are sent the text, all of them."""
+    lock, owner = table.red(table.clients()), table.owner()
+    await owner.do(lock.acquire)
+    await owner.do(lock.release)
+    _forget(table)
+    assert await owner.do(lock.acquire, timeout=0)
+    _forget(table)
+    await owner.do(lock.release)
+    assert table.stored() == [[], [], []]

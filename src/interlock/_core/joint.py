@@ -30,8 +30,10 @@ from interlock.errors import HoldLostError, InterlockError
 from interlock.options import check_lease
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from interlock._core.effects import Op
-    from interlock._core.holds import Owner
+    from interlock._core.holds import Hold, Owner
 
 LONGEST_PAUSE = 0.1
 """Seconds between two tries of those who got in each other's way, at the longest."""
@@ -89,13 +91,13 @@ class Joint(Several):
             QuorumError: of a red lock: so many servers cannot be reached that there is no quorum.
         """
         lease = None if lease is None else check_lease(lease)
-        hold = self.hold_of(owner)
+        holds = self._holds(owner)
+        hold = self._made_of(holds)
         if hold is not None and hold.lost(self._session.clock()):
             # What is left of it would be entered again, and what is lost acquired anew: their depths would differ.
             yield from self._end(hold)
-            hold = None
-        former = depths(self._holds(owner))
-        claim = Claim(owner, deadline, lease, hold, former)
+            hold, holds = None, self._holds(owner)
+        claim = Claim(owner, deadline, lease, hold, depths(holds))
         return (yield from undoing(self._obtain(claim), self._undo, claim))
 
     def acquire_or_raise(
@@ -135,6 +137,8 @@ class Joint(Several):
         if len(present) < self.needed and not begun:
             raise releasing.not_held(self.kind, self.name, hold.label)
         outcomes = yield from self._release_all(present)
+        if outcomes.count(None) == len(outcomes):
+            return  # the rule; what follows is about failures
         lost = [outcome for outcome in outcomes if isinstance(outcome, HoldLostError)]
         if lost and len(outcomes) - len(lost) < self.needed:
             raise self._lost(hold, lost[0]) from lost[0]
@@ -225,12 +229,16 @@ class Joint(Several):
 
     def hold_of(self, owner: Owner) -> JointHold | None:
         """Return *owner*'s hold, lost or just being released or not, as known locally."""
-        held = [hold for hold in self._holds(owner) if hold is not None]
+        return self._made_of(self._holds(owner))
+
+    # How it is done.
+
+    def _made_of(self, holds: Sequence[Hold | None]) -> JointHold | None:
+        """Return the hold that *holds* of the members make, if they do."""
+        held = [hold for hold in holds if hold is not None]
         if len(held) >= self.needed or any(hold.state is State.ENDING for hold in held):
             return JointHold(self, held)
         return None
-
-    # How it is done.
 
     def _mine(self, owner: Owner) -> JointHold:
         hold = self.hold_of(owner)

@@ -132,8 +132,14 @@ class LockLike(ABC):
                     raise
                 except BaseException as error:  # noqa: BLE001 - it is raised again below, where it can be undone
                     outcome = error
+            if isinstance(outcome, float) and hold.state is State.PENDING:
+                rest = self._wait(hold, deadline)
+            else:
+                rest = self._go_on(hold, deadline, call, sent_at, outcome)
+            # Many may wait here: what they keep meanwhile is memory.
+            del call, outcome
             taken = yield from undoing(
-                self._go_on(hold, deadline, call, sent_at, outcome),
+                rest,
                 releasing.undo_acquire,
                 session,
                 hold,

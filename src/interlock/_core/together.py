@@ -29,6 +29,8 @@ TRIES = 2
 class _Run:
     """One of the operations: where it stands, and what it came to."""
 
+    __slots__ = ("_call", "_op", "_tries", "effect", "interruption", "result", "session")
+
     def __init__(self, session: Session, op: Op[object]) -> None:
         self.session = session
         self.effect: Effect | None = None
@@ -67,8 +69,10 @@ class _Run:
         else:
             self.step(reply)
 
-    def asked(self, call: Eval[object], patience: float | None) -> tuple[Session, Eval[object]]:
-        """Return *call* as it is to be sent."""
+    def question(self, patience: float | None) -> tuple[Session, Eval[object]]:
+        """Return the script that is asked for as it is to be sent."""
+        call = self.effect
+        assert isinstance(call, Eval)
         if call is not self._call:
             self._call, self._tries = call, 0
             if patience is not None:
@@ -78,14 +82,11 @@ class _Run:
         self._tries += 1
         return self.session, call
 
-    def answered(self, call: Eval[object], reply: object, patience: float | None) -> None:
-        """Go on with *reply* to *call*."""
-        if not isinstance(reply, Exception):
-            self.step(reply)
-            return
-        if patience is not None and self._tries >= TRIES:
-            call.deadline = self.session.clock()
-        self.step(error=reply)
+    def failed(self, error: Exception, patience: float | None) -> None:
+        """Go on with *error*, which the `question` came to."""
+        if patience is not None and self._tries >= TRIES and self._call is not None:
+            self._call.deadline = self.session.clock()
+        self.step(error=error)
 
 
 def together(
@@ -116,19 +117,19 @@ def _run(runs: Sequence[_Run], patience: float | None) -> Op[None]:
 
 def _go_on(runs: Sequence[_Run], patience: float | None) -> Op[None]:
     while active := [run for run in runs if run.effect is not None]:
-        asking: list[tuple[_Run, Eval[object]]] = []
-        for run in active:
-            if isinstance(run.effect, Eval):
-                asking.append((run, run.effect))
-            else:
-                yield from Away(run.session, run.perform())
-        if len(asking) < len(active):
+        others = [run for run in active if not isinstance(run.effect, Eval)]
+        for run in others:
+            yield from Away(run.session, run.perform())
+        if others:
             continue
         # The operations decode for themselves: they are given the bare replies.
-        calls = tuple(run.asked(call, patience) for run, call in asking)
-        replies = cast("list[object]", (yield Ask(calls)))
-        for (run, call), reply in zip(asking, replies, strict=True):
-            run.answered(call, reply, patience)
+        questions = tuple([run.question(patience) for run in active])
+        replies = cast("list[object]", (yield Ask(questions)))
+        for run, reply in zip(active, replies, strict=True):
+            if isinstance(reply, Exception):
+                run.failed(reply, patience)
+            else:
+                run.step(reply)
 
 
 def _interrupt(runs: Sequence[_Run], error: BaseException) -> Op[None]:

@@ -105,7 +105,7 @@ def wait_in_queue(
                     look_at = ticket.offered_until
             if session.clock() >= deadline:
                 return session.waiters.give_up(ticket)
-            yield from Wait(ticket, min(deadline, look_at if ticket.front else NEVER))
+            yield Wait(ticket, min(deadline, look_at if ticket.front else NEVER))
     finally:
         # Before anything is undone: from now on nobody can make it the holder unnoticed.
         _ = session.waiters.give_up(ticket)

@@ -9,24 +9,25 @@ import uuid
 import weakref
 from typing import TYPE_CHECKING
 
-from interlock._core.effects import NEVER, Ask, Away, Effect, Eval, Join, Op, R, Settle, Wait, ended
+from interlock._core.effects import NEVER, Ask, Away, Batch, Eval, Join, Op, R, Settle, Wait, ended
 from interlock._core.holds import Owner
 from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle
+from interlock._drivers.aio_fan_out import ask
 from interlock._drivers.lookout import lookout_for
 from interlock._drivers.route import keeper_of, line_to, listener_to
 from interlock._drivers.tasks import Alarm, in_thread
 from interlock._links.cluster import Cluster
-from interlock._links.resp import ReplyError
-from interlock.errors import ClosedError, ConfigError, InterlockError
+from interlock.errors import ClosedError, ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from interlock._core.holds import Possession
     from interlock._core.tickets import Ticket
     from interlock._links.endpoint import Endpoint
+    from interlock._links.pipeline import Pipeline
     from interlock.options import Options
 
 
@@ -68,51 +69,61 @@ class AsyncDriver:
         self.closed = False
         lifecycle.register(self)
 
-    async def run(self, op: Op[R]) -> R:
+    async def run(  # noqa: C901, PLR0912 - every coroutine less counts: the hot path is written out, and where tasks wait there is no other one
+        self, op: Op[R], cancelled: asyncio.CancelledError | None = None
+    ) -> R:
         """Perform *op* and return its result.
 
         A cancellation is thrown into the operation; the clean-up that it then asks for runs to its end however often the task
         is cancelled again.
+
+        Args:
+            op: the operation.
+            cancelled: what it was cancelled by, where the rest of it runs.
         """
         if self._start():
             await self._begin()
-        effect: Effect | None = None
-        failure: BaseException | None = None
-        try:
-            # The hot path: one script, and done; every coroutine less on the way to the future counts.
-            effect = op.send(None)
-            if type(effect) is Eval and effect.deadline == NEVER and effect.confirm is None:
-                pipeline = self._line.ready(effect)
-                if pipeline is not None:
-                    reply = await pipeline.begin(effect)
-                    if isinstance(reply, ReplyError):
-                        reply = await self._line.judged(pipeline, effect, reply, self._timeout)
-                    effect = op.send(reply)
-        except StopIteration as stop:
-            done: R = stop.value
-            return done
-        except BaseException as error:
-            if ended(op):
-                raise
-            effect, failure = None, error
-        return await self._go_on(op, effect, failure)
-
-    async def _go_on(self, op: Op[R], effect: Effect | None, failure: BaseException | None) -> R:
-        """Perform the rest of *op*, beginning with *effect* or by throwing *failure* into it."""
+        reply: object = None
+        failure: BaseException | None = cancelled
         tickets: list[Ticket] = []
         try:
-            if isinstance(failure, asyncio.CancelledError):
-                return await self._finish(op, failure, tickets)
-            try:
-                return await self._drive(op, effect, failure, tickets)
-            except asyncio.CancelledError as error:
-                if ended(op):
-                    raise
-                return await self._finish(op, error, tickets)
+            while True:
+                try:
+                    effect = op.send(reply) if failure is None else op.throw(failure)
+                    failure = reply = None
+                    if (
+                        isinstance(effect, Eval)
+                        and effect.confirm is None
+                        and (pipeline := self._line.ready(effect)) is not None
+                    ):
+                        seconds = self._seconds(effect)
+                        try:
+                            reply = await pipeline.begin(effect, seconds)
+                        except ServerUnavailableError as error:
+                            reply = error
+                        if isinstance(reply, Exception):
+                            reply = await self._line.judged(pipeline, effect, reply, seconds)
+                    elif isinstance(effect, Wait):
+                        await self._wait(effect)
+                        self._check_open()
+                    else:
+                        reply = await self._perform(effect, tickets)
+                except StopIteration as stop:
+                    result: R = stop.value
+                    return result
+                except BaseException as error:
+                    if ended(op):
+                        raise
+                    failure = error
+                    if isinstance(error, asyncio.CancelledError):
+                        if cancelled is not None:
+                            raise
+                        return await self._finish(op, error)
         finally:
             for ticket in tickets:
                 self.session.waiters.leave(ticket)
-                self._alarms.pop(ticket, None)
+                if alarm := self._alarms.pop(ticket, None):
+                    alarm.stop()
 
     def _start(self) -> bool:
         """Serve the running loop; return whether to `_begin`."""
@@ -129,36 +140,10 @@ class AsyncDriver:
         self.session.publish = self._listener.publish(options.pubsub)
         self._keeper.start()
 
-    async def _drive(
-        self,
-        op: Op[R],
-        effect: Effect | None,
-        failure: BaseException | None,
-        tickets: list[Ticket],
-    ) -> R:
-        reply: object = None
-        while True:
-            try:
-                while True:
-                    if effect is None:
-                        effect = op.send(reply) if failure is None else op.throw(failure)
-                        failure = None
-                    reply = await self._perform(effect, tickets)
-                    effect = None
-            except StopIteration as stop:
-                result: R = stop.value
-                return result
-            except asyncio.CancelledError:
-                raise
-            except BaseException as error:
-                if ended(op):
-                    raise
-                failure, effect = error, None
-
-    async def _finish(self, op: Op[R], failure: BaseException, tickets: list[Ticket]) -> R:
+    async def _finish(self, op: Op[R], error: asyncio.CancelledError) -> R:
         """Drive the rest of a cancelled operation where no further cancellation reaches it."""
         assert self._loop is not None
-        task = self._loop.create_task(self._drive(op, None, failure, tickets))
+        task = self._loop.create_task(self.run(op, error))
         self._finishing.add(task)
         try:
             while not task.done():
@@ -170,22 +155,23 @@ class AsyncDriver:
         finally:
             self._finishing.discard(task)
 
-    async def _eval(self, call: Eval[object], least: float = GRACE) -> object:
-        timeout = self._timeout
-        if call.deadline != NEVER:
-            timeout = min(timeout, max(call.deadline - clock.now(), least))
-        return await self._line.eval(call, timeout)
+    def _seconds(self, call: Eval[object], least: float = GRACE) -> float:
+        """Return how long *call* may take, which is *least* when its time is up."""
+        if call.deadline == NEVER:
+            return self._timeout
+        return min(self._timeout, max(call.deadline - clock.now(), least))
 
-    async def _perform(self, effect: Effect, tickets: list[Ticket]) -> object:  # noqa: PLR0911 - one for each effect
+    async def _perform(
+        self,
+        effect: Eval[object] | Batch[object] | Ask[object] | Away[object] | Join | Settle[object],
+        tickets: list[Ticket],
+    ) -> object:
         if isinstance(effect, Eval):
-            return await self._eval(effect)
-        if isinstance(effect, Wait):
-            await self._wait(effect)
-            return None
+            return await self._line.eval(effect, self._seconds(effect))
         if isinstance(effect, Join):
             assert self._loop is not None
             alarm = Alarm(self._loop)
-            ticket = self.session.waiters.join(effect.channel, alarm.ring, tickets)
+            ticket = self.session.waiters.join(effect.channel, alarm, tickets)
             self._alarms[ticket] = alarm
             return ticket
         if isinstance(effect, Settle):
@@ -194,21 +180,40 @@ class AsyncDriver:
         if isinstance(effect, Away):
             return await home(effect.session).run(effect.op)
         if isinstance(effect, Ask):
-            return await _together(home(session).prepared(call) for session, call in effect.calls)
-        return await _together(map(self._eval, effect.evals))
+            return await ask([(home(session), call) for session, call in effect.calls])
+        return await ask([(self, call) for call in effect.evals])
+
+    # For operations of other clients.
+
+    def begin(self, call: Eval[object]) -> tuple[Pipeline, asyncio.Future[object]] | None:
+        """Send *call* if that can be done at once; return by what, and the future of a reply that `judged` may have to judge.
+
+        None: it is for `prepared`. So is a script that the connection has not seen: a server that does not know it asks for its text.
+        """
+        if call.confirm is not None or self._loop is not asyncio.get_running_loop():
+            return None
+        pipeline = self._line.ready(call)
+        if pipeline is None or call.script.sha not in pipeline.known or not self._keeper.started:
+            return None
+        return pipeline, pipeline.begin(call, self._seconds(call, 0))
+
+    async def judged(self, pipeline: Pipeline, call: Eval[object], reply: object) -> object:
+        """Return what becomes of *call*, which *pipeline* has answered by the error *reply*."""
+        return await self._line.judged(pipeline, call, reply, self._seconds(call, 0))
 
     async def prepared(self, call: Eval[object]) -> object:
-        """Send *call* of another client's operation, with everything in place that a claim must not be without."""
+        """Send *call* with everything in place that a claim must not be without; return its reply."""
         if self._start():
             await self._begin()
-        return await self._eval(call, least=0)
+        return await self._line.eval(call, self._seconds(call, 0))
 
-    async def _wait(self, effect: Wait) -> None:
-        seconds = min(effect.until - clock.now(), threading.TIMEOUT_MAX)
+    def _wait(self, effect: Wait) -> Awaitable[None]:
         if effect.ticket is None:
-            await asyncio.sleep(max(seconds, 0))
-        else:
-            await self._alarms[effect.ticket].wait(seconds)
+            return asyncio.sleep(min(max(effect.until - clock.now(), 0), threading.TIMEOUT_MAX))
+        seconds = None if effect.until == NEVER else effect.until - clock.now()
+        return self._alarms[effect.ticket].wait(seconds)
+
+    def _check_open(self) -> None:
         if self.closed:
             raise ClosedError("the client was closed while it waited")
 
@@ -326,12 +331,3 @@ def home(session: Session) -> AsyncDriver:
     if not isinstance(session.home, AsyncDriver):
         raise ConfigError("locks of sync and asyncio clients cannot be held as one")
     return session.home
-
-
-async def _together(calls: Iterable[Coroutine[object, object, object]]) -> list[object]:
-    """Return what each of *calls* comes to: its reply, or our error."""
-    results = await asyncio.gather(*calls, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException) and not isinstance(result, InterlockError):
-            raise result
-    return list(results)

@@ -13,7 +13,7 @@ from interlock._drivers import clock
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from interlock._core.effects import Eval
     from interlock._links.cluster_pool import ClusterPool
@@ -44,6 +44,11 @@ class _Group:
         ticks = math.ceil((self.until - clock.now()) / TICK)
         return ticks * TICK if ticks > 0 else LEAST
 
+    def single(self) -> Eval[object] | None:
+        """Return the only call, if there is one alone that nobody has to confirm."""
+        call = self.calls[0]
+        return call if len(self.calls) == 1 and call.confirm is None else None
+
 
 def ask(questions: Sequence[tuple[Pool | ClusterPool, Eval[object], float]]) -> list[object]:
     """Run each call on its pool, for at most so many seconds; return each one's reply or `InterlockError`."""
@@ -51,13 +56,13 @@ def ask(questions: Sequence[tuple[Pool | ClusterPool, Eval[object], float]]) -> 
     replies: list[object] = [None] * len(questions)
     groups = _grouped(questions, now, replies)
     try:
-        for group in groups.values():
+        for group in groups:
             _send(group, replies)
-        for group in groups.values():
+        for group in groups:
             if group.connection is not None:
                 _receive(group, group.connection, replies)
     finally:
-        for group in groups.values():
+        for group in groups:
             if group.connection is not None:
                 group.pool.take_back(group.connection)
             if group.thread is not None:
@@ -72,7 +77,7 @@ def _grouped(
     questions: Sequence[tuple[Pool | ClusterPool, Eval[object], float]],
     now: float,
     replies: list[object],
-) -> dict[Pool, _Group]:
+) -> Collection[_Group]:
     """Return what goes where; what nobody serves is answered in *replies*."""
     groups: dict[Pool, _Group] = {}
     for place, (whole, call, seconds) in enumerate(questions):
@@ -86,7 +91,7 @@ def _grouped(
             group = groups[pool] = _Group(pool, now + seconds)
         group.places.append(place)
         group.calls.append(call)
-    return groups
+    return groups.values()
 
 
 def _second(
@@ -109,13 +114,19 @@ def _send(group: _Group, replies: list[object]) -> None:
         group.thread.start()
         return
     try:
-        connection.begin(group.calls, group.seconds())
+        if call := group.single():
+            connection.start(call, group.seconds())
+        else:
+            connection.begin(group.calls, group.seconds())
     except InterlockError as error:
         _fail(group, connection, replies, error)
 
 
 def _receive(group: _Group, connection: Connection, replies: list[object]) -> None:
     try:
+        if call := group.single():
+            replies[group.places[0]] = connection.result(call, group.seconds())
+            return
         answers = connection.finish(group.calls, group.seconds())
     except InterlockError as error:
         _fail(group, connection, replies, error)

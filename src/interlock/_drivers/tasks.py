@@ -30,10 +30,23 @@ def current_owner() -> Owner:
     try:
         return _owners[task]
     except KeyError:
-        ref = weakref.ref(task)
-        owner = Owner(f"task {task.get_name()!r}", lambda: (t := ref()) is None or t.done())
-        _owners[task] = owner
+        owner = _owners[task] = _TaskOwner(task)
         return owner
+
+
+class _TaskOwner(Owner):
+    """The owner that stands for a task, and goes with it."""
+
+    __slots__ = ("_task",)
+
+    def __init__(self, task: asyncio.Task[object]) -> None:
+        super().__init__(f"task {task.get_name()!r}")
+        self._task = weakref.ref(task)
+
+    def gone(self) -> bool:
+        """Return whether the task has ended."""
+        task = self._task()
+        return task is None or task.done()
 
 
 class LostEvent:
@@ -62,36 +75,43 @@ class LostEvent:
 
 
 class Alarm:
-    """Wakes one waiting task, from whatever thread."""
+    """Wakes one waiting task; called from whatever thread."""
 
-    __slots__ = ("_future", "_loop", "_rung")
+    __slots__ = ("_future", "_loop", "_rung", "_timer")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._rung = False
         self._future: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
-    def ring(self) -> None:
-        """End the wait, or the next one."""
+    def __call__(self) -> None:
+        """Ring: end the wait, or the next one."""
         self._rung = True
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._end_wait)
 
+    def wait(self, seconds: float | None) -> asyncio.Future[None]:
+        """Return what is done at the next ring, or after *seconds*, or at once if it has rung since the last wait."""
+        self.stop()
+        self._future = self._loop.create_future()
+        if self._rung:
+            self._end_wait()
+        elif seconds is not None:
+            limit = min(max(seconds, 0), threading.TIMEOUT_MAX)
+            self._timer = self._loop.call_later(limit, self._end_wait)
+        return self._future
+
+    def stop(self) -> None:
+        """Have nothing pending any more; whoever waited does not."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._future = self._timer = None
+
     def _end_wait(self) -> None:
         if self._future is not None and not self._future.done():
+            self._rung = False
             self._future.set_result(None)
-
-    async def wait(self, seconds: float) -> None:
-        """Wait for a ring, at the longest *seconds*."""
-        if not self._rung:
-            self._future = self._loop.create_future()
-            timer = self._loop.call_later(max(seconds, 0), self._end_wait)
-            try:
-                await self._future
-            finally:
-                timer.cancel()
-                self._future = None
-        self._rung = False
 
 
 async def in_thread(work: Callable[[], None]) -> None:

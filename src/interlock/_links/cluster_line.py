@@ -68,7 +68,7 @@ class ClusterLine:
     async def judged(
         self, pipeline: Pipeline, call: Eval[object], reply: object, seconds: float
     ) -> object:
-        """Return what becomes of *call*, which *pipeline* has answered by the error *reply*; errors as `eval`."""
+        """As `Line.judged`; a redirection is followed."""
         try:
             return await pipeline.judged(call, reply, seconds)
         except ServerUnavailableError as error:

@@ -121,7 +121,7 @@ class Confirming:
             script = packed(call, pipeline)
         reply, answers = await self._sent(pipeline, inquiry, script, seconds)
         if unknown_script(reply):
-            _drop(answers)
+            drop(answers)
             script = pack_eval(call)
             reply, answers = await self._sent(pipeline, inquiry, script, seconds + inquiry.timeout)
         try:
@@ -137,7 +137,7 @@ class Confirming:
                 pipeline.close()
             return replies[0]
         finally:
-            _drop(answers)
+            drop(answers)
 
     async def _sent(
         self, pipeline: Pipeline, inquiry: Inquiry, script: bytes, seconds: float
@@ -148,7 +148,7 @@ class Confirming:
         try:
             return await pipeline.reply(slot, seconds), answers
         except BaseException:
-            _drop(answers)
+            drop(answers)
             raise
 
     def _give_back(self, pipeline: Pipeline) -> None:
@@ -169,7 +169,7 @@ class Confirming:
         self._give_back(pipeline)
 
 
-def _drop(answers: list[asyncio.Future[object]]) -> None:
+def drop(answers: list[asyncio.Future[object]]) -> None:
     """Have nobody wait for *answers*; what comes is dropped."""
     for answer in answers:
         if not answer.cancel() and not answer.cancelled():

@@ -100,6 +100,17 @@ class Connection:
         reply = self._command(pack_evalsha(call.script, call.keys, call.args))
         return self._judged(call, reply) if isinstance(reply, ReplyError) else reply
 
+    def start(self, call: Eval[object], timeout: float) -> None:
+        """Send *call*, whose reply `result` reads; arguments and errors as `eval`."""
+        self.set_timeout(timeout)
+        self._write([pack_evalsha(call.script, call.keys, call.args)])
+
+    def result(self, call: Eval[object], timeout: float) -> object:
+        """Return the reply to *call*, which was started; arguments and errors as `eval`."""
+        self.set_timeout(timeout)
+        [reply] = self._replies(1, timeout)
+        return self._judged(call, reply) if isinstance(reply, ReplyError) else reply
+
     def _judged(self, call: Eval[object], reply: object) -> object:
         if isinstance(reply, ReplyError):
             if unknown_script(reply):

@@ -155,7 +155,10 @@ def packed(call: Eval[object], link: Link) -> bytes:
 
 def inquiry_about(calls: Sequence[Eval[object]], link: Link) -> Inquiry | None:
     """Return the question about *calls*, if there is any to be confirmed."""
-    return None if all(call.confirm is None for call in calls) else Inquiry(calls, link)
+    for call in calls:
+        if call.confirm is not None:
+            return Inquiry(calls, link)
+    return None
 
 
 def _connected(info: object) -> int:

@@ -16,6 +16,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from interlock._links.confirming import Confirming
+from interlock._links.deadlines import Deadlines
 from interlock._links.replies import left, refusal
 from interlock._links.resp import (
     ASKING,
@@ -45,6 +46,7 @@ class Pipeline(asyncio.Protocol):
 
     Attributes:
         replicas, told: as of `Link`.
+        known: the digests of scripts that the server knows, as far as was seen.
     """
 
     def __init__(self, where: str, timeout: float, *, moves: bool = False) -> None:
@@ -52,6 +54,7 @@ class Pipeline(asyncio.Protocol):
         self.moves = moves
         self.replicas = 0
         self.told: set[str] = set()
+        self.known: set[str] = set()
         self.dead = False
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
@@ -59,7 +62,7 @@ class Pipeline(asyncio.Protocol):
         self._slots: deque[asyncio.Future[object]] = deque()
         self._out: list[bytes] = []
         self._hurried: list[tuple[asyncio.Future[object], float]] = []
-        self._timers: dict[asyncio.Future[object], asyncio.TimerHandle] = {}
+        self._deadlines = Deadlines(self._loop, self._give_up)
         self._answers = 0
         self._check: asyncio.TimerHandle | None = None
         self._confirming: Confirming | None = None
@@ -95,17 +98,23 @@ class Pipeline(asyncio.Protocol):
         """
         if call.confirm is not None:
             return await self._confirmed(call, call.confirm, seconds)
-        reply = await self._send(pack_evalsha(call.script, call.keys, call.args), seconds)
+        reply = await self.begin(call, seconds)
         if isinstance(reply, ReplyError):
-            return await self.judged(call, reply, seconds)
+            reply = await self.judged(call, reply, seconds)
+        self.known.add(call.script.sha)
         return reply
 
-    def begin(self, call: Eval[object]) -> asyncio.Future[object]:
-        """Send *call*, which nobody has to confirm and which may take the connection's time-out; the future's result may be for `judged`."""
-        return self.send(pack_evalsha(call.script, call.keys, call.args))
+    def begin(self, call: Eval[object], seconds: float) -> asyncio.Future[object]:
+        """Send *call*, which nobody has to confirm; what becomes of the future that is returned may be for `judged`. Else as `eval`."""
+        return self.reply(self.send(pack_evalsha(call.script, call.keys, call.args)), seconds)
 
     async def judged(self, call: Eval[object], reply: object, seconds: float) -> object:
-        """Return the *reply* to *call*, which is sent with its text if the server does not know it; errors as `eval`."""
+        """Return what becomes of *call*, which was answered by *reply*, or was not by that error; errors as `eval`.
+
+        It is sent with its text if the server does not know it.
+        """
+        if isinstance(reply, ServerUnavailableError):
+            raise reply
         if unknown_script(reply):
             reply = await self._send(pack_eval(call), seconds)
         if isinstance(reply, ReplyError):
@@ -173,36 +182,27 @@ class Pipeline(asyncio.Protocol):
             self._check = self._loop.call_later(self._timeout, self._check_alive, self._answers)
         return slot
 
-    async def _send(self, packed: bytes, seconds: float) -> object:
-        return await self.reply(self.send(packed), seconds)
+    def _send(self, packed: bytes, seconds: float) -> asyncio.Future[object]:
+        return self.reply(self.send(packed), seconds)
 
-    async def reply(self, slot: asyncio.Future[object], seconds: float) -> object:
-        """Wait for the reply in *slot*, of what was sent in this turn of the loop, for at most *seconds*; errors as `eval`."""
-        if seconds >= self._timeout:
-            return await slot
-        self._hurried.append((slot, seconds))
-        try:
-            return await slot
-        finally:
-            timer = self._timers.pop(slot, None)
-            if timer is not None:
-                timer.cancel()
+    def reply(self, slot: asyncio.Future[object], seconds: float) -> asyncio.Future[object]:
+        """Have the reply in *slot*, of what was sent in this turn of the loop, within *seconds*; errors as `eval`."""
+        if seconds < self._timeout:
+            self._hurried.append((slot, seconds))
+        return slot
 
     def _flush(self) -> None:
         out, self._out = self._out, []
-        if not self.dead:
-            self._transport.write(b"".join(out))
-        # The server's time runs from here: what a crowded loop needed to get here is not its fault.
         hurried, self._hurried = self._hurried, []
+        if self.dead:
+            return
+        self._transport.write(b"".join(out))
+        # The server's time runs from here: what a crowded loop needed to get here is not its fault.
         for slot, seconds in hurried:
-            if not slot.done():
-                self._timers[slot] = self._loop.call_later(
-                    max(seconds, 0), self._expire, slot, seconds
-                )
+            self._deadlines.add(slot, seconds)
 
-    def _expire(self, slot: asyncio.Future[object], seconds: float) -> None:
-        if not slot.done():
-            slot.set_exception(self._lost(f"no reply in {seconds:g} s"))
+    def _give_up(self, slot: asyncio.Future[object], seconds: float) -> None:
+        slot.set_exception(self._lost(f"no reply in {seconds:g} s"))
 
     def _check_alive(self, answers_before: int) -> None:
         self._check = None
@@ -242,6 +242,7 @@ class Pipeline(asyncio.Protocol):
         self.dead = True
         if self._check is not None:
             self._check.cancel()
+        self._deadlines.close()
         self._transport.abort()
         for slot in self._slots:
             if not slot.done():

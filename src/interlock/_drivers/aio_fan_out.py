@@ -1,0 +1,64 @@
+"""Scripts on many servers at once, from one task: everything is sent before any reply is awaited.
+
+What can be written to a connection at once costs no task of its own: the calling task waits for one reply after the other, while
+all of them come. The rest, a server that is not connected to above all, is done in tasks, so that one that is down keeps no other
+waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from interlock._links.confirming import drop
+from interlock.errors import InterlockError
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping, Sequence
+
+    from interlock._core.effects import Eval
+    from interlock._drivers.aio import AsyncDriver
+    from interlock._links.pipeline import Pipeline
+
+
+async def ask(questions: Sequence[tuple[AsyncDriver, Eval[object]]]) -> list[object]:
+    """Run each call for its client; return each one's reply or `InterlockError`."""
+    replies: list[object] = [None] * len(questions)
+    sent: dict[int, tuple[Pipeline, asyncio.Future[object]]] = {}
+    others: dict[int, Coroutine[object, object, object]] = {}
+    for place, (driver, call) in enumerate(questions):
+        begun = driver.begin(call)
+        if begun is None:
+            others[place] = driver.prepared(call)
+        else:
+            sent[place] = begun
+    unusable: dict[int, Coroutine[object, object, object]] = {}
+    try:
+        await _perform(others, replies)
+        for place, (pipeline, slot) in sent.items():
+            try:
+                reply = replies[place] = await slot
+            except InterlockError as error:
+                reply = error
+            if isinstance(reply, Exception):
+                driver, call = questions[place]
+                unusable[place] = driver.judged(pipeline, call, reply)
+    except BaseException:
+        # Their places are kept; what comes is dropped.
+        drop([slot for _, slot in sent.values()])
+        raise
+    await _perform(unusable, replies)
+    return replies
+
+
+async def _perform(
+    works: Mapping[int, Coroutine[object, object, object]], replies: list[object]
+) -> None:
+    """Do *works* at the same time, and put what each comes to, its reply or our error, to its place in *replies*."""
+    if not works:
+        return
+    results = await asyncio.gather(*works.values(), return_exceptions=True)
+    for place, result in zip(works, results, strict=True):
+        if isinstance(result, BaseException) and not isinstance(result, InterlockError):
+            raise result
+        replies[place] = result

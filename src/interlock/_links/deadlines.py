@@ -1,0 +1,71 @@
+"""Until when replies are waited for that may not take as long as their connection: one timer for all of them.
+
+A timer for each reply would cost more than the reply; so a reply that has come leaves its entry behind, which is dropped when the
+timer looks at it, or when too many have gathered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+ROOM = 64
+"""Entries for which it is not worth looking for those whose replies have come."""
+
+
+class Deadlines:
+    """The deadlines of one connection's replies.
+
+    Args:
+        loop: the running one.
+        late: told of a reply that has not come, and of the seconds that it was given.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        late: Callable[[asyncio.Future[object], float], None],
+    ) -> None:
+        self._loop = loop
+        self._late = late
+        self._entries: list[tuple[float, asyncio.Future[object], float]] = []
+        self._room = ROOM
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, slot: asyncio.Future[object], seconds: float) -> None:
+        """Have the reply in *slot* waited for no longer than *seconds* from now."""
+        if len(self._entries) >= self._room:
+            self._entries = [entry for entry in self._entries if not entry[1].done()]
+            self._room = max(2 * len(self._entries), ROOM)
+        due = self._loop.time() + seconds
+        self._entries.append((due, slot, seconds))
+        if self._timer is None or due < self._timer.when():
+            self._look_at(due)
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        self._entries.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look_at(self, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        waited_for = [entry for entry in self._entries if not entry[1].done()]
+        self._entries = [entry for entry in waited_for if entry[0] > now]
+        for due, slot, seconds in waited_for:
+            if due <= now:
+                self._late(slot, seconds)
+        if self._entries:
+            self._look_at(min(entry[0] for entry in self._entries))

@@ -1,0 +1,56 @@
+"""How long asyncio's replies are waited for: one timer for all replies of a connection."""
+
+from __future__ import annotations
+
+import asyncio
+
+from interlock._links.deadlines import ROOM, Deadlines
+
+SOON, LATER, NEVER = 0.05, 0.3, 60.0
+
+
+async def test_each_reply_has_its_own_time() -> None:
+    """Who is given less is told first, also when the timer was set for somebody who is given more."""
+    loop, late = asyncio.get_running_loop(), asyncio.Queue[float]()
+    deadlines = Deadlines(loop, lambda _, seconds: late.put_nowait(seconds))
+    began = loop.time()
+    for seconds in (NEVER, LATER, SOON):
+        deadlines.add(loop.create_future(), seconds)
+    async with asyncio.timeout(10):
+        assert [await late.get(), await late.get()] == [SOON, LATER]
+    assert loop.time() - began >= LATER
+    deadlines.close()
+
+
+async def test_a_reply_that_came_is_not_late() -> None:
+    """Of two whose time is up, only the one that is still waited for is told of."""
+    loop, late = asyncio.get_running_loop(), list[asyncio.Future[object]]()
+    deadlines = Deadlines(loop, lambda slot, _: late.append(slot))
+    answered, silent = loop.create_future(), loop.create_future()
+    deadlines.add(answered, SOON)
+    deadlines.add(silent, SOON)
+    answered.set_result(None)
+    await asyncio.sleep(SOON * 4)
+    assert late == [silent]
+
+
+async def test_nobody_is_told_after_the_end() -> None:
+    """A connection that is closed has told everybody itself."""
+    loop, late = asyncio.get_running_loop(), list[float]()
+    deadlines = Deadlines(loop, lambda _, seconds: late.append(seconds))
+    deadlines.add(loop.create_future(), SOON)
+    deadlines.close()
+    await asyncio.sleep(SOON * 4)
+    assert late == []
+
+
+async def test_replies_that_came_are_let_go_of() -> None:
+    """However many replies come within their time, few of them are kept until it is up."""
+    loop = asyncio.get_running_loop()
+    deadlines = Deadlines(loop, lambda _, seconds: None)
+    for _ in range(20 * ROOM):
+        slot = loop.create_future()
+        deadlines.add(slot, NEVER)
+        slot.set_result(None)
+    assert len(deadlines) <= ROOM
+    deadlines.close()
