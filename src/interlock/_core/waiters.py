@@ -198,9 +198,11 @@ class Waiters:
         with self._mutex:
             offered, ticket.offered = ticket.offered, False
             left = offered and ticket.gone
-            if offered and accept is not None and not left and accept():
-                ticket.gone = True
-            ticket.wake()
+            try:
+                if offered and accept is not None and not left and accept():
+                    ticket.gone = True
+            finally:
+                ticket.wake()
             return left
 
     def freed(self, channel: str, receivers: int, now: float) -> None:

@@ -32,7 +32,7 @@ async def ask(questions: Sequence[tuple[AsyncDriver, Eval[object]]]) -> list[obj
             others[place] = driver.prepared(call)
         else:
             sent[place] = begun
-    unusable: dict[int, Coroutine[object, object, object]] = {}
+    unusable: dict[int, tuple[Pipeline, Exception]] = {}
     try:
         await _perform(others, replies)
         for place, (pipeline, slot) in sent.items():
@@ -41,13 +41,18 @@ async def ask(questions: Sequence[tuple[AsyncDriver, Eval[object]]]) -> list[obj
             except InterlockError as error:
                 reply = error
             if isinstance(reply, Exception):
-                driver, call = questions[place]
-                unusable[place] = driver.judged(pipeline, call, reply)
+                unusable[place] = (pipeline, reply)
     except BaseException:
         # Their places are kept; what comes is dropped.
         drop([slot for _, slot in sent.values()])
         raise
-    await _perform(unusable, replies)
+    await _perform(
+        {
+            place: questions[place][0].judged(pipeline, questions[place][1], reply)
+            for place, (pipeline, reply) in unusable.items()
+        },
+        replies,
+    )
     return replies
 
 
