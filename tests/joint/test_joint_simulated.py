@@ -13,19 +13,9 @@ from interlock._core.multi_lock import MultiLock
 from interlock._core.red_lock import RedLock
 from interlock._core.several import depths
 from interlock.errors import InterlockError
-from interlock.testing.schedule import (
-    EFFECT_KINDS,
-    Interrupted,
-    Schedule,
-    delay_reply,
-    delay_request,
-    drop_reply,
-    drop_request,
-    duplicate,
-    fail,
-    interrupt,
-)
+from interlock.testing.schedule import EFFECT_KINDS, Interrupted, Schedule
 from interlock.testing.simulator import Simulator
+from lock.every_fault import FAULTS, OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -36,24 +26,8 @@ if TYPE_CHECKING:
     from interlock.testing.simulator import Process, SimulatedClient
 
 SERVERS = 3
-OPTIONS: dict[str, Any] = {"command_timeout": 1.0, "outage_timeout": 4.0, "lease": 6.0}
-LATE = 1.5
-"""Seconds: longer than a server is waited for."""
 REST = 60.0
 """Seconds: longer than any lease, and what the background may still have to bring."""
-FAULTS = {
-    "interrupted-before": interrupt("before"),
-    "interrupted-after": interrupt("after"),
-    "interrupted-late": interrupt("late", seconds=0.5),
-    "request-lost": drop_request(),
-    "reply-lost": drop_reply(),
-    "reply-lost-slowly": drop_reply(LATE),
-    "twice": duplicate(),
-    "request-late": delay_request(LATE),
-    "reply-late": delay_reply(LATE),
-    "refused": fail(sent=False),
-    "failed-after-sending": fail(sent=True),
-}
 RATES = {**dict.fromkeys(EFFECT_KINDS, 0.02), "abandon": 0.0, "outage": 0.03, "lose messages": 0.05}
 TROUBLE = (InterlockError, Interrupted)
 

@@ -9,18 +9,9 @@ import pytest
 from interlock._core.count_down_latch import CountDownLatch
 from interlock._core.effects import NEVER
 from interlock.errors import InterlockError, LatchDeletedError, ServerUnavailableError
-from interlock.testing.schedule import (
-    Interrupted,
-    Schedule,
-    delay_reply,
-    delay_request,
-    drop_reply,
-    drop_request,
-    duplicate,
-    fail,
-    interrupt,
-)
+from interlock.testing.schedule import Interrupted, Schedule, drop_reply
 from interlock.testing.simulator import Simulator
+from lock.every_fault import FAULTS, OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -29,22 +20,6 @@ if TYPE_CHECKING:
     from interlock.testing.simulator import Process
 
     Work = Generator[Op[Any], Any, object]
-
-OPTIONS: dict[str, Any] = {"command_timeout": 1.0, "outage_timeout": 4.0}
-LATE = 1.5
-"""Seconds: longer than a client waits for a reply."""
-FAULTS = {
-    "interrupted-before": interrupt("before"),
-    "interrupted-after": interrupt("after"),
-    "interrupted-late": interrupt("late", seconds=0.5),
-    "request-lost": drop_request(),
-    "reply-lost": drop_reply(),
-    "twice": duplicate(),
-    "request-late": delay_request(LATE),
-    "reply-late": delay_reply(LATE),
-    "refused": fail(sent=False),
-    "failed-after-sending": fail(sent=True),
-}
 
 
 def _latch(me: Process) -> CountDownLatch:

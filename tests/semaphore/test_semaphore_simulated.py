@@ -12,19 +12,9 @@ from interlock._core.holds import Owner, State
 from interlock._core.leased_semaphore import LeasedSemaphore
 from interlock._core.semaphore import Semaphore
 from interlock.errors import InterlockError, ServerUnavailableError
-from interlock.testing.schedule import (
-    EFFECT_KINDS,
-    Interrupted,
-    Schedule,
-    delay_reply,
-    delay_request,
-    drop_reply,
-    drop_request,
-    duplicate,
-    fail,
-    interrupt,
-)
+from interlock.testing.schedule import EFFECT_KINDS, Interrupted, Schedule
 from interlock.testing.simulator import Simulator
+from lock.every_fault import FAULTS, OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -36,24 +26,8 @@ if TYPE_CHECKING:
     Work = Generator[Op[Any], Any, None]
 
 TOTAL = 3
-OPTIONS: dict[str, Any] = {"command_timeout": 1.0, "outage_timeout": 4.0, "lease": 6.0}
-LATE = 1.5
-"""Seconds: longer than a client waits for a reply, so that it has sent the next copy by then."""
 REST = 120.0
 """Seconds: longer than any latch or lease lives."""
-FAULTS = {
-    "interrupted-before": interrupt("before"),
-    "interrupted-after": interrupt("after"),
-    "interrupted-late": interrupt("late", seconds=0.5),
-    "request-lost": drop_request(),
-    "reply-lost": drop_reply(),
-    "reply-lost-slowly": drop_reply(LATE),
-    "twice": duplicate(),
-    "request-late": delay_request(LATE),
-    "reply-late": delay_reply(LATE),
-    "refused": fail(sent=False),
-    "failed-after-sending": fail(sent=True),
-}
 TROUBLE = (InterlockError, Interrupted)
 RATES = {**dict.fromkeys(EFFECT_KINDS, 0.03), "abandon": 0.0, "outage": 0.05, "lose messages": 0.05}
 
