@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from interlock.testing.servers import RedisServer
 from interop import java
 from interop.agent import Agent
 from interop.pair import SHORT, Pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from interlock.testing.servers import RedisServer
 
 PEER = Path(__file__).with_name("peer.py")
 POLL_CAP = 20.0
@@ -36,6 +35,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def _python(face: str, log: Path) -> Agent:
     return Agent(face, [sys.executable, str(PEER), face], log)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[RedisServer]:
+    """Give a server apart from that of all other tests: an interrupted waiter of Redisson's may stay subscribed."""
+    with RedisServer() as apart:
+        yield apart
 
 
 @pytest.fixture(scope="session")
