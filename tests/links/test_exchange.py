@@ -22,14 +22,21 @@ if TYPE_CHECKING:
     Exchange: TypeAlias = Callable[[socket.socket, bytes], bytes]
 
 
+@pytest.fixture
+def in_c() -> Exchange:
+    """Give the one in C."""
+    if not exchanges.COMPILED:
+        pytest.skip("the part in C was not compiled: python setup.py build_ext --inplace")
+    return exchanges.exchange
+
+
 @pytest.fixture(params=["C", "Python"])
 def exchange(request: pytest.FixtureRequest) -> Exchange:
     """Give each in turn."""
     if request.param == "Python":
         return exchanges.in_python
-    if not exchanges.COMPILED:
-        pytest.skip("the part in C was not compiled: python setup.py build_ext --inplace")
-    return exchanges.exchange
+    compiled: Exchange = request.getfixturevalue("in_c")
+    return compiled
 
 
 @pytest.fixture
@@ -147,9 +154,7 @@ def test_ctrl_c_ends_it(exchange: Exchange, ends: Ends) -> None:
 
 
 @pytest.mark.parametrize("arguments", [(), (b"",), ("text", b""), (-1, b""), (0, "text")], ids=repr)
-def test_misuse_is_an_error(arguments: tuple[object, ...]) -> None:
+def test_misuse_is_an_error(in_c: Exchange, arguments: tuple[object, ...]) -> None:
     """The one in C looks at what it is given."""
-    if not exchanges.COMPILED:
-        pytest.skip("the part in C was not compiled: python setup.py build_ext --inplace")
     with pytest.raises((TypeError, OSError)):
-        exchanges.exchange(*arguments)  # type: ignore[arg-type]
+        in_c(*arguments)  # type: ignore[arg-type]

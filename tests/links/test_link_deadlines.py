@@ -52,5 +52,5 @@ async def test_replies_that_came_are_let_go_of() -> None:
         slot = loop.create_future()
         deadlines.add(slot, NEVER)
         slot.set_result(None)
-    assert len(deadlines) <= ROOM
+    assert len(deadlines._entries) <= ROOM
     deadlines.close()

@@ -35,9 +35,6 @@ class Deadlines:
         self._room = ROOM
         self._timer: asyncio.TimerHandle | None = None
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
     def add(self, slot: asyncio.Future[object], seconds: float) -> None:
         """Have the reply in *slot* waited for no longer than *seconds* from now."""
         if len(self._entries) >= self._room:
