@@ -238,7 +238,7 @@ class _EndedMeanwhile(dict[object, Hold]):
 def test_two_threads_may_end_a_hold_at_once(bench: Bench) -> None:
     """A client that closes while an acquire ends by itself meets no error: the hold is ended, by whomever."""
     holds = bench.session.holds
-    holds._table = _EndedMeanwhile()  # type: ignore[assignment]
+    holds.table = _EndedMeanwhile()  # type: ignore[assignment]
     hold = bench.hold()
     holds.end(hold)
     holds.end(hold)

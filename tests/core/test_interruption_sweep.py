@@ -32,6 +32,8 @@ from interlock.testing.simulator import Process, Simulator
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
+    from interlock._core.effects import Op
+
 LEASE = 2.0
 OPTIONS = Options(
     lease=LEASE, fair_wait=LEASE, poll_cap=0.5, command_timeout=0.5, outage_timeout=1.0
@@ -40,6 +42,14 @@ PROMPT = 0.3
 """Seconds after which nothing is left of what was interrupted; an abandoned or late one takes its lease."""
 LATE = 0.05
 TOO_LATE = 5.0
+
+
+def _acquire_or_raise(me: Process, lock: Any) -> Op[object]:
+    """Do what a with statement does."""
+    hold = yield from lock.acquire(me.owner, me.client.clock() + 0.1, None)
+    if hold is None:
+        raise (yield from lock.refusal(0.1))
+    return hold
 
 
 @dataclass(frozen=True)
@@ -106,7 +116,7 @@ SCENARIOS = [
     Scenario("acquire-one-try", lambda me, lock: me.acquire(lock, timeout=0), rival_for=0.4),
     Scenario(
         "acquire-or-raise",
-        lambda me, lock: lock.acquire_or_raise(me.owner, me.client.clock() + 0.1, 0.1, None),
+        _acquire_or_raise,
         rival_for=0.4,
         ends_by=(AcquireTimeoutError,),
     ),

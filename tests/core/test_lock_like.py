@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock._core.effects import NEVER, Eval, Join, Settle, Wait
-from interlock._core.holds import Hold, Owner, State, valid_until
+from interlock._core.holds import Owner, State, valid_until
 from interlock._core.lock import Lock
 from interlock._core.session import GRACE
 from interlock.errors import (
@@ -355,16 +355,8 @@ class TestReenter:
         assert (hold.state, hold.depth) == (State.HELD, 1)
 
 
-class TestAcquireOrRaise:
-    """What a with statement needs."""
-
-    def acquire(self, bench: Bench, play: type[Play]) -> Play:
-        """Play one try that must succeed."""
-        return play(bench.lock.acquire_or_raise(bench.owner, bench.now, 2.5, None))
-
-    def test_hold_is_returned(self, bench: Bench, play: type[Play]) -> None:
-        """A lock that is got is returned."""
-        assert isinstance(self.acquire(bench, play).answer(None).result, Hold)
+class TestRefusal:
+    """What a with statement raises that did not get the lock."""
 
     @pytest.mark.parametrize(
         ("answer", "holder", "says"),
@@ -378,13 +370,12 @@ class TestAcquireOrRaise:
         self, bench: Bench, play: type[Play], answer: object, holder: str | None, says: str
     ) -> None:
         """A time-out tells who has the lock, where the server can be asked."""
-        played = self.acquire(bench, play).answer(4000)
+        played = play(bench.lock.refusal(2.5))
         assert told(played.effect)[0] == "lock_query"
-        with pytest.raises(AcquireTimeoutError, match=f"not acquired in 2.5 s; {says}") as raised:
-            played.answer(answer)
-
-        assert (raised.value.name, raised.value.timeout) == ("x", 2.5)
-        assert raised.value.holder == holder
+        error = played.answer(answer).result
+        assert isinstance(error, AcquireTimeoutError)
+        assert f"not acquired in 2.5 s; {says}" in str(error)
+        assert (error.name, error.timeout, error.holder) == ("x", 2.5, holder)
 
 
 class TestOthers:

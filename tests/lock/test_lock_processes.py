@@ -229,6 +229,37 @@ def test_exit_while_waiting(redis_client: redis.Redis, redis_url: str) -> None:
         assert redis_client.dbsize() == 0
 
 
+def test_exit_while_acquiring(redis_url: str) -> None:
+    """A daemon thread that asks after its client has gone with the interpreter says nothing; in the main thread that is an error."""
+    code = """
+    import atexit
+    from interlock._drivers import lifecycle
+
+    client, gone = interlock.connect(url), threading.Event()
+    client.lock("other").acquire()
+
+    def ask():
+        gone.wait()
+        client.lock("name").acquire()
+
+    def late():
+        gone.set()
+        time.sleep(0.3)
+        try:
+            client.lock("name").acquire()
+        except interlock.ClosedError:
+            say("closed")
+
+    atexit.unregister(lifecycle._at_exit)
+    atexit.register(late)
+    atexit.register(lifecycle._at_exit)
+    threading.Thread(target=ask, daemon=True).start()
+    """
+    with Child(code, redis_url) as child:
+        assert child.hear() == "closed"
+        assert child.end() == (0, "")
+
+
 def test_ctrl_c_ends_a_waiting_program(redis_url: str) -> None:
     """Ctrl-C in a program that waits for a lock raises KeyboardInterrupt there, and the program ends."""
     code = "client = interlock.connect(url)\nsay('waiting')\nclient.lock('name').acquire()"

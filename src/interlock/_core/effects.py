@@ -70,6 +70,7 @@ class Eval(Generic[R_co]):
         deadline: when the reply must have come, on the session's clock; the command time-out holds besides.
         confirm: what replicas must have of it, if they are asked; that takes its own time on top.
         unknown: True once it may have been executed without its reply being read.
+        packed: the command as it is sent, once somebody has made it.
 
     Raises:
         ServerUnavailableError: no usable answer; its ``sent`` tells whether the script may have run.
@@ -83,6 +84,11 @@ class Eval(Generic[R_co]):
     deadline: float = NEVER
     unknown: bool = False
     confirm: Confirmation | None = None
+    packed: bytes | None = None
+
+    def anew(self) -> Eval[R_co]:
+        """Return the same call, which nothing has become of yet."""
+        return Eval(self.script, self.keys, self.args, self.deadline, confirm=self.confirm)
 
     def __iter__(self) -> Generator[Effect, object, R_co]:
         return self.script.decode((yield self))

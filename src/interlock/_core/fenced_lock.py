@@ -44,6 +44,7 @@ class FencedLock(Lock):
 
     kind = "fenced lock"
     hands_over = False  # each hold draws a token
+    repeats = False  # it tells what was drawn before
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)

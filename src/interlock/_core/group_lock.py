@@ -24,7 +24,7 @@ from interlock._core.effects import NEVER, Eval
 from interlock._core.lock_like import LockLike
 from interlock._core.scripts import group_lock as scripts
 from interlock._core.waiters import section
-from interlock._core.waiting import may_overtake, wait_in_queue
+from interlock._core.waiting import wait_in_queue
 from interlock.errors import ReentryError
 from interlock.options import check_values
 
@@ -60,13 +60,7 @@ class GroupLock(LockLike):
         self._fields = tuple(highway_hash.field(value) for value in self.values)
         self.hold_key = (self.key, self._fields)
         # Where those stand who want the same values.
-        self._queue = section(self.channel, "".join(self._fields))
-
-    def new_hold(self, owner: Owner, lease: float | None) -> Hold:
-        """Return a hold of these values that is nowhere yet."""
-        hold = super().new_hold(owner, lease)
-        hold.table_key = (self.hold_key, owner.identity)
-        return hold
+        self.queue = section(self.channel, "".join(self._fields))
 
     def attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[Grant | float]:
         """Return the script that takes *hold* to *depth*."""
@@ -117,10 +111,6 @@ class GroupLock(LockLike):
         owner.renumber()
         return super()._holder(owner)
 
-    def _may_overtake(self, hold: Hold, deadline: float) -> bool:
-        del hold
-        return may_overtake(self.session, self._queue, deadline)
-
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
         owner, now = hold.owner(), self.session.clock()
         for other in self._sharing():
@@ -131,7 +121,7 @@ class GroupLock(LockLike):
                     name=self.name,
                 )
         return wait_in_queue(
-            self.session, self._queue, deadline, hold.lease, self._try, hold, deadline
+            self.session, self.queue, deadline, hold.lease, self._try, hold, deadline
         )
 
     def _sharing(self) -> list[Hold]:

@@ -41,13 +41,15 @@ class Owner:
         identity: tells owners of this process apart.
         number: the second half of the holder id; drawn from a process-wide counter, never used for another owner.
         label: what to call the owner in messages.
+        known_as: a client's id, a number, and as whom that client lets this owner hold by that number.
     """
 
-    __slots__ = ("__weakref__", "_gone", "identity", "label", "number")
+    __slots__ = ("__weakref__", "_gone", "identity", "known_as", "label", "number")
 
     def __init__(self, label: str, gone: Callable[[], bool] | None = None) -> None:
         self.identity = self.number = next(_numbers)
         self.label = label
+        self.known_as: tuple[str, int, str] = ("", 0, "")
         self._gone = gone
 
     def renumber(self) -> None:
@@ -80,6 +82,7 @@ class Recipe(Protocol):
     kind: str
     name: str
     key: str
+    hold_key: object
     renewal: Renewal
     session: Session
     hands_over: bool
@@ -90,6 +93,10 @@ class Recipe(Protocol):
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that takes *hold* down to *depth*."""
+        ...
+
+    def last_release(self, hold: Hold) -> Eval[int]:
+        """Return the script that takes *hold* down from depth 1; not to be changed."""
         ...
 
 
@@ -150,7 +157,7 @@ class Hold:
         self.recipe = recipe
         self.key = recipe.key
         self.name = recipe.name
-        self.table_key: tuple[object, int] = (recipe.key, owner.identity)
+        self.table_key = (recipe.hold_key, owner.identity)
         self.holder = holder
         self.owner: weakref.ref[Owner] = weakref.ref(owner)
         self.label = owner.label
@@ -234,18 +241,22 @@ class Hold:
 
 
 class Holds:
-    """The table of one client's holds."""
+    """The table of one client's holds.
+
+    Attributes:
+        table: by key and owner.
+    """
 
     def __init__(self) -> None:
-        self._table: dict[tuple[object, int], Hold] = {}
+        self.table: dict[tuple[object, int], Hold] = {}
 
     def get(self, key: object, owner: Owner) -> Hold | None:
         """Return *owner*'s hold of *key*, in whatever state; locks of two sides have a key for each."""
-        return self._table.get((key, owner.identity))
+        return self.table.get((key, owner.identity))
 
     def begin(self, hold: Hold) -> None:
         """Enter *hold* before anything is sent for it."""
-        self._table[hold.table_key] = hold
+        self.table[hold.table_key] = hold
 
     def end(self, hold: Hold) -> None:
         """Forget *hold*; a later one of the same owner stays."""
@@ -253,8 +264,8 @@ class Holds:
             hold.state = State.ENDED
         # Others may be ending it at the same time: a client that closes, the watchdog. No call, so that no thread comes in between.
         try:
-            if self._table[hold.table_key] is hold:
-                del self._table[hold.table_key]
+            if self.table[hold.table_key] is hold:
+                del self.table[hold.table_key]
         except KeyError:
             return
 
@@ -264,13 +275,13 @@ class Holds:
 
     def snapshot(self) -> list[Hold]:
         """Return all holds; one step, so that other threads may come and go meanwhile."""
-        return list(self._table.values())
+        return list(self.table.values())
 
     def __iter__(self) -> Iterator[Hold]:
         return iter(self.snapshot())
 
     def __contains__(self, hold: Hold) -> bool:
-        return self._table.get(hold.table_key) is hold
+        return self.table.get(hold.table_key) is hold
 
     def __len__(self) -> int:
-        return len(self._table)
+        return len(self.table)

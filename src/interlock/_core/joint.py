@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from interlock._core import releasing
 from interlock._core.effects import Wait, undoing
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from interlock._core.effects import Op
     from interlock._core.holds import Hold, Owner
+    from interlock.errors import AcquireTimeoutError
 
 LONGEST_PAUSE = 0.1
 """Seconds between two tries of those who got in each other's way, at the longest."""
@@ -60,6 +61,8 @@ class Claim:
 
 class Joint(Several):
     """The operations of several locks as one; immutable, holds no state of its own."""
+
+    joint: Literal[True] = True
 
     @abstractmethod
     def _obtain(self, claim: Claim) -> Op[JointHold | None]:
@@ -100,22 +103,13 @@ class Joint(Several):
         claim = Claim(owner, deadline, lease, hold, depths(holds))
         return (yield from undoing(self._obtain(claim), self._undo, claim))
 
-    def acquire_or_raise(
-        self, owner: Owner, deadline: float, timeout: float, lease: float | None
-    ) -> Op[JointHold]:
-        """Acquire as `acquire` does, or raise what a ``with`` statement needs.
-
-        Raises:
-            AcquireTimeoutError: *deadline* came first; one more round trip asked who holds a member.
-        """
-        hold = yield from self.acquire(owner, deadline, lease)
-        if hold is not None:
-            return hold
+    def refusal(self, timeout: float) -> Op[AcquireTimeoutError]:
+        """Return the error for who did not get it in *timeout* seconds; one round trip asks who holds a member."""
         asking = [(member.session, member.status()) for member in self.members]
         answers = yield from together(asking, GRACE / 2)
         known = [answer.holders for answer in answers if isinstance(answer, LockStatus)]
         holder = next((holder for holders in known for holder in holders), None)
-        raise releasing.not_acquired(self.kind, self.name, timeout, holder)
+        return releasing.not_acquired(self.kind, self.name, timeout, holder)
 
     def release(self, owner: Owner) -> Op[None]:
         """Go down by one depth in every member; errors as `release_hold`."""

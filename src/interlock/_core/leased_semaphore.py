@@ -60,6 +60,7 @@ class LeasedSemaphore:
     def __init__(self, session: Session, name: str) -> None:
         self.name = check_name(name)
         self.key = session.key(name)
+        self.hold_key: object = self.key
         self.channel = names.semaphore_channel(self.key)
         self.session = session
         self._requests = Requests(session, self.key)
@@ -131,6 +132,10 @@ class LeasedSemaphore:
     def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
         """Return the script that gives *hold* back; a permit has no depths."""
         del depth
+        return self._release_script(hold.holder)
+
+    def last_release(self, hold: Hold) -> Eval[bool]:
+        """Return the script that gives *hold* back."""
         return self._release_script(hold.holder)
 
     def release_id(self, permit_id: str) -> Op[None]:

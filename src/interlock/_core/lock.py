@@ -28,10 +28,11 @@ class Lock(LockLike):
     kind = "lock"
     renewal = staticmethod(scripts.lock_renew)
     hands_over = True
+    repeats = True
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)
-        self.channel = names.lock_channel(self.key)
+        self.channel = self.queue = names.lock_channel(self.key)
 
     @property
     def _publish(self) -> str:

@@ -11,13 +11,13 @@ Source: RLock, Redisson 4.7.0.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from interlock._core import releasing
-from interlock._core.confirmation import confirm
 from interlock._core.effects import NEVER, Eval, Settle, undoing
-from interlock._core.holds import Hold, State, valid_until
+from interlock._core.holds import Hold, State
+from interlock._core.lock_steps import LockSteps
 from interlock._core.scripts.script import Grant
 from interlock._core.session import GRACE
 from interlock._core.waiting import may_overtake, wait_in_queue
@@ -27,50 +27,19 @@ from interlock.errors import (
     ReentryError,
     ServerUnavailableError,
 )
-from interlock.options import check_lease, check_name
+from interlock.options import check_lease
 
 if TYPE_CHECKING:
     from interlock._core.effects import Op
     from interlock._core.holds import Owner
     from interlock._core.scripts.lock import LockStatus
-    from interlock._core.session import Session
-    from interlock._core.watchdog import Renewal
+    from interlock.errors import AcquireTimeoutError
 
 
-class LockLike(ABC):
-    """The operations of one lock for one client; immutable, holds no state of its own.
-
-    Args:
-        session: the client's state.
-        name: what the user calls it.
-        reentrant: whether its owner may take it again.
-    """
-
-    kind: str
-    renewal: Renewal
-    channel: str
-    hold_key: object
-    hands_over: bool = False
-    """Whether who releases it may make a waiter of the same client its holder; it is a `Lock` then."""
-
-    def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
-        self.name = check_name(name)
-        self.key = session.key(name)
-        self.hold_key = self.key
-        self.reentrant = reentrant
-        self.session = self._session = session
+class LockLike(LockSteps):
+    """The operations of one lock for one client; arguments and attributes as of `LockSteps`."""
 
     # What a kind of lock supplies.
-
-    @abstractmethod
-    def attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[Grant | float]:
-        """Return the script that takes *hold* to *depth*, or tells how long another may keep the lock."""
-        ...
-
-    @abstractmethod
-    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that takes *hold* down to *depth*; freeing the lock at 0 tells the waiters."""
-        ...
 
     @abstractmethod
     def _force_release_script(self) -> Eval[bool]:
@@ -109,65 +78,78 @@ class LockLike(ABC):
         Source:
             RLock.lock and tryLock.
         """
-        session = self._session
-        if lease is not None:
-            lease = check_lease(lease)
-        held = session.holds.get(self.hold_key, owner)
-        if held is not None and self._is_live(held):
-            return (yield from self._reenter(held, deadline, lease))
-        hold = self.new_hold(owner, lease)
+        hold = self.fresh(owner, lease)
+        first = hold is not None
+        if hold is None:
+            held = self._session.holds.get(self.hold_key, owner)
+            if held is not None and self._is_live(held):
+                return (yield from self._reenter(held, deadline, lease))
+            hold = self.new_hold(owner, lease)
+            first = self._may_overtake(hold, deadline)
+        sent_at = 0.0
+        call: Eval[Grant | float] | None = None
+        outcome: Grant | float | BaseException | None = None
         try:
-            session.holds.begin(hold)
-            sent_at = session.clock()
-            call = self._request(hold, deadline, sent_at)
-            outcome: Grant | float | BaseException | None = None
-            if self._may_overtake(hold, deadline):
-                # The hot path, one generator deep. What does not end it goes on below.
-                hold.unsettled = True
-                try:
+            try:
+                self._session.holds.begin(hold)
+                sent_at = self._session.clock()
+                call = self.request(hold, deadline, sent_at)
+                if first:
+                    hold.unsettled = True
                     outcome = call.script.decode((yield call))
                     if self.accept(hold, sent_at, outcome):
                         return hold
-                except GeneratorExit:
-                    raise
-                except BaseException as error:  # noqa: BLE001 - it is raised again below, where it can be undone
-                    outcome = error
+            except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
+                outcome = error
+            call = None  # many may wait here: what they keep meanwhile is memory
+            return (yield from self.carry_on(hold, owner, deadline, sent_at, outcome))
+        finally:
+            self._disclaim(hold)
+
+    def carry_on(
+        self,
+        hold: Hold,
+        owner: Owner,
+        deadline: float,
+        sent_at: float,
+        outcome: Grant | float | BaseException | None,
+    ) -> Op[Hold | None]:
+        """Go on with an acquire whose first try, sent at *sent_at*, came to *outcome* (None: there was none).
+
+        Args:
+            hold: what is to be held.
+            owner: as for `acquire`.
+            deadline: as for `acquire`.
+            sent_at: when the first try was sent.
+            outcome: the server's answer, or what struck before or after it.
+
+        Returns:
+            As `acquire`, like what it raises.
+        """
+        try:
             if isinstance(outcome, float) and hold.state is State.PENDING:
                 rest = self._wait(hold, deadline)
             else:
-                rest = self._go_on(hold, deadline, call, sent_at, outcome)
-            # Many may wait here: what they keep meanwhile is memory.
-            del call, outcome
-            taken = yield from undoing(
-                rest,
-                releasing.undo_acquire,
-                session,
-                hold,
-                owner,
-            )
+                rest = self._go_on(hold, deadline, sent_at, outcome)
+            del outcome  # likewise
+            taken = yield from undoing(rest, releasing.undo_acquire, self._session, hold, owner)
             if not taken and hold.offered:
                 # Whoever offered it to us may still make us the holder.
-                yield from releasing.undo_acquire(session, hold, owner, None)
+                yield from releasing.undo_acquire(self._session, hold, owner, None)
             return hold if taken else None
         finally:
-            # However this ends, by an interruption between two steps too: a claim left here would bar its owner for good.
-            if hold.state is State.PENDING:
-                hold.state = State.ENDED
-                session.holds.end(hold)
+            self._disclaim(hold)
 
-    def acquire_or_raise(
-        self, owner: Owner, deadline: float, timeout: float, lease: float | None
-    ) -> Op[Hold]:
-        """Acquire as `acquire` does, or raise what a ``with`` statement needs.
+    def _disclaim(self, hold: Hold) -> None:
+        """However an acquire ends, by an interruption between two steps too: a claim left behind would bar its owner for good."""
+        if hold.state is State.PENDING:
+            hold.state = State.ENDED
+            self._session.holds.end(hold)
 
-        Raises:
-            AcquireTimeoutError: *deadline* came first; one more round trip asked who holds it.
-        """
-        hold = yield from self.acquire(owner, deadline, lease)
-        if hold is not None:
-            return hold
+    def refusal(self, timeout: float) -> Op[AcquireTimeoutError]:
+        """Return the error for who did not get it in *timeout* seconds; one round trip asks who holds it."""
         holder = yield from self._present_holder()
-        raise releasing.not_acquired(self.kind, self.name, timeout, holder)
+        return releasing.not_acquired(self.kind, self.name, timeout, holder)
 
     def release(self, owner: Owner) -> Op[None]:
         """Go down by one depth; free the lock at 0.
@@ -238,34 +220,12 @@ class LockLike(ABC):
             self._session.lose(hold, "force-released")
         return depth
 
-    def hold_of(self, owner: Owner) -> Hold | None:
-        """Return *owner*'s hold, lost or not, as known locally."""
-        hold = self._session.holds.get(self.hold_key, owner)
-        return None if hold is None or hold.state in (State.PENDING, State.ENDED) else hold
-
     # How it is done; a red lock does it for many at once.
-
-    @property
-    def place(self) -> tuple[str, str, str]:
-        """Return what tells this lock from all others, in the order in which multi locks take them."""
-        return (self.session.where, self.key, self.kind)
-
-    def new_hold(self, owner: Owner, lease: float | None) -> Hold:
-        """Return a hold that is nowhere yet; it must be in the table before anything is sent for it."""
-        session = self.session
-        hold = Hold(self, owner, self._holder(owner), lease or session.options.lease)
-        if lease is None:
-            hold.renewal = self.renewal
-        return hold
-
-    def _holder(self, owner: Owner) -> str:
-        """Return as whom *owner* is to hold it."""
-        return self.session.holder(owner)
 
     def _may_overtake(self, hold: Hold, deadline: float) -> bool:
         """Return whether to try for *hold* before queueing."""
         del hold
-        return may_overtake(self.session, self.channel, deadline)
+        return may_overtake(self.session, self.queue, deadline)
 
     def _is_live(self, hold: Hold) -> bool:
         """Decide whether an acquire by the owner of *hold* is a re-entry."""
@@ -286,14 +246,16 @@ class LockLike(ABC):
         self,
         hold: Hold,
         deadline: float,
-        call: Eval[Grant | float],
         sent_at: float,
         outcome: Grant | float | BaseException | None,
     ) -> Op[bool]:
-        """Go on after *call*, the first try, came to *outcome* (None: it was not sent); tell whether *hold* is held."""
+        """Go on after the first try came to *outcome*; tell whether *hold* is held."""
         if outcome is not None:
-            if isinstance(outcome, BaseException):
+            if isinstance(outcome, ServerUnavailableError):
+                call = self._request(hold, deadline, sent_at)
                 outcome = yield from self._session.again(call, outcome)
+            if isinstance(outcome, BaseException):
+                raise outcome
             left = yield from self._conclude(hold, sent_at, outcome, deadline)
             if left is None:
                 return True
@@ -319,10 +281,10 @@ class LockLike(ABC):
                 f"{self.kind} {self.name!r} is held by the same owner and is not reentrant",
                 name=self.name,
             )
+        wanted = session.options.lease if lease is None else check_lease(lease)
         # At once, so that another thread that releases this hold meanwhile counts from there.
         hold.depth += 1
         sent_at = session.clock()
-        wanted = lease or session.options.lease
         answer = yield from undoing(
             session.persist(
                 self.attempt(hold, wanted, hold.depth, self._answer_by(deadline, sent_at))
@@ -350,18 +312,6 @@ class LockLike(ABC):
         answer = yield from session.persist(self._request(hold, deadline, sent_at))
         return (yield from self._conclude(hold, sent_at, answer, deadline))
 
-    def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
-        """Return the script that tries to get *hold*, for an owner who waits until *deadline*."""
-        call = self.attempt(hold, hold.lease, 1, self._answer_by(deadline, now))
-        if self.session.replicas is not None:
-            confirm(call, hold, self.session.replicas)
-        return call
-
-    @staticmethod
-    def _answer_by(deadline: float, sent_at: float) -> float:
-        """Return when the reply must have come: a single try too has time for a second one if its connection is stale."""
-        return deadline if deadline > sent_at else sent_at + GRACE
-
     def _conclude(
         self, hold: Hold, sent_at: float, answer: Grant | float, deadline: float
     ) -> Op[float | None]:
@@ -382,22 +332,6 @@ class LockLike(ABC):
         hold.depth = 0
         return 0.0
 
-    def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
-        """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
-        if not isinstance(answer, Grant) or hold.state is not State.PENDING:
-            hold.unsettled = hold.offered
-            return False
-        session = self._session
-        hold.depth = 1
-        hold.unsettled = False
-        hold.token = answer.token
-        hold.valid_until = valid_until(sent_at, hold.lease)
-        if session.clock() >= hold.valid_until:
-            return False
-        hold.state = State.HELD
-        session.watchdog.watch(hold)
-        return True
-
     def _undo_reentry(self, hold: Hold, error: BaseException) -> Op[None]:
         hold.depth -= 1
         if isinstance(error, InterlockError) and not getattr(error, "sent", False):
@@ -407,12 +341,6 @@ class LockLike(ABC):
             yield from Settle(call, hold.valid_until)
         else:
             yield from self._session.settle(call, hold.valid_until)
-
-    def _mine(self, owner: Owner) -> Hold:
-        hold = self._session.holds.get(self.hold_key, owner)
-        if hold is None or hold.state is State.PENDING:
-            raise releasing.not_held(self.kind, self.name, owner.label)
-        return hold
 
     def _present_holder(self) -> Op[str | None]:
         call = self._query_script(self._session.clock() + GRACE / 2)

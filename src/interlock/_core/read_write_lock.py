@@ -47,14 +47,8 @@ class _Side(LockLike):
     def __init__(self, session: Session, name: str) -> None:
         super().__init__(session, name)
         self.hold_key = (self.key, self.side)
-        self.channel = names.read_write_channel(self.key)
+        self.channel = self.queue = names.read_write_channel(self.key)
         self._prefix = names.read_entries(self.key)
-
-    def new_hold(self, owner: Owner, lease: float | None) -> Hold:
-        """Return a hold of this side that is nowhere yet."""
-        hold = super().new_hold(owner, lease)
-        hold.table_key = (self.hold_key, owner.identity)
-        return hold
 
     def force_release(self) -> Op[bool]:
         """Free this side, whoever holds it.

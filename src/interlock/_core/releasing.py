@@ -68,11 +68,11 @@ def release(session: Session, hold: Hold) -> Op[None]:
         ):
             yield from _release_to_waiters(session, hold, now, begun=begun)
             return
-        call = recipe.release_script(hold, depth)
+        call = recipe.last_release(hold) if depth == 0 else recipe.release_script(hold, depth)
         # The hot path, one generator deep. What does not end it goes on below.
         done = call.script.decode((yield call))
         if done:
-            _note(session, hold, depth)
+            note(session, hold, depth)
             return
     except GeneratorExit:
         raise
@@ -81,21 +81,24 @@ def release(session: Session, hold: Hold) -> Op[None]:
         if call is None and (isinstance(error, Exception) or hold.state is not State.ENDING):
             raise
         failure = error
-    call = call or recipe.release_script(hold, depth)
-    _ = yield from _end(session, hold, depth, call, done, failure, begun=begun)
+    _ = yield from carry_on(session, hold, depth, call, done, failure, begun=begun)
 
 
-def _end(
+def carry_on(
     session: Session,
     hold: Hold,
     depth: int,
-    call: Eval[int],
+    call: Eval[int] | None,
     done: int,
     failure: BaseException | None,
     *,
-    begun: bool,
+    begun: bool = False,
 ) -> Op[int]:
-    """Carry a release through whose first try, *call*, came to *done* or ended by *failure*; return what the server says."""
+    """Carry a release to *depth* through whose first try, *call* if there was one, came to *done* or ended by *failure*.
+
+    *begun*: a release was sent before. Returns what the server says; errors as `release`.
+    """
+    call = call.anew() if call is not None else hold.recipe.release_script(hold, depth)
     if failure is not None:
         # When its validity is over there is nothing left to release; who releases many at once has set a time before.
         sat_out = session.clock() + session.options.outage_timeout
@@ -113,7 +116,7 @@ def _end(
     if not done and not (begun or call.unknown or hold.unsettled):
         _drop(session, hold)
         raise lost(hold)
-    _note(session, hold, depth)
+    note(session, hold, depth)
     return done
 
 
@@ -133,7 +136,7 @@ def _release_to_waiters(session: Session, hold: Hold, now: float, *, begun: bool
             raise
         except BaseException as error:  # noqa: BLE001 - as above
             failure = error
-        done = yield from _end(session, hold, 0, call, done, failure, begun=begun)
+        done = yield from carry_on(session, hold, 0, call, done, failure, begun=begun)
     finally:
         if ticket is None or heir is None:
             waiters.freed(recipe.channel, done - 1, session.clock())
@@ -214,10 +217,11 @@ def _finish(session: Session, hold: Hold, depth: int, error: BaseException) -> O
         yield from Settle(call, hold.valid_until)
     else:
         yield from session.settle(call, hold.valid_until)
-        _note(session, hold, depth)
+        note(session, hold, depth)
 
 
-def _note(session: Session, hold: Hold, depth: int) -> None:
+def note(session: Session, hold: Hold, depth: int) -> None:
+    """Note that *hold* has gone down to *depth*."""
     hold.unsettled = False
     if depth == 0:
         hold.depth = 0

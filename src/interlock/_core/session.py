@@ -95,7 +95,11 @@ class Session:
 
     def holder(self, owner: Owner) -> str:
         """Return the hash field for a new hold of *owner*."""
-        return f"{self.client_id}:{owner.number}"
+        known_as = owner.known_as
+        if known_as[0] is not self.client_id or known_as[1] != owner.number:
+            number = owner.number
+            known_as = owner.known_as = (self.client_id, number, f"{self.client_id}:{number}")
+        return known_as[2]
 
     def key(self, name: str) -> str:
         """Return the Redis key that belongs to the user's *name*.

@@ -74,6 +74,7 @@ class Waiters:
         subscriptions: told of the first waiter of a channel and of the last one's leaving.
 
     Attributes:
+        queues: those of all channels that somebody waits for.
         hearing: False while there is no subscriber connection and messages may be missed; set by the driver.
     """
 
@@ -82,7 +83,7 @@ class Waiters:
         self._subscriptions = subscriptions
         self.hearing = False
         # A dict is the queue: ordered, and a waiter in the middle leaves in one step.
-        self._queues: dict[str, dict[Ticket, None]] = {}
+        self.queues: dict[str, dict[Ticket, None]] = {}
         self._sections: dict[str, list[str]] = {}
         self._rotations: dict[str, Rotation] = {}
 
@@ -100,10 +101,10 @@ class Waiters:
         if noted is not None:
             noted.append(ticket)
         with self._mutex:
-            queue = self._queues.get(channel)
+            queue = self.queues.get(channel)
             if queue is None:
                 # Never an empty queue: whoever came next would stand behind nobody.
-                self._queues[channel] = {ticket: None}
+                self.queues[channel] = {ticket: None}
                 ticket.front = True
                 self._open(ticket)
             else:
@@ -114,14 +115,14 @@ class Waiters:
         """Go, and pass the front place on; doing it twice changes nothing."""
         with self._mutex:
             ticket.gone = True
-            queue = self._queues.get(ticket.channel)
+            queue = self.queues.get(ticket.channel)
             if queue is None or ticket not in queue:
                 return
             # The ticket goes last: whoever is interrupted before that can do all of this again.
             if len(queue) == 1:
                 self._close(ticket.channel)
                 _ = self._rotations.pop(ticket.channel, None)
-                del self._queues[ticket.channel]
+                del self.queues[ticket.channel]
                 return
             if ticket.front:
                 heir = next(other for other in queue if other is not ticket)
@@ -132,7 +133,7 @@ class Waiters:
 
     def crowded(self, channel: str) -> bool:
         """Return whether somebody waits here already, whom a newcomer must not overtake."""
-        return channel in self._queues
+        return channel in self.queues
 
     def begin_asking(self, ticket: Ticket, now: float) -> bool:
         """Note that *ticket*'s waiter asks the server, until it sets `Ticket.busy` back; False while it is offered what it wants."""
@@ -159,7 +160,7 @@ class Waiters:
         Whoever gets a ticket calls `conclude`, who gets None `freed`, when the server has answered.
         """
         with self._mutex:
-            queue = self._queues.get(channel)
+            queue = self.queues.get(channel)
             if queue is None:
                 return None
             rotation = self._rotations.setdefault(channel, Rotation(now))
@@ -211,7 +212,7 @@ class Waiters:
         Who looks without hearing gets a chance now and then.
         """
         with self._mutex:
-            queue, rotation = self._queues.get(channel), self._rotations.get(channel)
+            queue, rotation = self.queues.get(channel), self._rotations.get(channel)
             if queue is None or rotation is None:
                 return
             rotation.freeing = False
@@ -232,7 +233,7 @@ class Waiters:
             rotation = self._rotations.get(channel)
             unheeded = rotation is not None and rotation.unheeded > 0
             for part in self._sections.get(channel, ()):
-                front = next(iter(self._queues[part]))
+                front = next(iter(self.queues[part]))
                 if not (unheeded and part == channel):
                     front.wake()
                 elif rotation is not None and rotation.freeing:
@@ -245,7 +246,7 @@ class Waiters:
     def wake_all(self) -> None:
         """Wake every waiter of every channel: the client closes."""
         with self._mutex:
-            for queue in self._queues.values():
+            for queue in self.queues.values():
                 for ticket in queue:
                     ticket.wake()
 

@@ -91,18 +91,8 @@ class AsyncDriver:
                 try:
                     effect = op.send(reply) if failure is None else op.throw(failure)
                     failure = reply = None
-                    if (
-                        isinstance(effect, Eval)
-                        and effect.confirm is None
-                        and (pipeline := self._line.ready(effect)) is not None
-                    ):
-                        seconds = self._seconds(effect)
-                        try:
-                            reply = await pipeline.begin(effect, seconds)
-                        except ServerUnavailableError as error:
-                            reply = error
-                        if isinstance(reply, Exception):
-                            reply = await self._line.judged(pipeline, effect, reply, seconds)
+                    if isinstance(effect, Eval):
+                        reply = await self.eval(effect)
                     elif isinstance(effect, Wait):
                         await self._wait(effect)
                         self._check_open()
@@ -125,6 +115,25 @@ class AsyncDriver:
                 if alarm := self._alarms.pop(ticket, None):
                     alarm.stop()
 
+    @property
+    def ready(self) -> bool:
+        """Return whether everything is in place, in the running loop, that a claim must not be without."""
+        return self._loop is asyncio.get_running_loop() and self._keeper.started
+
+    async def eval(self, call: Eval[object]) -> object:
+        """Run *call* and return its reply; errors as `Line.eval`."""
+        seconds = self._seconds(call)
+        pipeline = self._line.ready(call) if call.confirm is None else None
+        if pipeline is None:
+            return await self._line.eval(call, seconds)
+        try:
+            reply = await pipeline.begin(call, seconds)
+        except ServerUnavailableError as error:
+            reply = error
+        if isinstance(reply, Exception):
+            return await self._line.judged(pipeline, call, reply, seconds)
+        return reply
+
     def _start(self) -> bool:
         """Serve the running loop; return whether to `_begin`."""
         if self.closed:
@@ -140,8 +149,14 @@ class AsyncDriver:
         self.session.publish = self._listener.publish(options.pubsub)
         self._keeper.start()
 
-    async def _finish(self, op: Op[R], error: asyncio.CancelledError) -> R:
-        """Drive the rest of a cancelled operation where no further cancellation reaches it."""
+    async def run_on(self, op: Op[R], failure: object) -> R:
+        """Perform *op*, which carries on what came to *failure*; if that is a cancellation, out of the reach of further ones."""
+        if isinstance(failure, asyncio.CancelledError):
+            return await self._finish(op, None)
+        return await self.run(op)
+
+    async def _finish(self, op: Op[R], error: asyncio.CancelledError | None) -> R:
+        """Drive the rest of a cancelled operation, *error* being thrown into it first, where no further cancellation reaches it."""
         assert self._loop is not None
         task = self._loop.create_task(self.run(op, error))
         self._finishing.add(task)
@@ -163,11 +178,9 @@ class AsyncDriver:
 
     async def _perform(
         self,
-        effect: Eval[object] | Batch[object] | Ask[object] | Away[object] | Join | Settle[object],
+        effect: Batch[object] | Ask[object] | Away[object] | Join | Settle[object],
         tickets: list[Ticket],
     ) -> object:
-        if isinstance(effect, Eval):
-            return await self._line.eval(effect, self._seconds(effect))
         if isinstance(effect, Join):
             assert self._loop is not None
             alarm = Alarm(self._loop)

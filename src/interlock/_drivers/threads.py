@@ -114,7 +114,7 @@ class ThreadDriver:
         self._keeper = keeper_of(self.session, servers, self._timeout)
         self._lookout = lookout_for(servers, self._timeout, self._keeper.move)
         self._named: dict[str, Owner] = {}
-        self.closed = False
+        self.closed = self._exiting = False
         lifecycle.register(self)
 
     def run(self, op: Op[R]) -> R:
@@ -125,27 +125,13 @@ class ThreadDriver:
         """
         if not self._keeper.started:
             self._begin()
-        failure: BaseException | None = None
         try:
-            try:
-                # The hot path: one script, and done.
-                effect = op.send(None)
-                if type(effect) is Eval:
-                    effect = op.send(self._eval(effect))
-            except StopIteration as stop:
-                done: R = stop.value
-                return done
-            except BaseException as error:
-                if ended(op):
-                    raise
-                failure = error
-                effect = None
-            return self._go_on(op, effect, failure)
+            return self._go_on(op, None)
         except BaseException as error:
             if ended(op):
                 raise
             # A Ctrl-C struck between two steps of ours.
-            return self._go_on(op, None, error)
+            return self._go_on(op, error)
 
     def _begin(self) -> None:
         """Have everything in place that the first operation needs, and a claim must not be without."""
@@ -154,8 +140,9 @@ class ThreadDriver:
         self.session.publish = self._listener.publish(options.pubsub)
         self._keeper.start()
 
-    def _go_on(self, op: Op[R], effect: Effect | None, failure: BaseException | None) -> R:
-        """Perform the rest of *op*, beginning with *effect* or by throwing *failure* into it."""
+    def _go_on(self, op: Op[R], failure: BaseException | None) -> R:
+        """Perform the rest of *op*, beginning by throwing *failure* into it."""
+        effect: Effect | None = None
         tickets: list[Ticket] = []
         reply: object = None
         try:
@@ -196,15 +183,25 @@ class ThreadDriver:
             self._begin()
         return self._pool, call, min(self._timeout, call.deadline - clock.now())
 
-    def _eval(self, call: Eval[object]) -> object:
+    @property
+    def ready(self) -> bool:
+        """Return whether everything is in place that a claim must not be without."""
+        return self._keeper.started
+
+    def eval(self, call: Eval[object]) -> object:
+        """Run *call* and return its reply; errors as `Pool.eval`."""
         timeout = self._timeout
         if call.deadline != NEVER:
             timeout = min(timeout, max(call.deadline - clock.now(), GRACE))
-        return self._pool.eval(call, timeout)
+        try:
+            return self._pool.eval(call, timeout)
+        except ClosedError:
+            self._end_with_the_process()
+            raise
 
     def _perform(self, effect: Effect, tickets: list[Ticket]) -> object:  # noqa: PLR0911 - one for each effect
         if isinstance(effect, Eval):
-            return self._eval(effect)
+            return self.eval(effect)
         if isinstance(effect, Wait):
             self._wait(effect)
             return None
@@ -229,7 +226,13 @@ class ThreadDriver:
         else:
             self._alarms[effect.ticket].wait(seconds)
         if self.closed:
+            self._end_with_the_process()
             raise ClosedError("the client was closed while it waited")
+
+    def _end_with_the_process(self) -> None:
+        """Wait for the interpreter's end if it is near and this is a daemon thread: an error would be shown to nobody in charge."""
+        if self._exiting and threading.current_thread().daemon:
+            threading.Event().wait()
 
     def _poke(self) -> None:
         self._keeper.poke()
@@ -266,12 +269,9 @@ class ThreadDriver:
             self._end(self._timeout)
 
     def at_exit(self) -> None:
-        """Release what is still held when the interpreter exits.
-
-        Whoever still waits is a daemon thread that ends with the process: an error would only be shown to nobody in charge.
-        """
+        """Release what is still held when the interpreter exits; whoever still waits ends with it."""
         if not self.closed:
-            self.closed = True
+            self.closed = self._exiting = True
             self._end(lifecycle.EXIT_TIMEOUT)
 
     def _end(self, timeout: float) -> None:

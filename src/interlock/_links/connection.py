@@ -97,34 +97,7 @@ class Connection:
         """
         if timeout != self._timeout:
             self.set_timeout(timeout)
-        reply = self._command(pack_evalsha(call.script, call.keys, call.args))
-        return self._judged(call, reply) if isinstance(reply, ReplyError) else reply
-
-    def start(self, call: Eval[object], timeout: float) -> None:
-        """Send *call*, whose reply `result` reads; arguments and errors as `eval`."""
-        self.set_timeout(timeout)
-        self._write([pack_evalsha(call.script, call.keys, call.args)])
-
-    def result(self, call: Eval[object], timeout: float) -> object:
-        """Return the reply to *call*, which was started; arguments and errors as `eval`."""
-        self.set_timeout(timeout)
-        [reply] = self._replies(1, timeout)
-        return self._judged(call, reply) if isinstance(reply, ReplyError) else reply
-
-    def _judged(self, call: Eval[object], reply: object) -> object:
-        if isinstance(reply, ReplyError):
-            if unknown_script(reply):
-                reply = self._command(pack_eval(call))
-            if isinstance(reply, ReplyError):
-                raise refusal(str(reply), call, self.where, moves=self.moves)
-        return reply
-
-    @property
-    def owes(self) -> bool:
-        """Return whether a reply is still to come, so that nobody else may use the connection."""
-        return self._pending > 0
-
-    def _command(self, packed: bytes) -> object:
+        packed = call.packed or pack_evalsha(call)
         self._pending = 1
         try:
             self._feed(self._exchange(self._socket, packed))
@@ -135,7 +108,32 @@ class Connection:
         except (OSError, ParserError) as error:
             raise self._broken(error) from error
         self._pending = 0
+        return self._judged(call, reply) if isinstance(reply, ReplyError) else reply
+
+    def start(self, call: Eval[object], timeout: float) -> None:
+        """Send *call*, whose reply `result` reads; arguments and errors as `eval`."""
+        self.set_timeout(timeout)
+        self._write([pack_evalsha(call)])
+
+    def result(self, call: Eval[object], timeout: float) -> object:
+        """Return the reply to *call*, which was started; arguments and errors as `eval`."""
+        self.set_timeout(timeout)
+        [reply] = self._replies(1, timeout)
+        return self._judged(call, reply) if isinstance(reply, ReplyError) else reply
+
+    def _judged(self, call: Eval[object], reply: object) -> object:
+        """Return what becomes of *call*, which was answered by the error *reply*."""
+        if unknown_script(reply):
+            self._write([pack_eval(call)])
+            [reply] = self._replies(1, self._timeout)
+        if isinstance(reply, ReplyError):
+            raise refusal(str(reply), call, self.where, moves=self.moves)
         return reply
+
+    @property
+    def owes(self) -> bool:
+        """Return whether a reply is still to come, so that nobody else may use the connection."""
+        return self._pending > 0
 
     def batch(
         self,

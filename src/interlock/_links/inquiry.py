@@ -148,7 +148,7 @@ def packed(call: Eval[object], link: Link) -> bytes:
     would have us wait for replicas in vain before the text could be sent.
     """
     if call.confirm is None or call.script.sha in link.told:
-        return pack_evalsha(call.script, call.keys, call.args)
+        return pack_evalsha(call)
     link.told.add(call.script.sha)
     return pack_eval(call)
 

@@ -106,7 +106,7 @@ class Pipeline(asyncio.Protocol):
 
     def begin(self, call: Eval[object], seconds: float) -> asyncio.Future[object]:
         """Send *call*, which nobody has to confirm; what becomes of the future that is returned may be for `judged`. Else as `eval`."""
-        return self.reply(self.send(pack_evalsha(call.script, call.keys, call.args)), seconds)
+        return self.reply(self.send(pack_evalsha(call)), seconds)
 
     async def judged(self, call: Eval[object], reply: object, seconds: float) -> object:
         """Return what becomes of *call*, which was answered by *reply*, or was not by that error; errors as `eval`.

@@ -32,11 +32,16 @@ ASKING = pack(("ASKING",))
 
 
 @lru_cache(maxsize=4096)
-def pack_evalsha(
-    script: Script[object], keys: tuple[str, ...], args: tuple[str | int, ...]
-) -> bytes:
-    """Return a script by its digest; a lock's commands come again and again, and looking up is faster than packing."""
+def _packed(script: Script[object], keys: tuple[str, ...], args: tuple[str | int, ...]) -> bytes:
+    """A lock's commands come again and again, and looking up is faster than packing."""
     return pack(("EVALSHA", script.sha, len(keys), *keys, *args))
+
+
+def pack_evalsha(call: Eval[object]) -> bytes:
+    """Return *call* by its digest."""
+    if call.packed is None:
+        call.packed = _packed(call.script, call.keys, call.args)
+    return call.packed
 
 
 def pack_eval(call: Eval[object]) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock._drivers import aio_first_try as first_try
 from interlock._drivers.tasks import current_owner
 from interlock.asyncio.hold import Hold
 from interlock.errors import InterlockError
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.holds import Owner
-    from interlock._core.operations import Operations
+    from interlock._core.joint import Joint
+    from interlock._core.lock_like import LockLike
     from interlock._drivers.aio import AsyncDriver
 
 
@@ -32,7 +34,7 @@ class Lock:
     def __init__(
         self,
         driver: AsyncDriver,
-        recipe: Operations,
+        recipe: LockLike | Joint,
         *,
         timeout: float | None = None,
         lease: float | None = None,
@@ -82,12 +84,12 @@ class Lock:
         """
         limit = FOREVER if timeout is None and blocking else check_timeout(blocking, timeout)
         driver = self.driver
-        hold = await driver.run(
-            self.recipe.acquire(
-                self._fixed_owner or current_owner(),
-                driver.session.clock() + limit,
-                self._lease if lease is None else lease,
-            )
+        hold = await first_try.acquire(
+            driver,
+            self.recipe,
+            self._fixed_owner or current_owner(),
+            driver.session.clock() + limit,
+            self._lease if lease is None else lease,
         )
         return hold is not None
 
@@ -103,18 +105,19 @@ class Lock:
         Cost:
             One round trip.
         """
-        await self.driver.run(self.recipe.release(self._fixed_owner or current_owner()))
+        await first_try.release(self.driver, self.recipe, self._fixed_owner or current_owner())
 
     async def __aenter__(self) -> Hold:
         limit, driver = self._timeout, self.driver
-        hold = await driver.run(
-            self.recipe.acquire_or_raise(
-                self._fixed_owner or current_owner(),
-                driver.session.clock() + limit,
-                limit,
-                self._lease,
-            )
+        hold = await first_try.acquire(
+            driver,
+            self.recipe,
+            self._fixed_owner or current_owner(),
+            driver.session.clock() + limit,
+            self._lease,
         )
+        if hold is None:
+            raise await driver.run(self.recipe.refusal(limit))
         # asyncio only
         if self.cancel_on_lost:
             driver.cancel_on_lost(hold)

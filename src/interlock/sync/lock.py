@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock._drivers import first_try
 from interlock._drivers.threads import current_owner
 from interlock.errors import InterlockError
 from interlock.options import FOREVER, check_lease, check_timeout
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.holds import Owner
-    from interlock._core.operations import Operations
+    from interlock._core.joint import Joint
+    from interlock._core.lock_like import LockLike
     from interlock._drivers.threads import ThreadDriver
 
 
@@ -33,7 +35,7 @@ class Lock:
     def __init__(
         self,
         driver: ThreadDriver,
-        recipe: Operations,
+        recipe: LockLike | Joint,
         *,
         timeout: float | None = None,
         lease: float | None = None,
@@ -80,12 +82,12 @@ class Lock:
         """
         limit = FOREVER if timeout is None and blocking else check_timeout(blocking, timeout)
         driver = self.driver
-        hold = driver.run(
-            self.recipe.acquire(
-                self._fixed_owner or current_owner(),
-                driver.session.clock() + limit,
-                self._lease if lease is None else lease,
-            )
+        hold = first_try.acquire(
+            driver,
+            self.recipe,
+            self._fixed_owner or current_owner(),
+            driver.session.clock() + limit,
+            self._lease if lease is None else lease,
         )
         return hold is not None
 
@@ -101,18 +103,19 @@ class Lock:
         Cost:
             One round trip.
         """
-        self.driver.run(self.recipe.release(self._fixed_owner or current_owner()))
+        first_try.release(self.driver, self.recipe, self._fixed_owner or current_owner())
 
     def __enter__(self) -> Hold:
         limit, driver = self._timeout, self.driver
-        hold = driver.run(
-            self.recipe.acquire_or_raise(
-                self._fixed_owner or current_owner(),
-                driver.session.clock() + limit,
-                limit,
-                self._lease,
-            )
+        hold = first_try.acquire(
+            driver,
+            self.recipe,
+            self._fixed_owner or current_owner(),
+            driver.session.clock() + limit,
+            self._lease,
         )
+        if hold is None:
+            raise driver.run(self.recipe.refusal(limit))
         return Hold(driver, hold)
 
     def __exit__(
