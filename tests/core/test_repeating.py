@@ -1,0 +1,123 @@
+"""What an owner who takes a lock again and again sends each time is made once; what is kept is never changed by what becomes of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock._core.effects import NEVER, Eval, Wait
+from interlock._core.fenced_lock import FencedLock
+from interlock._core.holds import Owner
+from interlock.errors import ServerUnavailableError
+
+if TYPE_CHECKING:
+    from bench import Bench, Play
+
+
+def lost_reply() -> ServerUnavailableError:
+    """Return what a driver raises when no reply was read."""
+    return ServerUnavailableError("no answer", sent=True, transient=True)
+
+
+def pair(bench: Bench, play: type[Play], *, timeout: float = NEVER, **of: object) -> list[object]:
+    """Take the lock of *bench* and release it; return what was sent."""
+    owner, lease = of.get("owner", bench.owner), of.get("lease")
+    acquire = play(bench.lock.acquire(owner, bench.now + timeout, lease)).answer(None)  # type: ignore[arg-type]
+    release = play(bench.lock.release(owner)).answer(1)  # type: ignore[arg-type]
+    assert acquire.over
+    assert release.over
+    return [*acquire.effects, *release.effects]
+
+
+def test_the_same_is_sent_from_the_second_time_on(bench: Bench, play: type[Play]) -> None:
+    """Who comes again and again sends the very same; who came once has left nothing behind."""
+    once, again, third = pair(bench, play), pair(bench, play), pair(bench, play)
+
+    assert once == again == third
+    assert all(sent is not former for sent, former in zip(again, once, strict=True))
+    assert all(sent is former for sent, former in zip(third, again, strict=True))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"owner": Owner("thread 'other'")},
+        {"lease": 5.0},
+        {"timeout": 10.0},
+    ],
+    ids=["owner", "lease", "timeout"],
+)
+def test_what_differs_is_made_anew(
+    bench: Bench, play: type[Play], other: dict[str, object]
+) -> None:
+    """Another owner, lease or deadline is another request."""
+    for _ in range(3):
+        kept = pair(bench, play)
+    acquire, release = pair(bench, play, **other)  # type: ignore[arg-type]
+
+    assert isinstance(acquire, Eval)
+    assert isinstance(release, Eval)
+    owner = other.get("owner", bench.owner)
+    assert isinstance(owner, Owner)
+    holder = f"c0ffee:{owner.number}"
+    lease = 5000 if "lease" in other else 30_000
+    assert acquire.args == (lease, holder, 1)
+    assert acquire.deadline == (bench.now + 10.0 if "timeout" in other else NEVER)
+    assert release.args[0] == holder
+    assert pair(bench, play) == kept
+
+
+def test_another_number_is_another_holder(bench: Bench, play: type[Play]) -> None:
+    """An owner whose last release may still arrive comes under another number, and so sends something else."""
+    for _ in range(3):
+        kept = pair(bench, play)
+    bench.owner.renumber()
+    for sent, former in zip(pair(bench, play), kept, strict=True):
+        assert isinstance(sent, Eval)
+        assert isinstance(former, Eval)
+        assert f"c0ffee:{bench.owner.number}" in sent.args
+        assert f"c0ffee:{bench.owner.number}" not in former.args
+
+
+def test_another_client_after_a_fork_is_another_holder(bench: Bench, play: type[Play]) -> None:
+    """A forked child does not act as its parent."""
+    for _ in range(3):
+        pair(bench, play)
+    bench.session.become("decaf", bench.waiters)
+    for sent in pair(bench, play):
+        assert isinstance(sent, Eval)
+        assert f"decaf:{bench.owner.number}" in sent.args
+
+
+def test_failure_does_not_change_what_is_kept(bench: Bench, play: type[Play]) -> None:
+    """A try whose reply is lost is repeated by a request of its own: its doubts and deadlines are not the next one's."""
+    for _ in range(3):
+        kept = pair(bench, play)
+    acquire = play(bench.lock.acquire(bench.owner, NEVER, None)).answer(lost_reply())
+    assert isinstance(acquire.effect, Wait)
+    assert acquire.answer(None).effect is not kept[0]
+    assert acquire.effect.unknown
+    assert acquire.answer(None).over
+    release = play(bench.lock.release(bench.owner)).answer(lost_reply())
+    assert isinstance(release.effect, Wait)
+    second = release.answer(None).effect
+    assert second is not kept[1]
+    assert second.unknown
+    assert release.answer(1).over
+
+    for call in kept:
+        assert isinstance(call, Eval)
+        assert (call.deadline, call.unknown) == (NEVER, False)
+
+
+def test_fenced_lock_sends_its_last_token_each_time(bench: Bench, play: type[Play]) -> None:
+    """What depends on what was before is not kept."""
+    bench.lock = FencedLock(bench.session, "x")
+    floors = []
+    for token in (7, 8, 9):
+        acquire = play(bench.lock.acquire(bench.owner, NEVER, None))
+        floors.append(acquire.effect.args[-1])
+        assert acquire.answer([1, token]).over
+        assert play(bench.lock.release(bench.owner)).answer(1).over
+    assert floors == [0, 7, 8]
