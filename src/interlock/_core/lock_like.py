@@ -101,8 +101,11 @@ class LockLike(LockSteps):
                         return hold
             except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
                 outcome = error
-            call = None  # many may wait here: what they keep meanwhile is memory
-            return (yield from self.carry_on(hold, owner, deadline, sent_at, outcome))
+            # What `carry_on` does, without a generator more: many may wait here, and what they keep meanwhile is memory.
+            rest, call, outcome = self._rest(hold, deadline, sent_at, outcome), None, None
+            taken = yield from undoing(rest, releasing.undo_acquire, self._session, hold, owner)
+            yield from self._decline(hold, taken)
+            return hold if taken else None
         finally:
             self._disclaim(hold)
 
@@ -127,18 +130,17 @@ class LockLike(LockSteps):
             As `acquire`, like what it raises.
         """
         try:
-            if isinstance(outcome, float) and hold.state is State.PENDING:
-                rest = self._wait(hold, deadline)
-            else:
-                rest = self._go_on(hold, deadline, sent_at, outcome)
-            del outcome  # likewise
+            rest, outcome = self._rest(hold, deadline, sent_at, outcome), None
             taken = yield from undoing(rest, releasing.undo_acquire, self._session, hold, owner)
-            if not taken and hold.offered:
-                # Whoever offered it to us may still make us the holder.
-                yield from releasing.undo_acquire(self._session, hold, owner, None)
+            yield from self._decline(hold, taken)
             return hold if taken else None
         finally:
             self._disclaim(hold)
+
+    def _decline(self, hold: Hold, taken: bool) -> Op[None]:
+        """See to it, after an acquire in vain, that whoever offered the lock to *hold* does not make it the holder still."""
+        if not taken and hold.offered:
+            yield from releasing.undo_acquire(self._session, hold, hold.owner(), None)
 
     def _disclaim(self, hold: Hold) -> None:
         """However an acquire ends, by an interruption between two steps too: a claim left behind would bar its owner for good."""
@@ -241,6 +243,18 @@ class LockLike(LockSteps):
         # Another thread's release of it may still be under way: it must not meet the next hold under the same field.
         releasing.retire_number(hold)
         return False
+
+    def _rest(
+        self,
+        hold: Hold,
+        deadline: float,
+        sent_at: float,
+        outcome: Grant | float | BaseException | None,
+    ) -> Op[bool]:
+        """Return what is left to do after the first try came to *outcome*; it tells whether *hold* is held."""
+        if isinstance(outcome, float) and hold.state is State.PENDING:
+            return self._wait(hold, deadline)
+        return self._go_on(hold, deadline, sent_at, outcome)
 
     def _go_on(
         self,

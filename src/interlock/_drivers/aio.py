@@ -149,11 +149,11 @@ class AsyncDriver:
         self.session.publish = self._listener.publish(options.pubsub)
         self._keeper.start()
 
-    async def run_on(self, op: Op[R], failure: object) -> R:
+    def run_on(self, op: Op[R], failure: object) -> Awaitable[R]:
         """Perform *op*, which carries on what came to *failure*; if that is a cancellation, out of the reach of further ones."""
-        if isinstance(failure, asyncio.CancelledError):
-            return await self._finish(op, None)
-        return await self.run(op)
+        return (
+            self._finish(op, None) if isinstance(failure, asyncio.CancelledError) else self.run(op)
+        )
 
     async def _finish(self, op: Op[R], error: asyncio.CancelledError | None) -> R:
         """Drive the rest of a cancelled operation, *error* being thrown into it first, where no further cancellation reaches it."""

@@ -8,6 +8,8 @@ from interlock._core import releasing
 from interlock._core.holds import State
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from interlock._core.effects import Eval
     from interlock._core.holds import Hold, Owner
     from interlock._core.joint import Joint
@@ -17,19 +19,25 @@ if TYPE_CHECKING:
     from interlock._drivers.aio import AsyncDriver
 
 
-async def acquire(
+def acquire(
     driver: AsyncDriver,
     recipe: LockLike | Joint,
     owner: Owner,
     deadline: float,
     lease: float | None,
-) -> Hold | JointHold | None:
+) -> Awaitable[Hold | JointHold | None]:
     """Perform ``recipe.acquire(owner, deadline, lease)``."""
     if recipe.joint is True:
-        return await driver.run(recipe.acquire(owner, deadline, lease))
+        return driver.run(recipe.acquire(owner, deadline, lease))
     hold = recipe.fresh(owner, lease) if driver.ready else None
     if hold is None:
-        return await driver.run(recipe.acquire(owner, deadline, lease))
+        return driver.run(recipe.acquire(owner, deadline, lease))
+    return _acquire(driver, recipe, hold, owner, deadline)
+
+
+async def _acquire(
+    driver: AsyncDriver, recipe: LockLike, hold: Hold, owner: Owner, deadline: float
+) -> Hold | None:
     session = driver.session
     sent_at = 0.0
     outcome: Grant | float | BaseException | None = None
@@ -43,7 +51,9 @@ async def acquire(
             return hold
     except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
         outcome = error
-    return await driver.run_on(recipe.carry_on(hold, owner, deadline, sent_at, outcome), outcome)
+    op = recipe.carry_on(hold, owner, deadline, sent_at, outcome)
+    rest, op, call, outcome = driver.run_on(op, outcome), None, None, None
+    return await rest  # many may wait here, and what they keep meanwhile is memory
 
 
 async def release(driver: AsyncDriver, recipe: LockLike | Joint, owner: Owner) -> None:
