@@ -261,7 +261,7 @@ MUTATIONS = [
     ),
     Mutation(
         "number-is-used-again",
-        releasing._end,
+        releasing.carry_on,
         "if depth == 0 and call.unknown:",
         "if depth < 0 and call.unknown:",
         late_release,

@@ -40,6 +40,7 @@ async def _acquire(
 ) -> Hold | None:
     session = driver.session
     sent_at = 0.0
+    call: Eval[Grant | float] | None = None
     outcome: Grant | float | BaseException | None = None
     try:
         session.holds.begin(hold)
@@ -51,9 +52,9 @@ async def _acquire(
             return hold
     except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
         outcome = error
-    op = recipe.carry_on(hold, owner, deadline, sent_at, outcome)
-    rest, op, call, outcome = driver.run_on(op, outcome), None, None, None
-    return await rest  # many may wait here, and what they keep meanwhile is memory
+    rest = driver.run_on(recipe.carry_on(hold, owner, deadline, sent_at, outcome), outcome)
+    call = outcome = None  # many may wait here, and what they keep meanwhile is memory
+    return await rest
 
 
 async def release(driver: AsyncDriver, recipe: LockLike | Joint, owner: Owner) -> None:
