@@ -79,6 +79,7 @@ class _Description:
         leaves: What the names of keys begin with that outlive a release, if any do.
     """
 
+    in_python: ClassVar[bool] = True
     name: str
     packages: tuple[str, ...]
     calls: Mapping[str, int] = field(default_factory=lambda: {"evalsha": 2})
@@ -124,6 +125,7 @@ class ProgramPeer(_Description):
         warmup: Seconds it takes to reach its speed: a just-in-time compiler's.
     """
 
+    in_python: ClassVar[bool] = False
     kind: ClassVar[str] = "threads"
     build: Callable[[], None]
     other: Mapping[str, str]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 SCHEMA = 2  # raised when a reader of the JSON would have to change
 OURS = "interlock"
 BEST = "best"
+BEST_PYTHON = "best in Python"
 LIMITS = ("bare", "bare lock", "bare over all")
 _STARVED = 10  # a waiter who got less than a tenth of the mean was starved
 
@@ -44,7 +45,7 @@ class Goal:
     Attributes:
         case: As printed.
         column: The figure's name.
-        to: Another peer, or BEST of the peers that starve nobody, to compare with; None: itself.
+        to: Another peer, or BEST of the peers that starve nobody, or BEST_PYTHON of them, to compare with; None: itself.
         least: The median is to be no lower.
         most: The median is to be no higher.
         peer: Whose figure it is.
@@ -62,7 +63,11 @@ class Goal:
     def __str__(self) -> str:
         bound = f">= {self.least:g}" if self.least > -math.inf else f"<= {self.most:g}"
         sign = "above" if self.apart else "x"
-        to = {None: "", BEST: " x the best that starves nobody"}.get(self.to, f" {sign} {self.to}")
+        to = {
+            None: "",
+            BEST: " x the best that starves nobody",
+            BEST_PYTHON: " x the best in Python that starves nobody",
+        }.get(self.to, f" {sign} {self.to}")
         return f"{self.case}: {self.column} of {self.peer} {bound}{to}"
 
 
@@ -126,9 +131,14 @@ class Report:
         return {name: shares[name] for name in self.references if shares.get(name)}
 
     def verdicts(self) -> list[Verdict]:
-        """Judge every goal whose peer was measured in its case."""
+        """Judge every goal whose peers were measured in its case."""
         measured = {(str(one.contender.case), one.contender.peer.name) for one in self.results}
-        return [self._verdict(goal) for goal in self.goals if (goal.case, goal.peer) in measured]
+        return [
+            self._verdict(goal)
+            for goal in self.goals
+            if (goal.case, goal.peer) in measured
+            and (goal.to in (None, BEST, BEST_PYTHON) or (goal.case, goal.to) in measured)
+        ]
 
     def _verdict(self, goal: Goal) -> Verdict:
         ours = self._result(goal.case, goal.peer)
@@ -136,9 +146,10 @@ class Report:
             return Verdict(goal, None)
         if goal.to is None:
             return Verdict(goal, Spread.of(ours.figures(goal.column)).median)
-        rival = self._best(goal) if goal.to == BEST else self._result(goal.case, goal.to)
+        of_all = goal.to in (BEST, BEST_PYTHON)
+        rival = self._best(goal) if of_all else self._result(goal.case, goal.to)
         if rival is None or not rival.figures(goal.column):
-            return Verdict(goal, None, alone=goal.to == BEST)
+            return Verdict(goal, None, alone=of_all)
         figures = (differences if goal.apart else ratios)(ours, rival, goal.column)
         return Verdict(goal, Spread.of(figures).median, rival.contender.peer.name)
 
@@ -154,6 +165,7 @@ class Report:
             for result in self.results
             if str(result.contender.case) == goal.case
             and result.contender.peer.name not in (goal.peer, *LIMITS)
+            and (goal.to == BEST or result.contender.peer.in_python)
             and result.figures(goal.column)
             and not starves(result)
         ]

@@ -55,10 +55,10 @@ WORK = Work(
     measure=measure_pairs,
     brief=line_up(cases((4,), (20,)), peers.PYTHON),
     goals=(
-        *(Goal(f"{n}", "rate", to="bare", least=0.85) for n in ("1 thread", "8 threads")),
-        Goal("32 threads", "rate", to="bare", least=0.85),
+        *(Goal(str(case), "rate", to="bare", least=0.85) for case in cases(tasks=())),
         *(Goal(f"{n} threads", "rate", to="redis-py", least=2.0) for n in (8, 32)),
         Goal("100 tasks", "rate", to="redis-py", least=6.0),
         Goal("100 tasks", "rate", to="bare", least=0.6),
+        *(Goal(str(case), "rate", to="redisson", least=1.0) for case in cases(tasks=())),
     ),
 )

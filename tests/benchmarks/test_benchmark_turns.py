@@ -9,9 +9,9 @@ import pytest
 from benchmarks.compare import Contender, Result
 from benchmarks.environment import Environment
 from benchmarks.measure import Case, NothingCountedError
-from benchmarks.peer import SyncPeer
+from benchmarks.peer import ProgramPeer, SyncPeer
 from benchmarks.peers import bare
-from benchmarks.report import BEST, Column, Goal, Report, starves
+from benchmarks.report import BEST, BEST_PYTHON, Column, Goal, Report, starves
 from benchmarks.tables import as_markdown, as_table
 from benchmarks.turns import OverlapError, Turn, check_exclusive, percentile, summarise
 
@@ -102,6 +102,21 @@ def test_the_best_peer_is_the_best_of_those_that_starve_nobody() -> None:
     """Neither the limit nor a peer that starves waiters in any round is what others are held to."""
     (verdict,) = _report(Goal(str(CASE), "rate", to=BEST, least=3.0)).verdicts()
     assert (verdict.rival, verdict.reached, verdict.met) == ("slow", 2.5, False)
+
+
+def test_the_best_in_python_may_be_asked_for() -> None:
+    """A program in another language is no rival then, however fast, and is one where the best of all is."""
+    program = ProgramPeer("other", (), build=lambda: None, other={})
+    quick = Result(Contender(CASE, program), [{"rate": 600.0, "least": 9.0, "mean": 10.0}] * 2)
+    goals = [Goal(str(CASE), "rate", to=to, least=1) for to in (BEST_PYTHON, BEST)]
+    report = _report(*goals)
+    verdicts = replace(report, results=[*report.results, quick]).verdicts()
+    assert [verdict.rival for verdict in verdicts] == ["slow", "other"]
+
+
+def test_a_goal_beside_a_peer_that_was_not_asked_for_is_none() -> None:
+    """With some peers alone there is nothing to say about the others."""
+    assert _report(Goal(str(CASE), "rate", to="redisson", least=1)).verdicts() == []
 
 
 def test_a_goal_is_reached_missed_or_unknown() -> None:
