@@ -10,7 +10,7 @@ Rules for operations:
 * Time is read from the session's clock, which the driver supplies.
 * *Interrupted*: the driver throws what happened (lost connection, Ctrl-C, cancellation) at the ``yield`` and still performs
   the clean-up that the operation then asks for. *Abandoned* (`GeneratorExit`): nobody is left, nothing may be yielded.
-* Only `undoing` may yield in an ``except`` or ``finally``.
+* Only `undoing`, and `LockLike._claim` for it, may yield in an ``except`` or ``finally``.
 * State first and synchronously, I/O after and interruptible.
 
 Rejected: ``async def`` cores (a stray ``await asyncio.sleep()`` passes every type checker, and an opaque await cannot be

@@ -41,7 +41,7 @@ class Owner:
         identity: tells owners of this process apart.
         number: the second half of the holder id; drawn from a process-wide counter, never used for another owner.
         label: what to call the owner in messages.
-        known_as: a client's id, a number, and as whom that client lets this owner hold by that number.
+        known_as: a client's id, a number, and as whom that client lets this owner hold by that number; None until it comes again.
     """
 
     __slots__ = ("__weakref__", "_gone", "identity", "known_as", "label", "number")
@@ -49,7 +49,7 @@ class Owner:
     def __init__(self, label: str, gone: Callable[[], bool] | None = None) -> None:
         self.identity = self.number = next(_numbers)
         self.label = label
-        self.known_as: tuple[str, int, str] = ("", 0, "")
+        self.known_as: tuple[str, int, str] | None = None
         self._gone = gone
 
     def renumber(self) -> None:
@@ -103,10 +103,11 @@ class Recipe(Protocol):
 class Possession(Protocol):
     """What the faces ask of a hold, of one lock or of several (`joint_hold`)."""
 
-    name: str
     holder: str
     label: str
 
+    @property
+    def name(self) -> str: ...
     @property
     def token(self) -> int | None: ...
     @property
@@ -132,8 +133,6 @@ class Hold:
 
     Attributes:
         recipe: the lock.
-        key: the lock's key.
-        name: what the user calls it.
         holder: the hash field, ``"<client id>:<number>"``.
         owner: who holds, as long as it lives.
         depth: how often it was entered.
@@ -149,14 +148,12 @@ class Hold:
     """
 
     __slots__ = (
-        "_listeners", "confirmation", "depth", "handle", "holder", "key", "label", "lease", "name", "offered", "owner", "reason", "recipe",
+        "_listeners", "confirmation", "depth", "handle", "holder", "label", "lease", "offered", "owner", "reason", "recipe",
         "renew_at", "renewal", "state", "table_key", "token", "unsettled", "valid_until",
     )  # fmt: skip
 
     def __init__(self, recipe: Recipe, owner: Owner, holder: str, lease: float) -> None:
         self.recipe = recipe
-        self.key = recipe.key
-        self.name = recipe.name
         self.table_key = (recipe.hold_key, owner.identity)
         self.holder = holder
         self.owner: weakref.ref[Owner] = weakref.ref(owner)
@@ -176,6 +173,16 @@ class Hold:
 
     def __repr__(self) -> str:
         return f"<Hold {self.name!r} {self.state} depth={self.depth} holder={self.holder}>"
+
+    @property
+    def key(self) -> str:
+        """Return the lock's key."""
+        return self.recipe.key
+
+    @property
+    def name(self) -> str:
+        """Return what the user calls it."""
+        return self.recipe.name
 
     @property
     def replicas(self) -> int | None:

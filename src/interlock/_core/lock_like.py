@@ -101,11 +101,9 @@ class LockLike(LockSteps):
                         return hold
             except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
                 outcome = error
-            # What `carry_on` does, without a generator more: many may wait here, and what they keep meanwhile is memory.
-            rest, call, outcome = self._rest(hold, deadline, sent_at, outcome), None, None
-            taken = yield from undoing(rest, releasing.undo_acquire, self._session, hold, owner)
-            yield from self._decline(hold, taken)
-            return hold if taken else None
+            rest = self.carry_on(hold, owner, deadline, sent_at, outcome)
+            call = outcome = None
+            return (yield from rest)
         finally:
             self._disclaim(hold)
 
@@ -129,18 +127,27 @@ class LockLike(LockSteps):
         Returns:
             As `acquire`, like what it raises.
         """
+        return self._claim(hold, owner, self._rest(hold, deadline, sent_at, outcome))
+
+    def _claim(self, hold: Hold, owner: Owner, op: Op[bool]) -> Op[Hold | None]:
+        """Return *hold* if *op* tells that it is held; else leave nothing behind.
+
+        What `undoing` does is written out: many may wait here, and each generator is memory that they keep meanwhile.
+        """
         try:
-            rest, outcome = self._rest(hold, deadline, sent_at, outcome), None
-            taken = yield from undoing(rest, releasing.undo_acquire, self._session, hold, owner)
-            yield from self._decline(hold, taken)
+            try:
+                taken = yield from op
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                yield from releasing.undo_acquire(self._session, hold, owner, error)
+                raise
+            if not taken and hold.offered:
+                # Whoever offered the lock must not make it the holder still.
+                yield from releasing.undo_acquire(self._session, hold, owner, None)
             return hold if taken else None
         finally:
             self._disclaim(hold)
-
-    def _decline(self, hold: Hold, taken: bool) -> Op[None]:
-        """See to it, after an acquire in vain, that whoever offered the lock to *hold* does not make it the holder still."""
-        if not taken and hold.offered:
-            yield from releasing.undo_acquire(self._session, hold, hold.owner(), None)
 
     def _disclaim(self, hold: Hold) -> None:
         """However an acquire ends, by an interruption between two steps too: a claim left behind would bar its owner for good."""

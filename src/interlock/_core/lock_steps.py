@@ -127,7 +127,7 @@ class LockSteps(ABC):
             return kept.acquire
         call = self._request(hold, deadline, now)
         if self.repeats and deadline == NEVER and call.confirm is None:
-            if self._last_holder is hold.holder:
+            if self._last_holder == hold.holder:
                 self._kept = _Kept(hold, call, self.release_script(hold, 0))
             # Most locks are taken once: only by coming again does an owner make this worth its memory.
             self._last_holder = hold.holder

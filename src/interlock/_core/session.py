@@ -27,6 +27,8 @@ GRACE = 0.15
 """Seconds that one round trip is given when the caller's time is already up."""
 DEAF_POLL = 0.1
 """Seconds between two looks at a lock while there are no messages."""
+_ONCE = ("", 0, "")
+"""As whom an owner is known who has come once."""
 
 
 class Session:
@@ -95,11 +97,13 @@ class Session:
 
     def holder(self, owner: Owner) -> str:
         """Return the hash field for a new hold of *owner*."""
-        known_as = owner.known_as
-        if known_as[0] is not self.client_id or known_as[1] != owner.number:
-            number = owner.number
-            known_as = owner.known_as = (self.client_id, number, f"{self.client_id}:{number}")
-        return known_as[2]
+        known_as, number = owner.known_as, owner.number
+        if known_as is not None and known_as[0] is self.client_id and known_as[1] == number:
+            return known_as[2]
+        holder = f"{self.client_id}:{number}"
+        # Many owners come once, and may wait for long: only who comes again is worth the memory.
+        owner.known_as = _ONCE if known_as is None else (self.client_id, number, holder)
+        return holder
 
     def key(self, name: str) -> str:
         """Return the Redis key that belongs to the user's *name*.

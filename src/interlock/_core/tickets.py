@@ -16,6 +16,7 @@ class Ticket:
 
     Attributes:
         channel: what is waited for.
+        alarm: what wakes its waiter, from whatever thread.
         front: True while it is this waiter's turn to ask the server.
         asking: True when something happened that makes asking worth it.
         taken_for: set by an operation that leaves with what all wait for: seconds for which nobody else can have it.
@@ -28,12 +29,13 @@ class Ticket:
     """
 
     __slots__ = (
-        "_wake", "asking", "busy", "candidate", "channel", "front", "gone", "inherited", "offered", "offered_until",
+        "alarm", "asking", "busy", "candidate", "channel", "front", "gone", "inherited", "offered", "offered_until",
         "taken_for",
     )  # fmt: skip
 
-    def __init__(self, channel: str, wake: Callable[[], None]) -> None:
+    def __init__(self, channel: str, alarm: Callable[[], None]) -> None:
         self.channel = channel
+        self.alarm = alarm
         self.front = False
         self.asking = False
         self.taken_for: float | None = None
@@ -41,7 +43,6 @@ class Ticket:
         self.candidate: Hold | None = None
         self.busy = self.offered = self.gone = False
         self.offered_until = 0.0
-        self._wake = wake
 
     def take(self) -> bool:
         """Return whether to ask the server now, and forget it."""
@@ -52,7 +53,7 @@ class Ticket:
         """Wake the waiter, to ask the server or just to look around."""
         if ask:
             self.asking = True
-        self._wake()
+        self.alarm()
 
 
 @dataclass(slots=True)

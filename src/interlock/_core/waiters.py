@@ -88,16 +88,16 @@ class Waiters:
         self._rotations: dict[str, Rotation] = {}
 
     def join(
-        self, channel: str, wake: Callable[[], None], noted: list[Ticket] | None = None
+        self, channel: str, alarm: Callable[[], None], noted: list[Ticket] | None = None
     ) -> Ticket:
         """Stand at the end of the queue of *channel*.
 
         Args:
             channel: what is waited for.
-            wake: called, from any thread, when there is something to look at.
+            alarm: called, from any thread, when there is something to look at.
             noted: where the ticket is put before it queues, so that it can be taken back if this is interrupted.
         """
-        ticket = Ticket(channel, wake)
+        ticket = Ticket(channel, alarm)
         if noted is not None:
             noted.append(ticket)
         with self._mutex:

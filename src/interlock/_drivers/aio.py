@@ -7,7 +7,7 @@ import random
 import threading
 import uuid
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from interlock._core.effects import NEVER, Ask, Away, Batch, Eval, Join, Op, R, Settle, Wait, ended
 from interlock._core.holds import Owner
@@ -59,7 +59,6 @@ class AsyncDriver:
         )
         self._keeper = keeper_of(self.session, servers, self._timeout)
         self._lookout = lookout_for(servers, self._timeout, self._keeper.move)
-        self._alarms: dict[Ticket, Alarm] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._finishing: set[asyncio.Task[object]] = set()
         self._cancelled: weakref.WeakKeyDictionary[asyncio.Task[object], Possession] = (
@@ -69,7 +68,7 @@ class AsyncDriver:
         self.closed = False
         lifecycle.register(self)
 
-    async def run(  # noqa: C901, PLR0912 - every coroutine less counts: the hot path is written out, and where tasks wait there is no other one
+    async def run(  # noqa: C901 - every coroutine less counts: the hot path is written out, and where tasks wait there is no other one
         self, op: Op[R], cancelled: asyncio.CancelledError | None = None
     ) -> R:
         """Perform *op* and return its result.
@@ -94,7 +93,9 @@ class AsyncDriver:
                     if isinstance(effect, Eval):
                         reply = await self.eval(effect)
                     elif isinstance(effect, Wait):
-                        await self._wait(effect)
+                        wait = self._wait(effect)
+                        del effect  # many may wait here, and what they keep meanwhile is memory
+                        await wait
                         self._check_open()
                     else:
                         reply = await self._perform(effect, tickets)
@@ -112,8 +113,7 @@ class AsyncDriver:
         finally:
             for ticket in tickets:
                 self.session.waiters.leave(ticket)
-                if alarm := self._alarms.pop(ticket, None):
-                    alarm.stop()
+                _alarm(ticket).stop()
 
     @property
     def ready(self) -> bool:
@@ -183,10 +183,7 @@ class AsyncDriver:
     ) -> object:
         if isinstance(effect, Join):
             assert self._loop is not None
-            alarm = Alarm(self._loop)
-            ticket = self.session.waiters.join(effect.channel, alarm, tickets)
-            self._alarms[ticket] = alarm
-            return ticket
+            return self.session.waiters.join(effect.channel, Alarm(self._loop), tickets)
         if isinstance(effect, Settle):
             self._keeper.settle(effect)
             return None
@@ -224,7 +221,7 @@ class AsyncDriver:
         if effect.ticket is None:
             return asyncio.sleep(min(max(effect.until - clock.now(), 0), threading.TIMEOUT_MAX))
         seconds = None if effect.until == NEVER else effect.until - clock.now()
-        return self._alarms[effect.ticket].wait(seconds)
+        return _alarm(effect.ticket).wait(seconds)
 
     def _check_open(self) -> None:
         if self.closed:
@@ -238,7 +235,6 @@ class AsyncDriver:
             )
         self._loop = asyncio.get_running_loop()
         self._line.forget()
-        self._alarms.clear()
 
     def _poke(self) -> None:
         self._keeper.poke()
@@ -328,11 +324,14 @@ class AsyncDriver:
         self._listener.after_fork()
         if self._lookout is not None:
             self._lookout.after_fork()
-        self._alarms.clear()
         self._loop = None
         self._line.forget()
         self._listener.waiters = Waiters(threading.RLock(), self._listener)
         self.session.become(str(uuid.uuid4()), self._listener.waiters)
+
+
+def _alarm(ticket: Ticket) -> Alarm:
+    return cast("Alarm", ticket.alarm)
 
 
 def home(session: Session) -> AsyncDriver:

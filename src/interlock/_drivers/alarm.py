@@ -15,8 +15,8 @@ class Alarm:
         self._lock = threading.Lock()
         self._lock.acquire()
 
-    def ring(self) -> None:
-        """End the wait, or the next one."""
+    def __call__(self) -> None:
+        """Ring: end the wait, or the next one."""
         # Ringing twice before the waiter looks is the same as once.
         with suppress(RuntimeError):
             self._lock.release()

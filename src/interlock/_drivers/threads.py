@@ -6,7 +6,7 @@ import random
 import threading
 import time
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from interlock._core.effects import NEVER, Ask, Away, Effect, Eval, Join, Op, R, Settle, Wait, ended
 from interlock._core.holds import Owner
@@ -110,7 +110,6 @@ class ThreadDriver:
             home=self,
             clustered=isinstance(servers, Cluster),
         )
-        self._alarms: dict[Ticket, Alarm] = {}
         self._keeper = keeper_of(self.session, servers, self._timeout)
         self._lookout = lookout_for(servers, self._timeout, self._keeper.move)
         self._named: dict[str, Owner] = {}
@@ -172,7 +171,6 @@ class ThreadDriver:
     def _leave(self, tickets: list[Ticket]) -> None:
         for ticket in tickets:
             self.session.waiters.leave(ticket)
-            self._alarms.pop(ticket, None)
 
     def prepared(self, call: Eval[object]) -> tuple[Pool | ClusterPool, Eval[object], float]:
         """Return by which connections to send *call* of another client's operation, and the seconds that it may take.
@@ -206,10 +204,7 @@ class ThreadDriver:
             self._wait(effect)
             return None
         if isinstance(effect, Join):
-            alarm = Alarm()
-            ticket = self.session.waiters.join(effect.channel, alarm.ring, tickets)
-            self._alarms[ticket] = alarm
-            return ticket
+            return self.session.waiters.join(effect.channel, Alarm(), tickets)
         if isinstance(effect, Settle):
             self._keeper.settle(effect)
             return None
@@ -224,7 +219,7 @@ class ThreadDriver:
         if effect.ticket is None:
             time.sleep(max(seconds, 0))
         else:
-            self._alarms[effect.ticket].wait(seconds)
+            cast("Alarm", effect.ticket.alarm).wait(seconds)
         if self.closed:
             self._end_with_the_process()
             raise ClosedError("the client was closed while it waited")
@@ -289,6 +284,5 @@ class ThreadDriver:
         self._listener.after_fork()
         if self._lookout is not None:
             self._lookout.after_fork()
-        self._alarms.clear()
         self._listener.waiters = Waiters(threading.RLock(), self._listener)
         self.session.become(str(uuid.uuid4()), self._listener.waiters)

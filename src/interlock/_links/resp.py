@@ -31,7 +31,7 @@ ASKING = pack(("ASKING",))
 """Before a command to a node that is just taking its slot over."""
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _packed(script: Script[object], keys: tuple[str, ...], args: tuple[str | int, ...]) -> bytes:
     """A lock's commands come again and again, and looking up is faster than packing."""
     return pack(("EVALSHA", script.sha, len(keys), *keys, *args))
