@@ -151,3 +151,13 @@ async def test_the_bare_limit_writes_once_a_turn() -> None:
     pipe.data_received(b":1\r\n:2\r\n:")
     pipe.data_received(b"3\r\n")
     assert await asyncio.gather(*replies) == [1, 2, 3]
+
+
+async def test_the_bare_limit_keeps_the_server_busy() -> None:
+    """Of many commands in one turn the first leave before its end, and further ones when they are as many as under way."""
+    pipe, recorder = bare.Pipe(), Recorder()
+    pipe.connection_made(recorder)
+    _ = [pipe.call(b"%x" % number) for number in range(15)]
+    assert recorder.writes == [b"0123", b"4567"]
+    await asyncio.sleep(0)
+    assert recorder.writes == [b"0123", b"4567", b"89abcde"]

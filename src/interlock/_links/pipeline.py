@@ -1,9 +1,11 @@
-"""One asyncio connection that all tasks of a client share: written once per loop turn, answered in order.
+"""One asyncio connection that all tasks of a client share: what gathers in a loop turn is written together, and answered in order.
 
 Rules:
 
 * Every command has a slot. Who stops waiting leaves the slot behind, and its reply is dropped when it comes: nobody ever reads
   somebody else's.
+* A turn in which many tasks run is long: what has gathered is written before its end when it is as much as the server still has to
+  do, so that both work at the same time.
 * A connection that does not answer for a command time-out is closed, and every slot hears of it.
 
 redis-py connects and logs in; then its transport is given to this protocol.
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from interlock._core.confirmation import Confirmation
     from interlock._core.effects import Eval
     from interlock._links.endpoint import Endpoint
+
+FEW = 4
+"""Commands that are not worth a write of their own before the turn ends."""
 
 
 class Pipeline(asyncio.Protocol):
@@ -178,6 +183,9 @@ class Pipeline(asyncio.Protocol):
             self._loop.call_soon(self._flush)
         self._out.append(packed)
         self._slots.append(slot)
+        gathered = len(self._out)
+        if gathered >= FEW and gathered >= len(self._slots) - gathered:
+            self._flush()
         if self._check is None:
             self._check = self._loop.call_later(self._timeout, self._check_alive, self._answers)
         return slot
@@ -196,7 +204,8 @@ class Pipeline(asyncio.Protocol):
         hurried, self._hurried = self._hurried, []
         if self.dead:
             return
-        self._transport.write(b"".join(out))
+        if out:
+            self._transport.write(b"".join(out))
         # The server's time runs from here: what a crowded loop needed to get here is not its fault.
         for slot, seconds in hurried:
             self._deadlines.add(slot, seconds)

@@ -1,0 +1,82 @@
+"""When the connection that all tasks share writes: together what gathers, but not so late that the server has nothing to do."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from interlock._links.pipeline import Pipeline
+from interlock.errors import ServerUnavailableError
+
+
+class Recorder(asyncio.Transport):
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Keep *data*."""
+        self.writes.append(bytes(data))
+
+    def abort(self) -> None:
+        """Be closed."""
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    """Return what the connection writes to."""
+    return Recorder()
+
+
+@pytest.fixture
+async def pipeline(recorder: Recorder) -> Pipeline:
+    """Return a connection, as `Pipeline.open` leaves it."""
+    pipeline = Pipeline("nowhere", 60.0)
+    pipeline._transport = recorder
+    return pipeline
+
+
+async def test_few_commands_are_written_together(pipeline: Pipeline, recorder: Recorder) -> None:
+    """What a turn of the loop brings forth leaves in one write, and replies go to whom they are for."""
+    replies = [pipeline.send(command) for command in (b"one", b"two", b"three")]
+    assert recorder.writes == []
+    await asyncio.sleep(0)
+    assert recorder.writes == [b"onetwothree"]
+
+    pipeline.data_received(b":1\r\n:2\r\n:")
+    pipeline.data_received(b"3\r\n")
+    assert await asyncio.gather(*replies) == [1, 2, 3]
+    pipeline.close()
+
+
+async def test_many_commands_do_not_wait_for_the_end_of_the_turn(
+    pipeline: Pipeline, recorder: Recorder
+) -> None:
+    """They leave when they are as many as under way, so that a thousand are a few writes and no more."""
+    replies = [pipeline.send(b"%x" % number) for number in range(15)]
+    assert recorder.writes == [b"0123", b"4567"]
+    await asyncio.sleep(0)
+    assert recorder.writes == [b"0123", b"4567", b"89abcde"]
+
+    pipeline.data_received(b":7\r\n" * 15)
+    assert await asyncio.gather(*replies) == [7] * 15
+    _ = [pipeline.send(b"x") for _ in range(1000)]
+    await asyncio.sleep(0)
+    assert [len(write) for write in recorder.writes[3:]] == [4, 4, 8, 16, 32, 64, 128, 256, 488]
+    pipeline.close()
+
+
+async def test_a_command_in_a_hurry_has_its_time_however_it_is_written(
+    pipeline: Pipeline, recorder: Recorder
+) -> None:
+    """The last of those that leave before the turn ends is given up like any other."""
+    replies = [pipeline._send(b"x", 0.01) for _ in range(4)]
+    assert recorder.writes == [b"xxxx"]
+
+    for outcome in await asyncio.gather(*replies, return_exceptions=True):
+        assert isinstance(outcome, ServerUnavailableError)
+        assert outcome.sent
+    pipeline.close()
