@@ -1,8 +1,8 @@
 """The bare limit: interlock's two scripts sent with as little Python as possible.
 
 Threads: a blocking socket each, with commands packed in advance and hiredis to read the replies.
-asyncio: one Protocol for all tasks, which writes at the end of a turn of the loop, or when the server
-would be idle until then, and resolves replies in their order. Nothing here reconnects, renews, times out or decides; it is what a correct client is
+asyncio: one Protocol for all tasks, which writes at once to an idle server, else what gathers in a
+turn of the loop, and resolves replies in their order. Nothing here reconnects, renews, times out or decides; it is what a correct client is
 measured against, not a client.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _LUA = Path(__file__).parents[2] / "src" / "interlock" / "_core" / "lua"
 _LEASE = 30_000  # milliseconds
-_FEW = 4  # commands that are not worth a write of their own before a turn of the loop ends
+_FEW = 4  # commands that are not worth a write of their own while the server has something to do
 _CLIENT = "00000000-0000-0000-0000-000000000000"  # as long as a real one
 
 
@@ -173,16 +173,17 @@ class Pipe(asyncio.Protocol):
         self._waiting.clear()
 
     def call(self, command: bytes) -> asyncio.Future[Any]:
-        """Send *command* with others; its reply may be an error reply.
+        """Send *command*; its reply may be an error reply.
 
-        At the end of this turn of the loop, or when so many have gathered that the server would have nothing to do until then.
+        At once if the server has nothing to do, else with others: when as many have gathered, or at the end of this turn of the loop.
         """
-        if not self._outgoing:
+        under_way = len(self._waiting) - len(self._outgoing)
+        if under_way and not self._outgoing:
             self._loop.call_soon(self._flush)
         self._outgoing.append(command)
         waiting = self.expect()
         gathered = len(self._outgoing)
-        if gathered >= _FEW and gathered >= len(self._waiting) - gathered:
+        if not under_way or (gathered >= _FEW and gathered >= under_way):
             self._flush()
         return waiting
 

@@ -141,13 +141,13 @@ class Recorder(asyncio.Transport):
 
 
 async def test_the_bare_limit_writes_once_a_turn() -> None:
-    """All commands of one turn of the loop leave in one write, and replies keep their order."""
+    """The first command leaves at once, the others of one turn of the loop in one write, and replies keep their order."""
     pipe, recorder = bare.Pipe(), Recorder()
     pipe.connection_made(recorder)
     replies = [pipe.call(command) for command in (b"one", b"two", b"three")]
-    assert recorder.writes == []
+    assert recorder.writes == [b"one"]
     await asyncio.sleep(0)
-    assert recorder.writes == [b"onetwothree"]
+    assert recorder.writes == [b"one", b"twothree"]
     pipe.data_received(b":1\r\n:2\r\n:")
     pipe.data_received(b"3\r\n")
     assert await asyncio.gather(*replies) == [1, 2, 3]
@@ -158,6 +158,6 @@ async def test_the_bare_limit_keeps_the_server_busy() -> None:
     pipe, recorder = bare.Pipe(), Recorder()
     pipe.connection_made(recorder)
     _ = [pipe.call(b"%x" % number) for number in range(15)]
-    assert recorder.writes == [b"0123", b"4567"]
+    assert recorder.writes == [b"0", b"1234", b"56789"]
     await asyncio.sleep(0)
-    assert recorder.writes == [b"0123", b"4567", b"89abcde"]
+    assert recorder.writes == [b"0", b"1234", b"56789", b"abcde"]

@@ -92,9 +92,9 @@ class LockLike(LockSteps):
         try:
             try:
                 self._session.holds.begin(hold)
-                sent_at = self._session.clock()
-                call = self.request(hold, deadline, sent_at)
                 if first:
+                    sent_at = self._session.clock()
+                    call = self.request(hold, deadline, sent_at)
                     hold.unsettled = True
                     outcome = call.script.decode((yield call))
                     if self.accept(hold, sent_at, outcome):
@@ -259,7 +259,7 @@ class LockLike(LockSteps):
         outcome: Grant | float | BaseException | None,
     ) -> Op[bool]:
         """Return what is left to do after the first try came to *outcome*; it tells whether *hold* is held."""
-        if isinstance(outcome, float) and hold.state is State.PENDING:
+        if outcome is None or (isinstance(outcome, float) and hold.state is State.PENDING):
             return self._wait(hold, deadline)
         return self._go_on(hold, deadline, sent_at, outcome)
 
@@ -268,18 +268,17 @@ class LockLike(LockSteps):
         hold: Hold,
         deadline: float,
         sent_at: float,
-        outcome: Grant | float | BaseException | None,
+        outcome: Grant | float | BaseException,
     ) -> Op[bool]:
         """Go on after the first try came to *outcome*; tell whether *hold* is held."""
-        if outcome is not None:
-            if isinstance(outcome, ServerUnavailableError):
-                call = self._request(hold, deadline, sent_at)
-                outcome = yield from self._session.again(call, outcome)
-            if isinstance(outcome, BaseException):
-                raise outcome
-            left = yield from self._conclude(hold, sent_at, outcome, deadline)
-            if left is None:
-                return True
+        if isinstance(outcome, ServerUnavailableError):
+            call = self._request(hold, deadline, sent_at)
+            outcome = yield from self._session.again(call, outcome)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        left = yield from self._conclude(hold, sent_at, outcome, deadline)
+        if left is None:
+            return True
         return (yield from self._wait(hold, deadline))
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:

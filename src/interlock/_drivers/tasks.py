@@ -88,7 +88,9 @@ class Alarm:
     def __call__(self) -> None:
         """Ring: end the wait, or the next one."""
         self._rung = True
-        if not self._loop.is_closed():
+        if _runs_here(self._loop):
+            self._end_wait()
+        elif not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._end_wait)
 
     def wait(self, seconds: float | None) -> asyncio.Future[None]:
@@ -112,6 +114,14 @@ class Alarm:
         if self._future is not None and not self._future.done():
             self._rung = False
             self._future.set_result(None)
+
+
+def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
+    """Return whether the caller is a part of what *loop* runs, and need not wake it."""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
 
 
 async def in_thread(work: Callable[[], None]) -> None:

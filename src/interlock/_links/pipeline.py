@@ -4,8 +4,8 @@ Rules:
 
 * Every command has a slot. Who stops waiting leaves the slot behind, and its reply is dropped when it comes: nobody ever reads
   somebody else's.
-* A turn in which many tasks run is long: what has gathered is written before its end when it is as much as the server still has to
-  do, so that both work at the same time.
+* A server with nothing to do is written to at once, and one with something to do when as much has gathered, or when the turn ends: a
+  turn in which many tasks run is long, and both sides are to work at the same time.
 * A connection that does not answer for a command time-out is closed, and every slot hears of it.
 
 redis-py connects and logs in; then its transport is given to this protocol.
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
 
 FEW = 4
-"""Commands that are not worth a write of their own before the turn ends."""
+"""Commands that are not worth a write of their own while the server has something to do."""
 
 
 class Pipeline(asyncio.Protocol):
@@ -179,12 +179,13 @@ class Pipeline(asyncio.Protocol):
         if self.dead:
             raise self._lost_before()
         slot: asyncio.Future[object] = self._loop.create_future()
-        if not self._out:
+        under_way = len(self._slots) - len(self._out)
+        if under_way and not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(packed)
         self._slots.append(slot)
         gathered = len(self._out)
-        if gathered >= FEW and gathered >= len(self._slots) - gathered:
+        if not under_way or (gathered >= FEW and gathered >= under_way):
             self._flush()
         if self._check is None:
             self._check = self._loop.call_later(self._timeout, self._check_alive, self._answers)
@@ -194,9 +195,12 @@ class Pipeline(asyncio.Protocol):
         return self.reply(self.send(packed), seconds)
 
     def reply(self, slot: asyncio.Future[object], seconds: float) -> asyncio.Future[object]:
-        """Have the reply in *slot*, of what was sent in this turn of the loop, within *seconds*; errors as `eval`."""
+        """Have the reply in *slot*, of what was sent just now, within *seconds*; errors as `eval`."""
         if seconds < self._timeout:
-            self._hurried.append((slot, seconds))
+            if self._out:
+                self._hurried.append((slot, seconds))
+            else:
+                self._deadlines.add(slot, seconds)
         return slot
 
     def _flush(self) -> None:
