@@ -92,9 +92,10 @@ class LockLike(LockSteps):
         try:
             try:
                 self._session.holds.begin(hold)
+                sent_at = self._session.clock()
+                # Made even if others wait here: an upgrade, which would wait for itself, is refused by it.
+                call = self.request(hold, deadline, sent_at)
                 if first:
-                    sent_at = self._session.clock()
-                    call = self.request(hold, deadline, sent_at)
                     hold.unsettled = True
                     outcome = call.script.decode((yield call))
                     if self.accept(hold, sent_at, outcome):

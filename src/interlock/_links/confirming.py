@@ -115,7 +115,7 @@ class Confirming:
     ) -> object:
         inquiry = Inquiry([call], pipeline)
         if asking:
-            _ = pipeline.send(ASKING).cancel()
+            _ = pipeline.send(ASKING, more=True).cancel()
             script = pack_eval(call)
         else:
             script = packed(call, pipeline)
@@ -131,7 +131,7 @@ class Confirming:
             # Who was refused does not wait for replicas.
             if inquiry.concerns(replies):
                 while not inquiry.heard([await answer for answer in answers]):
-                    answers = [pipeline.send(command) for command in inquiry.commands()]
+                    answers = pipeline.send_all(inquiry.commands())
                 inquiry.conclude(replies)
             if left(replies[0]):
                 pipeline.close()
@@ -143,8 +143,7 @@ class Confirming:
         self, pipeline: Pipeline, inquiry: Inquiry, script: bytes, seconds: float
     ) -> tuple[object, list[asyncio.Future[object]]]:
         """Send *script* and *inquiry* in one write; return the reply to the one and the slots of the other's."""
-        slot = pipeline.send(script)
-        answers = [pipeline.send(command) for command in inquiry.commands()]
+        slot, *answers = pipeline.send_all([script, *inquiry.commands()])
         try:
             return await pipeline.reply(slot, seconds), answers
         except BaseException:

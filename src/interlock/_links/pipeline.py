@@ -33,6 +33,8 @@ from interlock._links.resp import (
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from interlock._core.confirmation import Confirmation
     from interlock._core.effects import Eval
     from interlock._links.endpoint import Endpoint
@@ -142,7 +144,7 @@ class Pipeline(asyncio.Protocol):
         """Run *call* on a node that is just taking its slot over; arguments and errors as `eval`."""
         if call.confirm is not None:
             return await self._confirmed(call, call.confirm, seconds, asking=True)
-        asked = self.send(ASKING)
+        asked = self.send(ASKING, more=True)
         try:
             # The text goes with it: asking for it would be asking once more.
             reply = await self._send(pack_eval(call), seconds)
@@ -170,8 +172,12 @@ class Pipeline(asyncio.Protocol):
         """Return whether a reply is still to come, be it that nobody waits for it."""
         return bool(self._slots)
 
-    def send(self, packed: bytes) -> asyncio.Future[object]:
+    def send(self, packed: bytes, *, more: bool = False) -> asyncio.Future[object]:
         """Have *packed* sent; return the future of its reply.
+
+        Args:
+            packed: the command.
+            more: whether to write it with the next one, which is sent directly after it.
 
         Raises:
             ServerUnavailableError: the connection is dead; nothing was sent.
@@ -180,16 +186,21 @@ class Pipeline(asyncio.Protocol):
             raise self._lost_before()
         slot: asyncio.Future[object] = self._loop.create_future()
         under_way = len(self._slots) - len(self._out)
-        if under_way and not self._out:
+        if (under_way or more) and not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(packed)
         self._slots.append(slot)
         gathered = len(self._out)
-        if not under_way or (gathered >= FEW and gathered >= under_way):
+        if not more and (not under_way or (gathered >= FEW and gathered >= under_way)):
             self._flush()
         if self._check is None:
             self._check = self._loop.call_later(self._timeout, self._check_alive, self._answers)
         return slot
+
+    def send_all(self, commands: Sequence[bytes]) -> list[asyncio.Future[object]]:
+        """Have *commands* sent in one write; return the futures of their replies. Errors as `send`."""
+        last = len(commands)
+        return [self.send(packed, more=number < last) for number, packed in enumerate(commands, 1)]
 
     def _send(self, packed: bytes, seconds: float) -> asyncio.Future[object]:
         return self.reply(self.send(packed), seconds)
