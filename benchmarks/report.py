@@ -17,6 +17,10 @@ SCHEMA = 2  # raised when a reader of the JSON would have to change
 OURS = "interlock"
 BEST = "best"
 BEST_PYTHON = "best in Python"
+_BEST_OF = {
+    BEST: " x the best that starves nobody",
+    BEST_PYTHON: " x the best in Python that starves nobody",
+}
 LIMITS = ("bare", "bare lock", "bare over all")
 _STARVED = 10  # a waiter who got less than a tenth of the mean was starved
 
@@ -63,11 +67,7 @@ class Goal:
     def __str__(self) -> str:
         bound = f">= {self.least:g}" if self.least > -math.inf else f"<= {self.most:g}"
         sign = "above" if self.apart else "x"
-        to = {
-            None: "",
-            BEST: " x the best that starves nobody",
-            BEST_PYTHON: " x the best in Python that starves nobody",
-        }.get(self.to, f" {sign} {self.to}")
+        to = "" if self.to is None else _BEST_OF.get(self.to, f" {sign} {self.to}")
         return f"{self.case}: {self.column} of {self.peer} {bound}{to}"
 
 
@@ -137,7 +137,7 @@ class Report:
             self._verdict(goal)
             for goal in self.goals
             if (goal.case, goal.peer) in measured
-            and (goal.to in (None, BEST, BEST_PYTHON) or (goal.case, goal.to) in measured)
+            and (goal.to in (None, *_BEST_OF) or (goal.case, goal.to) in measured)
         ]
 
     def _verdict(self, goal: Goal) -> Verdict:
@@ -146,7 +146,7 @@ class Report:
             return Verdict(goal, None)
         if goal.to is None:
             return Verdict(goal, Spread.of(ours.figures(goal.column)).median)
-        of_all = goal.to in (BEST, BEST_PYTHON)
+        of_all = goal.to in _BEST_OF
         rival = self._best(goal) if of_all else self._result(goal.case, goal.to)
         if rival is None or not rival.figures(goal.column):
             return Verdict(goal, None, alone=of_all)

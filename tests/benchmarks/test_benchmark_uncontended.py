@@ -18,6 +18,7 @@ from benchmarks.work import conduct
 from benchmarks.works import uncontended
 
 from interlock.testing.server import RedisServer
+from recorder import Recorder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,18 +127,6 @@ def test_the_bare_limit_is_two_scripts_a_pair(peer: Any) -> None:
         sample = measure(peer, 3, server.url(), Pace(0.0, 1.0))
         assert client.info("commandstats")["cmdstat_evalsha"]["calls"] == 2 * sample.total
         assert 0 < sample.rate <= sample.total
-
-
-class Recorder(asyncio.Transport):
-    """A transport that keeps what is written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.writes: list[bytes] = []
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Keep *data*."""
-        self.writes.append(bytes(data))
 
 
 async def test_the_bare_limit_writes_once_a_turn() -> None:

@@ -8,21 +8,7 @@ import pytest
 
 from interlock._links.pipeline import Pipeline
 from interlock.errors import ServerUnavailableError
-
-
-class Recorder(asyncio.Transport):
-    """A transport that keeps what is written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.writes: list[bytes] = []
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Keep *data*."""
-        self.writes.append(bytes(data))
-
-    def abort(self) -> None:
-        """Be closed."""
+from recorder import Recorder
 
 
 @pytest.fixture
