@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock._core.read_write_lock import ReadLock, WriteLock
+from interlock._core.scripts import read_write_lock as scripts
 from interlock.errors import HoldLostError, ServerUnavailableError, UpgradeError
 from interlock.options import Options
 from interlock.testing._sim_workload import PROFILES
+from interlock.testing.redis_model import RedisModel
 from interlock.testing.schedule import Interrupted
 from interlock.testing.simulator import Simulator
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from interlock._core.effects import Op
+    from interlock._core.effects import Eval, Op
     from interlock._core.lock_like import LockLike
     from interlock.testing.simulator import Process
 
@@ -76,6 +78,24 @@ def _leave(me: Process, lock: LockLike) -> Work:
         except (ServerUnavailableError, Interrupted):
             continue
         return
+
+
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("left", range(1, 31))
+def test_who_leaves_frees_nobody_who_has_a_moment_left(left: int, ended: bool) -> None:
+    """A reader whose lease ends in *left* milliseconds has them to the last one, whoever leaves meanwhile, be it one whose own is over."""
+    now = 0.0
+    model = RedisModel(now=lambda: now)
+
+    def run(call: Eval[Any]) -> object:
+        return model.eval(call.script.text, call.keys, call.args)
+
+    run(scripts.read_lock_acquire("name", "{name}", 0.2 if ended else 0.3, "a:1", 1, ""))
+    now = 0.1
+    run(scripts.read_lock_acquire("name", "{name}", 0.2, "b:1", 1, ""))
+    now = 0.3 - left / 1000
+    assert run(scripts.read_lock_release("name", "{name}", "a:1", 0, 1, "PUBLISH", "c")) == 1
+    assert run(scripts.write_lock_acquire("name", "{name}", 10, "c:1:write", 1)) == left
 
 
 @pytest.mark.parametrize("seed", range(160))
