@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -131,6 +132,8 @@ def _play(seed: int, programs: list[Callable[[Process], Work]], schedule: Schedu
         simulator.spawn(simulator.client(**OPTIONS), program, f"p{number}")
     while simulator.running():
         simulator.run_for(1)
+    # A permit that was dropped when an error struck is renewed as long as that error's traceback has it.
+    _ = gc.collect()
     simulator.heal()
     simulator.run_for(REST)
     for client in [each for each in simulator.clients if not each.crashed]:
