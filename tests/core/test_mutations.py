@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock._core import lock_like, releasing, session, waiters, waiting, watchdog
+from interlock._core import (
+    lock_like,
+    releasing,
+    session,
+    settling,
+    strays,
+    waiters,
+    waiting,
+    watchdog,
+)
 from interlock._core.effects import Script
 from interlock._core.scripts import lock as scripts
 from interlock.options import Options
@@ -134,6 +143,31 @@ def late_grant() -> None:
     simulate(program, program, effects={("p0", 0): schedule.delay_reply(0.4)})
 
 
+def living_on(
+    program: Callable[[Process], Generator[Any, Any, Any]],
+) -> Callable[[Process], Generator[Any, Any, Any]]:
+    """Return *program* for a process that does not end with it: what belongs to one that has ended, leases have to end."""
+
+    def longer(me: Process) -> Generator[Any, Any, Any]:
+        yield from program(me)
+        yield me.sleep(20.0)
+
+    return longer
+
+
+def strays_of_a_hold() -> None:
+    """Two tries of an acquire are executed when what the third one got was released; its lease is long."""
+    two = {("p0", effect): schedule.delay_request(2.0 + effect) for effect in (0, 2)}
+    simulate(living_on(hold_for(0.1, lease=60.0)), effects=two)
+
+
+def strays_in_vain() -> None:
+    """A try of an acquire is executed when its owner has given up and the holder has gone."""
+    late = {("p1", 0): schedule.delay_request(2.0)}
+    program = living_on(hold_for(0.1, timeout=1.2, lease=60.0))
+    simulate(hold_for(1.5), program, effects=late)
+
+
 def lost_messages() -> None:
     """Every message of a release is lost."""
     long = hold_for(0.5, lease=30.0)
@@ -240,10 +274,31 @@ MUTATIONS = [
     ),
     Mutation(
         "acquire-is-not-undone",
-        releasing.undo_acquire,
-        "if not open_end:",
-        "if open_end:",
+        strays.undo_acquire,
+        "if not (late or granted):",
+        "if late or granted:",
         interrupted_acquire,
+    ),
+    Mutation(
+        "strays-are-forgotten",
+        strays.outlive,
+        "if hold.strays:",
+        "if hold.strays > 2:",
+        strays_of_a_hold,
+    ),
+    Mutation(
+        "strays-in-vain-are-forgotten",
+        lock_like.LockLike._claim,
+        "(hold.offered or hold.strays)",
+        "hold.offered",
+        strays_in_vain,
+    ),
+    Mutation(
+        "one-stray-is-all",
+        settling.Settlements.carry,
+        "debt.late -= bool(reply)",
+        "debt.late *= not reply",
+        strays_of_a_hold,
     ),
     Mutation(
         "late-grant-counts",

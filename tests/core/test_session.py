@@ -127,7 +127,7 @@ class TestPersist:
         with pytest.raises(ServerUnavailableError) as raised:
             played.answer(unavailable(sent=False))
 
-        assert asked.unknown is sent
+        assert asked.unknown == sent
         assert raised.value.sent is sent
 
     def test_gives_up_at_the_deadline(self, bench: Bench, play: type[Play]) -> None:

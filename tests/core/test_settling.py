@@ -24,7 +24,7 @@ class Background:
         self.bench, self._play = bench, play
         self.settlements = Settlements()
 
-    def add(self, key: str = "x", *, seconds: float = 60.0, late: bool = False) -> None:
+    def add(self, key: str = "x", *, seconds: float = 60.0, late: int = 0) -> None:
         """Leave something to the background."""
         call = Eval(SCRIPT, (key,), ())
         self.settlements.add(Settle(call, self.bench.now + seconds, late), self.bench.now)
@@ -82,8 +82,8 @@ def test_no_answer_is_tried_again_ever_less_often(background: Background) -> Non
     assert pauses == pytest.approx([min(FIRST_PAUSE * 2**n, LONGEST_PAUSE) for n in range(6)])
 
 
-@pytest.mark.parametrize(("late", "again"), [(True, 1), (False, 0)])
-def test_nothing_found_may_be_too_early(background: Background, late: bool, again: int) -> None:
+@pytest.mark.parametrize(("late", "again"), [(1, 1), (0, 0)])
+def test_nothing_found_may_be_too_early(background: Background, late: int, again: int) -> None:
     """The undo of what may still arrive is repeated although it found nothing to undo; any other is not."""
     background.add(late=late)
     background.run(None)
@@ -91,9 +91,21 @@ def test_nothing_found_may_be_too_early(background: Background, late: bool, agai
     assert len(background.settlements) == again
 
 
+def test_as_much_is_to_be_found_as_may_arrive(background: Background) -> None:
+    """What was sent several times may be executed several times: the undo is repeated until it found that many."""
+    background.add(late=2)
+    for reply in (1, None, UNAVAILABLE):
+        background.run(reply)
+        assert len(background.settlements) == 1
+        background.bench.now += background.pause
+    background.run(1)
+
+    assert len(background.settlements) == 0
+
+
 def test_pauses_of_what_may_still_arrive_grow_without_end(background: Background) -> None:
     """A script that finds nothing is repeated ever more rarely, so that a long lease costs a few tries."""
-    background.add(late=True)
+    background.add(late=1)
     for _ in range(8):
         background.run(None)
         background.bench.now += background.pause
@@ -104,7 +116,7 @@ def test_pauses_of_what_may_still_arrive_grow_without_end(background: Background
 
 def test_repeats_end_with_the_use_in_them(background: Background) -> None:
     """What cannot matter any more is given up."""
-    background.add(seconds=1.0, late=True)
+    background.add(seconds=1.0, late=1)
     background.bench.now += 1.0
     background.run(None)
 
@@ -135,7 +147,7 @@ def test_what_closing_interrupts_is_left_to_it(background: Background) -> None:
 
 def test_refusal_is_an_answer(background: Background) -> None:
     """A key that is something else's by now is left alone."""
-    background.add(late=True)
+    background.add(late=1)
     background.run(WrongTypeError("x"))
 
     assert len(background.settlements) == 0

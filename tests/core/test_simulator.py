@@ -529,6 +529,15 @@ class TestInvariants:
 
         assert self.broken(harm) == "I-11"
 
+    def test_forgotten_hold_is_found(self) -> None:
+        """A hold that stays on the server when its client has dropped it is found in the very step."""
+
+        def harm(simulator: Simulator) -> None:
+            [hold] = simulator.clients[0].session.holds
+            simulator.clients[0].session.holds.end(hold)
+
+        assert self.broken(harm) == "I-19"
+
     def test_unknown_kind_is_refused(self) -> None:
         """A lock that the invariants know nothing of cannot be used in a simulation by mistake."""
 

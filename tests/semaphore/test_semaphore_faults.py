@@ -12,6 +12,7 @@ import interlock.asyncio
 from interlock import ServerUnavailableError
 from interlock.testing.proxy import (
     command,
+    delay,
     delay_reply,
     drop_reply,
     drop_request,
@@ -76,6 +77,26 @@ async def test_setting_up_counts_once(plain: Stage, proxy: FaultProxy, fault: Ac
     proxy.on_request(command("EVALSHA", nth=1), fault)
     assert await owner.do(semaphore.try_set_permits, 5) is True
     assert plain.redis.get("name") == b"5"
+
+
+@pytest.mark.parametrize("granted", [True, False])
+async def test_a_stray_try_leaves_no_permit_taken(
+    leased: Stage, proxy: FaultProxy, granted: bool
+) -> None:
+    """The first try of an acquire, executed when all is over, takes a permit that is given back long before its lease ends."""
+    owner, client = leased.owner(), leased.client(proxy.url(), command_timeout=0.3)
+    semaphore = leased.lock(client)
+    leased.redis.set("name", int(granted))
+    await owner.do(semaphore.permits)
+    proxy.on_request(command("EVALSHA", nth=1), delay(2.5))
+    permit = await owner.do(semaphore.try_acquire, timeout=1.0)
+    assert bool(permit) is granted
+    if permit:
+        await owner.do(permit.release)
+    leased.redis.set("name", 1)
+    leased.redis.config_resetstat()
+    await until(lambda: "cmdstat_zadd" in leased.redis.info("commandstats"), 10, "it is executed")
+    await until(lambda: leased.redis.get("name") == b"1", 10, "what it took is given back")
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)

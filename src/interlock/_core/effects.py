@@ -69,7 +69,7 @@ class Eval(Generic[R_co]):
     Attributes:
         deadline: when the reply must have come, on the session's clock; the command time-out holds besides.
         confirm: what replicas must have of it, if they are asked; that takes its own time on top.
-        unknown: True once it may have been executed without its reply being read.
+        unknown: how often it was sent without a reply being read: each may have been executed, or be executed yet.
         packed: the command as it is sent, once somebody has made it.
 
     Raises:
@@ -82,7 +82,7 @@ class Eval(Generic[R_co]):
     keys: tuple[str, ...]
     args: tuple[str | int, ...]
     deadline: float = NEVER
-    unknown: bool = False
+    unknown: int = 0
     confirm: Confirmation | None = None
     packed: bytes | None = None
 
@@ -166,12 +166,12 @@ class Settle(Generic[R_co]):
     Attributes:
         call: the script.
         until: when there is no more use in it.
-        late: what it undoes may be executed after it: it is sent again although it found nothing.
+        late: how often what it undoes may be executed after it: it is sent again until it found something as often.
     """
 
     call: Eval[R_co]
     until: float
-    late: bool = False
+    late: int = 0
 
     def __iter__(self) -> Generator[Effect, object, None]:
         yield self

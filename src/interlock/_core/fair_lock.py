@@ -21,9 +21,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from interlock._core import names, releasing
+from interlock._core import names, strays
 from interlock._core.confirmation import confirm
-from interlock._core.effects import Settle, undoing
+from interlock._core.effects import undoing
 from interlock._core.lock import Lock
 from interlock._core.scripts import fair_lock as scripts
 from interlock._core.waiting import wait_in_queue
@@ -95,15 +95,27 @@ class FairLock(Lock):
             yield from self._leave(hold, None)
         return taken
 
+    def _try(self, hold: Hold, deadline: float) -> Op[float | None]:
+        # Who is interrupted here may have two things to give back: the place, and what this try gets.
+        hold.strays += 1
+        try:
+            left = yield from super()._try(hold, deadline)
+        except ServerUnavailableError:
+            hold.strays -= 1  # it is counted already
+            raise
+        hold.strays -= 1
+        return left
+
     def _leave(self, hold: Hold, error: BaseException | None) -> Op[None]:
         """Give up the place in the queue, and what an unanswered try may have got."""
         session = self.session
-        releasing.retire_number(hold)
+        strays.retire_number(hold)
         call = self.release_script(hold, 0)
         until = session.clock() + max(hold.lease, session.options.fair_wait)
+        late = hold.strays + 1 if hold.strays else 0
         if isinstance(error, ServerUnavailableError | ClosedError):
-            yield from Settle(call, until, late=True)
+            yield from session.leave(call, until, late)
         else:
-            yield from session.settle(call, until, late=error is not None)
+            yield from session.settle(call, until, late=late)
         # Only now: a client that closes meanwhile, or another interruption, sees to it as well.
-        hold.depth, hold.unsettled = 0, False
+        hold.depth, hold.unsettled, hold.strays = 0, False, 0

@@ -91,7 +91,7 @@ class GroupLock(LockLike):
         released = yield from self.session.persist(call)
         for hold in held:
             self.session.lose(hold, "force-released")
-        return released or call.unknown
+        return released or call.unknown > 0
 
     def _force_release_script(self) -> Eval[bool]:
         return scripts.group_lock_force_release(

@@ -143,13 +143,14 @@ class Hold:
         token: the fencing token, or None.
         confirmation: what replicas were asked about it; None when they were not.
         unsettled: True when a command for this hold may have run although no reply was read.
+        strays: how many tries to get it were given up although they were sent: each may be executed yet, whatever became of the hold.
         offered: True when such a command may have been somebody else's, who released and offered the lock.
         handle: for a hold that lives and dies with what the user was given: a weak reference to that.
     """
 
     __slots__ = (
         "_listeners", "confirmation", "depth", "handle", "holder", "label", "lease", "offered", "owner", "reason", "recipe",
-        "renew_at", "renewal", "state", "table_key", "token", "unsettled", "valid_until",
+        "renew_at", "renewal", "state", "strays", "table_key", "token", "unsettled", "valid_until",
     )  # fmt: skip
 
     def __init__(self, recipe: Recipe, owner: Owner, holder: str, lease: float) -> None:
@@ -167,6 +168,7 @@ class Hold:
         self.reason: LossReason | None = None
         self.token: int | None = None
         self.confirmation: Confirmation | None = None
+        self.strays = 0
         self.unsettled = self.offered = False
         self.handle: weakref.ref[object] | None = None
         self._listeners: list[Callable[[], object]] | None = None

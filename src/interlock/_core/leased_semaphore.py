@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from interlock._core import names, releasing
+from interlock._core import names, releasing, strays
 from interlock._core.confirmation import confirm
 from interlock._core.effects import Eval, undoing
 from interlock._core.holds import State
@@ -102,14 +102,14 @@ class LeasedSemaphore:
         channel = section(self.channel, permits)
         taken = yield from undoing(
             wait_for(session, channel, deadline, None, self._try, permit, deadline),
-            releasing.undo_acquire,
+            strays.undo_acquire,
             session,
             permit,
             None,
         )
         if taken:
             return permit
-        session.holds.end(permit)
+        yield from strays.undo_acquire(session, permit, None, None)
         return None
 
     def acquire_or_raise(
@@ -270,7 +270,10 @@ class LeasedSemaphore:
         )
         if session.replicas is not None:
             confirm(call, permit, session.replicas)
-        answer = yield from session.persist(call)
+        try:
+            answer = yield from session.persist(call)
+        finally:
+            permit.strays += call.unknown
         if not isinstance(answer, Grant):
             permit.unsettled = False
             return answer

@@ -14,8 +14,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from interlock._core import releasing
-from interlock._core.effects import NEVER, Eval, Settle, undoing
+from interlock._core import releasing, strays
+from interlock._core.effects import NEVER, Eval, undoing
 from interlock._core.holds import Hold, State
 from interlock._core.lock_steps import LockSteps
 from interlock._core.scripts.script import Grant
@@ -141,11 +141,11 @@ class LockLike(LockSteps):
             except GeneratorExit:
                 raise
             except BaseException as error:
-                yield from releasing.undo_acquire(self._session, hold, owner, error)
+                yield from strays.undo_acquire(self._session, hold, owner, error)
                 raise
-            if not taken and hold.offered:
-                # Whoever offered the lock must not make it the holder still.
-                yield from releasing.undo_acquire(self._session, hold, owner, None)
+            if not taken and (hold.offered or hold.strays):
+                # Whoever offered the lock must not make it the holder still, and no try that was given up either.
+                yield from strays.undo_acquire(self._session, hold, owner, None)
             return hold if taken else None
         finally:
             self._disclaim(hold)
@@ -213,7 +213,7 @@ class LockLike(LockSteps):
         released = yield from session.persist(call)
         for hold in held:
             session.lose(hold, "force-released")
-        return released or call.unknown
+        return released or call.unknown > 0
 
     def status(self) -> Op[LockStatus]:
         """Ask who holds it, how deep and for how long; one round trip."""
@@ -249,7 +249,7 @@ class LockLike(LockSteps):
         if hold.state is State.HELD:
             return True
         # Another thread's release of it may still be under way: it must not meet the next hold under the same field.
-        releasing.retire_number(hold)
+        strays.retire_number(hold)
         return False
 
     def _rest(
@@ -274,7 +274,10 @@ class LockLike(LockSteps):
         """Go on after the first try came to *outcome*; tell whether *hold* is held."""
         if isinstance(outcome, ServerUnavailableError):
             call = self._request(hold, deadline, sent_at)
-            outcome = yield from self._session.again(call, outcome)
+            try:
+                outcome = yield from self._session.again(call, outcome)
+            finally:
+                hold.strays += call.unknown
         if isinstance(outcome, BaseException):
             raise outcome
         left = yield from self._conclude(hold, sent_at, outcome, deadline)
@@ -330,7 +333,11 @@ class LockLike(LockSteps):
         session = self._session
         sent_at = session.clock()
         hold.unsettled = True
-        answer = yield from session.persist(self._request(hold, deadline, sent_at))
+        call = self._request(hold, deadline, sent_at)
+        try:
+            answer = yield from session.persist(call)
+        finally:
+            hold.strays += call.unknown
         return (yield from self._conclude(hold, sent_at, answer, deadline))
 
     def _conclude(
@@ -359,7 +366,7 @@ class LockLike(LockSteps):
             return
         call = self.release_script(hold, hold.depth)
         if isinstance(error, ServerUnavailableError):
-            yield from Settle(call, hold.valid_until)
+            yield from self._session.leave(call, hold.valid_until)
         else:
             yield from self._session.settle(call, hold.valid_until)
 

@@ -171,6 +171,7 @@ class LockSteps(ABC):
             hold is None
             or hold.state is not State.HELD
             or hold.depth != 1
+            or hold.strays
             or session.clock() >= hold.valid_until
             or self.queue in session.waiters.queues
         ):

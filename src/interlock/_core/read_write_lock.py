@@ -69,7 +69,7 @@ class _Side(LockLike):
             # Nothing is left under the key then: with a writer ends what it reads.
             for hold in session.holds.of_key(self.key):
                 session.lose(hold, "force-released")
-        return released or call.unknown
+        return released or call.unknown > 0
 
     def status(self) -> Op[LockStatus]:
         """Ask who holds this side, how deep and for how long; one round trip."""

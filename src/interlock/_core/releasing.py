@@ -1,4 +1,4 @@
-"""The end of a hold: released, extended, found to be lost, or given back before anybody had it.
+"""The end of a hold: released, extended, or found to be lost.
 
 These operations concern a hold, whatever kind of lock it is of; its recipe supplies the scripts.
 
@@ -10,12 +10,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from interlock._core.effects import Settle, undoing
+from interlock._core import strays
+from interlock._core.effects import undoing
 from interlock._core.holds import State
 from interlock._core.session import GRACE
 from interlock.errors import (
     AcquireTimeoutError,
-    ClosedError,
     HoldLostError,
     InterlockError,
     NotHeldError,
@@ -25,7 +25,7 @@ from interlock.options import check_lease
 
 if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op
-    from interlock._core.holds import Hold, Owner
+    from interlock._core.holds import Hold
     from interlock._core.lock import Lock
     from interlock._core.session import Session
 
@@ -71,7 +71,7 @@ def release(session: Session, hold: Hold) -> Op[None]:
         call = recipe.last_release(hold) if depth == 0 else recipe.release_script(hold, depth)
         # The hot path, one generator deep. What does not end it goes on below.
         done = call.script.decode((yield call))
-        if done:
+        if done and not hold.strays:
             note(session, hold, depth)
             return
     except GeneratorExit:
@@ -112,11 +112,16 @@ def carry_on(
             # a caller that goes on could not know how many releases are still to come.
             done = True
     if depth == 0 and call.unknown:
-        retire_number(hold)  # an earlier try may still be under way
-    if not done and not (begun or call.unknown or hold.unsettled):
+        strays.retire_number(hold)  # an earlier try may still be under way
+    gone = not done and not (begun or call.unknown or hold.unsettled)
+    if gone:
         _drop(session, hold)
+    else:
+        note(session, hold, depth)
+    if depth == 0:
+        yield from strays.outlive(session, hold)
+    if gone:
         raise lost(hold)
-    note(session, hold, depth)
     return done
 
 
@@ -154,35 +159,6 @@ def _lock(hold: Hold) -> Lock:
     return cast("Lock", hold.recipe)
 
 
-def undo_acquire(
-    session: Session, hold: Hold, owner: Owner | None, error: BaseException | None
-) -> Op[None]:
-    """Leave nothing behind of an acquire that ended by *error*, or in vain (None).
-
-    Args:
-        session: the client's state.
-        hold: what was to be acquired.
-        owner: for whom, where he may acquire it again; None when every hold has an id of its own.
-        error: how it ended.
-    """
-    # Closing says nothing of whether an earlier try was executed; every other error of ours does.
-    told = isinstance(error, InterlockError) and not isinstance(error, ClosedError)
-    nothing_sent = told and not getattr(error, "sent", False)
-    open_end = hold.depth > 0 or hold.offered or (hold.unsettled and not nothing_sent)
-    hold.depth = 0
-    session.holds.end(hold)
-    if not open_end:
-        return
-    if owner is not None:
-        # Whatever we send now may arrive late: it must not meet a later hold under the same field.
-        owner.renumber()
-    call, until = hold.recipe.release_script(hold, 0), session.clock() + hold.lease
-    if isinstance(error, ServerUnavailableError | ClosedError):
-        yield from Settle(call, until, late=True)
-    else:
-        yield from session.settle(call, until, late=hold.unsettled)
-
-
 def extend(session: Session, hold: Hold, lease: float) -> Op[None]:
     """Have at least *lease* seconds from now.
 
@@ -211,13 +187,15 @@ def _finish(session: Session, hold: Hold, depth: int, error: BaseException) -> O
     """Carry a release through that ended by *error*; the hold is not renewed meanwhile."""
     hold.unsettled = True
     if depth == 0:
-        retire_number(hold)
+        strays.retire_number(hold)
     call = hold.recipe.release_script(hold, depth)
     if isinstance(error, InterlockError):
-        yield from Settle(call, hold.valid_until)
+        yield from session.leave(call, hold.valid_until)
     else:
         yield from session.settle(call, hold.valid_until)
         note(session, hold, depth)
+    if depth == 0:
+        yield from strays.outlive(session, hold, besides=1)
 
 
 def note(session: Session, hold: Hold, depth: int) -> None:
@@ -235,14 +213,9 @@ def _bury(session: Session, hold: Hold) -> Op[None]:
     session.holds.end(hold)
     # A hold that its owner has acquired anew meanwhile may stand under the same field: it is not ours to end.
     if hold.reason != "force-released" and not replaced:
-        retire_number(hold)
-        yield from Settle(hold.recipe.release_script(hold, 0), session.clock() + GRACE)
-
-
-def retire_number(hold: Hold) -> None:
-    """See to it that a release which may arrive late does not meet a later hold under the same field."""
-    if (owner := hold.owner()) is not None:
-        owner.renumber()
+        strays.retire_number(hold)
+        yield from session.leave(hold.recipe.release_script(hold, 0), session.clock() + GRACE)
+        yield from strays.outlive(session, hold, besides=1)
 
 
 def _drop(session: Session, hold: Hold) -> None:

@@ -25,7 +25,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from interlock._core import names
-from interlock._core.effects import NEVER, Settle, undoing
+from interlock._core.effects import NEVER, undoing
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 from interlock.options import MAX_LEASE
 
@@ -104,7 +104,7 @@ class Requests:
             # What the server refused, or was never sent, is not under way any more.
             request.stray = stray or bool(getattr(error, "sent", False))
             raise
-        request.stray = stray or call.unknown
+        request.stray = stray or call.unknown > 0
         return answer
 
     def end(self, request: Request) -> None:
@@ -136,6 +136,6 @@ class Requests:
     def _settle(self, call: Eval[bool], error: BaseException) -> Op[None]:
         until = self._session.clock() + self._session.options.outage_timeout
         if isinstance(error, ServerUnavailableError | ClosedError):
-            yield from Settle(call, until)
+            yield from self._session.leave(call, until)
         else:
             yield from self._session.settle(call, until)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core import names
 from interlock._core.confirmation import Confirmation
-from interlock._core.effects import NEVER, Eval, Settle, undoing
+from interlock._core.effects import NEVER, Eval, undoing
 from interlock._core.request import Requests
 from interlock._core.scripts import semaphore as scripts
 from interlock._core.waiters import section
@@ -100,7 +100,9 @@ class Semaphore:
         if taken:
             self._requests.end(request)
         elif request.stray:
-            yield from Settle(undo, self._session.clock() + self._session.options.outage_timeout)
+            yield from self._session.leave(
+                undo, self._session.clock() + self._session.options.outage_timeout
+            )
         return taken
 
     def acquire_or_raise(self, permits: int, deadline: float, timeout: float) -> Op[None]:

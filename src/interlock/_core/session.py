@@ -121,7 +121,7 @@ class Session:
         """Forget every hold of a client that closes; return the scripts that release them."""
         for hold in self.holds:
             # One that is just being acquired may be held without anybody having heard of it.
-            if hold.state in (State.HELD, State.ENDING) or hold.unsettled:
+            if hold.state in (State.HELD, State.ENDING) or hold.unsettled or hold.strays:
                 yield hold.recipe.release_script(hold, 0)
             self.holds.end(hold)
 
@@ -164,7 +164,8 @@ class Session:
         while True:
             if not isinstance(failure, ServerUnavailableError):
                 raise failure
-            call.unknown = failure.sent = call.unknown or failure.sent
+            call.unknown += failure.sent
+            failure.sent = call.unknown > 0
             if until == NEVER:
                 until = self.clock() + self.options.outage_timeout
             if not failure.transient or self.clock() + pause >= until:
@@ -176,32 +177,35 @@ class Session:
             except ServerUnavailableError as error:
                 failure = error
 
-    def settle(self, call: Eval[int], until: float, *, late: bool = False) -> Op[None]:
+    def settle(self, call: Eval[int], until: float, *, late: int = 0) -> Op[None]:
         """Send *call* now if the server answers promptly, else leave it to the background until *until*.
 
         Args:
             call: the script.
             until: when there is no more use in it.
-            late: what it undoes may be executed after it: it is sent again although it found nothing.
+            late: how often what it undoes may be executed after it: it is sent again until it found something as often.
 
         Should this be interrupted, it is left to the background all the same.
         """
         call.deadline = self.clock() + GRACE
-        if not (yield from undoing(self._settled(call, late), self._leave, call, until, late)):
-            yield from self._leave(call, until, late)
+        yield from undoing(self._settle(call, until, late), self._leave, call, until, late)
 
-    @staticmethod
-    def _settled(call: Eval[int], late: bool) -> Op[bool]:
-        """Send *call*; return whether that was all."""
+    def leave(self, call: Eval[R], until: float, late: int = 0) -> Op[None]:
+        """Leave *call* to the background until *until*, even if this is interrupted; arguments as of `settle`."""
+        return undoing(self._leave(call, until, late), self._leave, call, until, late)
+
+    def _settle(self, call: Eval[int], until: float, late: int) -> Op[None]:
+        """Send *call*, and leave to the background what is not settled by that."""
         with suppress(ServerUnavailableError, ClosedError):
-            return bool((yield from call)) or not late
-        return False
+            late -= bool((yield from call))
+            if late <= 0:
+                return
+        yield from self._leave(call, until, late)
 
     @staticmethod
     def _leave(
-        call: Eval[int], until: float, late: bool, error: BaseException | None = None
+        call: Eval[R], until: float, late: int, error: BaseException | None = None
     ) -> Op[None]:
-        """Leave *call* to the background, also when it was just being sent."""
         del error
         call.deadline = NEVER
         yield from Settle(call, until, late)

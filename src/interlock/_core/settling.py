@@ -3,7 +3,7 @@
 Theory. An acquire whose reply did not come in time is undone by a release. Nobody knows which of the two the server sees first:
 the acquire may lie in a buffer of the network, or of a server that stands still, and be executed after the release has found
 nothing. So "found nothing" is not the end of it: the release is sent again, each time after twice the pause, until the hold
-that it undoes would have ended by itself.
+that it undoes would have ended by itself. And what was sent several times may be executed several times, so that as much must be found.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ class Debt:
     Attributes:
         effect: what is to be sent, and how long there is use in it.
         due: when to send it next.
+        late: how much there still may be to find, as `Settle` has it.
         pause: seconds from that until it is sent once more.
     """
 
     effect: Settle[object]
     due: float
+    late: int
     pause: float = FIRST_PAUSE
 
 
@@ -50,7 +52,7 @@ class Settlements:
 
     def add(self, effect: Settle[object], now: float) -> None:
         """Have *effect* carried through, beginning now."""
-        self._debts.append(Debt(effect, now))
+        self._debts.append(Debt(effect, now, effect.late))
 
     def next_due(self) -> float:
         """Return when `run` is to be called next."""
@@ -84,8 +86,9 @@ class Settlements:
         for debt, reply in zip(due, replies, strict=True):
             # A client that closes interrupts this, and sends what is left itself.
             unanswered = isinstance(reply, ServerUnavailableError | ClosedError)
-            found_nothing = debt.effect.late and not reply
-            if now >= debt.effect.until or not (unanswered or found_nothing):
+            if not unanswered:
+                debt.late -= bool(reply)
+            if now >= debt.effect.until or not (unanswered or debt.late > 0):
                 self._debts.remove(debt)
                 continue
             debt.due = min(now + debt.pause, debt.effect.until)

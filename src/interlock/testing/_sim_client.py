@@ -47,6 +47,7 @@ class SimulatedClient:
         reported: what `on_lost` callbacks raised.
         crashed: whether it is gone.
         settlements: what the background still has to bring to the server.
+        settled: all that it ever had to.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class SimulatedClient:
         self.reported: list[Exception] = []
         self.crashed = False
         self.settlements = Settlements()
+        self.settled: list[Settle[object]] = []
         self._paused_until = 0.0
         self._bell = Ticket("", self._poke)
         self._keeper = Runner(self, f"{name}.keeper", quiet=True)
@@ -201,6 +203,7 @@ class SimulatedClient:
         """Have the background bring *effect* to the server, in a race with what the caller asks for next."""
         self.blur(effect.call.keys)
         self.settlements.add(effect, self.clock())
+        self.settled.append(effect)
         self._poke()
 
     # The renewal thread, as `interlock._drivers.keeper` has it.

@@ -6,7 +6,9 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.holds import State
+from interlock._core.waiters import COURTESY
 from interlock.testing._sim_doubts import under_way
+from interlock.testing._sim_minding import EverythingMinded
 from interlock.testing._sim_rules import RULES, Dumps
 
 if TYPE_CHECKING:
@@ -127,7 +129,8 @@ class GrowingTokens:
 class NoLostWakeUp:
     """I-05: nobody waits past a free lock for longer than the poll cap and what the network takes.
 
-    Where nothing goes wrong and the lock was released, not expired, for no longer than some round trips.
+    Where nothing goes wrong and the lock was released, not expired, for no longer than some round trips, and what others are given
+    to take it first now and then.
     """
 
     def __init__(self) -> None:
@@ -162,7 +165,7 @@ class NoLostWakeUp:
         round_trips = 20 * simulator.latency[1]
         if not simulator.schedule.benign:
             return options.poll_cap + options.command_timeout + 1 + round_trips
-        return round_trips if released else options.poll_cap + round_trips
+        return (COURTESY if released else options.poll_cap) + round_trips
 
 
 def _waited_for(simulator: Simulator, lock: LockLike) -> bool:
@@ -223,4 +226,5 @@ def defaults() -> tuple[Invariant, ...]:
         NoLostWakeUp(),
         EveryKeyEnds(),
         NothingLeft(),
+        EverythingMinded(),
     )

@@ -41,6 +41,7 @@ class Runner:
         client: what it runs in.
         effects: the effects that its operations have had so far.
         ended: whether the program has returned, raised or been killed.
+        abandoned: whether it was killed and its client lives.
         result: what the program returned.
         error: what it raised.
     """
@@ -50,7 +51,7 @@ class Runner:
         self.client = client
         self._quiet = quiet
         self.effects: list[Effect] = []
-        self.ended = False
+        self.ended = self.abandoned = False
         self.result: object = None
         self.error: BaseException | None = None
         self._program: Generator[Op[Any], Any, object] | None = None
@@ -82,6 +83,7 @@ class Runner:
 
     def abandon(self) -> None:
         """End it as a generator is closed that nobody will run on; the client lives and takes its tickets back."""
+        self.abandoned = True
         self.kill()
         while self._frames:
             self._leave()

@@ -1,0 +1,62 @@
+"""The invariant that nothing is held on the server which its client has forgotten."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from interlock._core.holds import Hold
+    from interlock.testing._sim_client import SimulatedClient
+    from interlock.testing._sim_rules import Dumps
+    from interlock.testing.simulator import Simulator
+
+
+class EverythingMinded:
+    """I-19: what is held in the name of a client that lives, it has, is just acquiring or releasing, or is going to release.
+
+    Left out is what its lease has to end: what was lost, what the outside ended, what belonged to a process that is gone, and what
+    came so late that its client need not expect it any more.
+    """
+
+    def __init__(self) -> None:
+        self._holds: dict[int, Hold] = {}
+
+    def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
+        """Look at every lock."""
+        for client in simulator.clients:
+            self._holds.update((id(hold), hold) for hold in client.session.holds)
+            busy = any(process.acting or process.abandoned for process in client.processes)
+            if not client.crashed and not busy:
+                self._look_at(simulator, client, dumps)
+
+    def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:
+        """Do nothing more."""
+
+    def _look_at(self, simulator: Simulator, client: SimulatedClient, dumps: Dumps) -> None:
+        where = client.network.where
+        stored = [dumps[where].get(key) for at, key, _ in simulator.locks if at == where]
+        ours = re.compile(client.session.client_id + ":[0-9]+")
+
+        def numbers(texts: Iterable[object]) -> set[str]:
+            return {holder for text in texts for holder in ours.findall(str(text))}
+
+        found = numbers(one.value for one in stored if one is not None)
+        if not found:
+            return
+        now = client.clock()
+        sent = [call for exchange in client.network.travelling for call in exchange.calls]
+        sent += client.settlements.calls()
+        sent += [effect.call for effect in client.settled if now >= effect.until]
+        minded = numbers(hold.holder for hold in client.session.holds)
+        minded |= numbers(word for call in sent for word in call.args)
+        minded |= numbers(
+            hold.holder
+            for hold in self._holds.values()
+            if hold.abandoned() or hold.reason is not None or simulator.doubts.tainted(hold)
+            or 0 < hold.valid_until <= now
+        )  # fmt: skip
+        if forgotten := found - minded:
+            simulator.fail(f"I-19: {client.name} has forgotten {sorted(forgotten)}")
