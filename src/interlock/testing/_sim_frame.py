@@ -23,12 +23,14 @@ class Frame:
         op: the operation.
         client: the client that it is performed for.
         failed: whether something was raised in it, so that it is cleaning up.
+        interrupted: whether that was a Ctrl-C or a cancellation.
         tickets: what to take back at its end.
     """
 
     op: Op[Any]
     client: SimulatedClient
     failed: bool = False
+    interrupted: bool = False
     tickets: list[Ticket] = field(default_factory=list["Ticket"])
 
 

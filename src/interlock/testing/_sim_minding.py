@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class EverythingMinded:
     """I-19: what is held in the name of a client that lives, it has, is just acquiring or releasing, or is going to release.
 
-    Left out is what its lease has to end: what was lost, what the outside ended, what belonged to a process that is gone, and what
-    came so late that its client need not expect it any more.
+    Left out is what its lease has to end: what was lost, what the outside ended, what belonged to a process that is gone or was
+    interrupted twice, and what came so late that its client need not expect it any more.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class EverythingMinded:
         """Look at every lock."""
         for client in simulator.clients:
             self._holds.update((id(hold), hold) for hold in client.session.holds)
-            busy = any(process.acting or process.abandoned for process in client.processes)
+            busy = any(process.acting or process.negligent for process in client.processes)
             if not client.crashed and not busy:
                 self._look_at(simulator, client, dumps)
 

@@ -41,7 +41,7 @@ class Runner:
         client: what it runs in.
         effects: the effects that its operations have had so far.
         ended: whether the program has returned, raised or been killed.
-        abandoned: whether it was killed and its client lives.
+        negligent: whether its client may have forgotten what it did: it was killed alone, or interrupted again while it cleaned up.
         result: what the program returned.
         error: what it raised.
     """
@@ -51,7 +51,7 @@ class Runner:
         self.client = client
         self._quiet = quiet
         self.effects: list[Effect] = []
-        self.ended = self.abandoned = False
+        self.ended = self.negligent = False
         self.result: object = None
         self.error: BaseException | None = None
         self._program: Generator[Op[Any], Any, object] | None = None
@@ -83,7 +83,7 @@ class Runner:
 
     def abandon(self) -> None:
         """End it as a generator is closed that nobody will run on; the client lives and takes its tickets back."""
-        self.abandoned = True
+        self.negligent = True
         self.kill()
         while self._frames:
             self._leave()
@@ -179,8 +179,12 @@ class Runner:
         """Raise *error* at *effect*, having performed it or not."""
         if isinstance(error, Exception) and not isinstance(effect, Eval | Batch | Ask):
             return self._perform(effect, None)  # only the server fails like that
-        if isinstance(effect, Eval) and self._frames[-1].failed:
-            self._frames[-1].client.blur(effect.keys)
+        frame = self._frames[-1]
+        if isinstance(effect, Eval) and frame.failed:
+            frame.client.blur(effect.keys)
+        if not isinstance(error, Exception):
+            self.negligent |= frame.interrupted
+            frame.interrupted = True
         if fault.when == "after" and isinstance(effect, Eval | Batch | Ask):
             self._send(effect, None, lambda _: self._go(None, error))
             return None
