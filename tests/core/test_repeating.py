@@ -9,7 +9,8 @@ import pytest
 from interlock._core.effects import NEVER, Eval, Settle, Wait
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.holds import Owner
-from interlock.errors import ServerUnavailableError
+from interlock._core.read_write_lock import ReadLock, WriteLock
+from interlock.errors import ServerUnavailableError, UpgradeError
 
 if TYPE_CHECKING:
     from bench import Bench, Play
@@ -123,3 +124,28 @@ def test_fenced_lock_sends_its_last_token_each_time(bench: Bench, play: type[Pla
         assert acquire.answer([1, token]).over
         assert play(bench.lock.release(bench.owner)).answer(1).over
     assert floors == [0, 7, 8]
+
+
+def test_what_is_kept_of_one_side_is_not_sent_while_its_owner_has_the_other(
+    bench: Bench, play: type[Play]
+) -> None:
+    """A read lock's script is told what its owner writes, and a writer who reads is refused, however often they came before."""
+    sides = ReadLock(bench.session, "x"), WriteLock(bench.session, "x")
+    kept: list[object] = []
+    for side in sides:
+        bench.lock = side  # type: ignore[assignment]
+        for _ in range(3):
+            former = pair(bench, play)
+        assert all(sent is kept for sent, kept in zip(pair(bench, play), former, strict=True))
+        kept.append(former[0])
+    read, write = sides
+    assert play(write.acquire(bench.owner, NEVER, None)).answer(None).over
+    beside = play(read.acquire(bench.owner, NEVER, None))
+    assert isinstance(beside.effect, Eval)
+    assert beside.effect is not kept[0]
+    assert f"c0ffee:{bench.owner.number}:write" in beside.effect.args
+    assert beside.answer(None).over
+    assert play(write.release(bench.owner)).answer(1).over
+
+    with pytest.raises(UpgradeError):
+        play(write.acquire(bench.owner, NEVER, None))

@@ -120,7 +120,7 @@ class LockSteps(ABC):
         kept = self._kept
         if (
             kept is not None
-            and kept.holder is hold.holder
+            and kept.holder == hold.holder
             and kept.lease == hold.lease
             and deadline == NEVER
         ):
@@ -181,7 +181,7 @@ class LockSteps(ABC):
     def last_release(self, hold: Hold) -> Eval[int]:
         """Return the script that takes *hold* down from depth 1; not to be changed."""
         kept = self._kept
-        if kept is not None and kept.holder is hold.holder:
+        if kept is not None and kept.holder == hold.holder:
             return kept.release
         return self.release_script(hold, 0)
 

@@ -43,12 +43,19 @@ class _Side(LockLike):
     """What the two sides of a read/write lock share."""
 
     side: int
+    repeats = True
 
     def __init__(self, session: Session, name: str) -> None:
         super().__init__(session, name)
         self.hold_key = (self.key, self.side)
         self.channel = self.queue = names.read_write_channel(self.key)
         self._prefix = names.read_entries(self.key)
+
+    def request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
+        """Return the script that tries to get *hold*; what it sends depends on what its owner has of the other side."""
+        if self._valid_hold(scripts.WRITER - self.side, hold) is not None:
+            return self._request(hold, deadline, now)
+        return super().request(hold, deadline, now)
 
     def force_release(self) -> Op[bool]:
         """Free this side, whoever holds it.
