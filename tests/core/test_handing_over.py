@@ -138,6 +138,55 @@ def test_who_has_left_is_not_made_the_holder(queue: Callable[..., Queue]) -> Non
     assert heir.state is State.ENDED
 
 
+def told(release: Play, reply: object) -> Play:
+    """Return *release*, whose driver has read *reply* and tells of it first."""
+    assert isinstance(release.effect, Eval)
+    assert release.effect.then is not None
+    release.effect.then(reply)
+    return release
+
+
+def test_the_next_waiter_goes_on_before_the_releaser(queue: Callable[..., Queue]) -> None:
+    """Where the driver tells of the reply first, the waiter is the holder from then on, whatever the releaser does next, or befalls it."""
+    here = queue(3)
+    release = told(here.release(), 1)
+    assert here.woken == [1]
+    assert here.go_on(1).result is here.hold(1)
+    assert told(here.release(1), 1).answer(1).over
+    assert here.woken[-1] == 2
+    woken = list(here.woken)
+
+    assert release.answer(KeyboardInterrupt()).effect.script.name == "lock_release"
+    with pytest.raises(KeyboardInterrupt):
+        release.answer(None)
+    assert here.woken == woken, "nobody is told twice"
+    assert here.go_on(2).result is here.hold(2)
+
+
+@pytest.mark.parametrize("reply", [None, ServerUnavailableError("gone", sent=True)])
+def test_only_a_clear_answer_counts_at_once(queue: Callable[..., Queue], reply: object) -> None:
+    """What is no grant makes nobody the holder; that is left to the operation."""
+    here = queue(1)
+    release = told(here.release(), reply)
+    assert here.woken == []
+    assert here.hold(1) is None
+    release.answer(1)
+    assert here.hold(1) is not None
+
+
+def test_who_had_left_before_it_was_told_is_cleaned_up_behind(queue: Callable[..., Queue]) -> None:
+    """What a waiter was given that had left is given back by who released, as without being told first."""
+    here = queue(1)
+    release = here.release()
+    heir = here.ticket(1).candidate
+    assert heir is not None
+    here.plays[1].answer(KeyboardInterrupt())
+    told(release, 1).answer(1)
+    assert here.hold(1) is None
+    assert release.effect.script.name == "lock_release"
+    assert release.effect.args[:2] == (heir.holder, 0)
+
+
 def test_who_is_being_handed_it_does_not_ask(queue: Callable[..., Queue]) -> None:
     """A waiter whose time to look has come keeps still while a hand-over is under way."""
     here = queue(1)

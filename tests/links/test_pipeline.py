@@ -6,9 +6,13 @@ import asyncio
 
 import pytest
 
+from interlock._core.effects import Eval, Script
 from interlock._links.pipeline import Pipeline
+from interlock._links.resp import ReplyError
 from interlock.errors import ServerUnavailableError
 from recorder import Recorder
+
+SCRIPT: Script[object] = Script("script", "return ARGV[1]", lambda reply: reply)
 
 
 @pytest.fixture
@@ -83,3 +87,24 @@ async def test_a_command_in_a_hurry_has_its_time_however_it_is_written(
         assert isinstance(outcome, ServerUnavailableError)
         assert outcome.sent
     pipeline.close()
+
+
+async def test_who_wants_to_know_first_is_told_first(pipeline: Pipeline) -> None:
+    """A reply is told of before whoever waits for it goes on; one that nobody waits for any more is nobody told of."""
+    told: list[object] = []
+    calls = [Eval(SCRIPT, ("x",), (), then=told.append) for _ in range(4)]
+    first, dropped, refused, never = [pipeline.begin(call, 60.0) for call in calls]
+    waiting = asyncio.create_task(asyncio.wait_for(first, 10))
+    await asyncio.sleep(0)
+    dropped.cancel()
+    pipeline.data_received(b":1\r\n:2\r\n-ERR no\r\n")
+    assert told[0] == 1
+    assert not waiting.done()
+    assert await waiting == 1
+    assert isinstance(await refused, ReplyError)
+    assert [str(reply) for reply in told[1:]] == ["ERR no"]
+    pipeline.close()
+    with pytest.raises(ServerUnavailableError):
+        await never
+    assert len(told) == 2
+    assert not pipeline._then

@@ -71,6 +71,8 @@ class Eval(Generic[R_co]):
         confirm: what replicas must have of it, if they are asked; that takes its own time on top.
         unknown: how often it was sent without a reply being read: each may have been executed, or be executed yet.
         packed: the command as it is sent, once somebody has made it.
+        then: is told of the bare reply by drivers that can, before whoever waits for it goes on; must not raise. A reply that nobody
+            waits for any more is nobody told of.
 
     Raises:
         ServerUnavailableError: no usable answer; its ``sent`` tells whether the script may have run.
@@ -85,6 +87,7 @@ class Eval(Generic[R_co]):
     unknown: int = 0
     confirm: Confirmation | None = None
     packed: bytes | None = None
+    then: Callable[[object], None] | None = None
 
     def anew(self) -> Eval[R_co]:
         """Return the same call, which nothing has become of yet."""

@@ -24,10 +24,14 @@ from interlock.errors import (
 from interlock.options import check_lease
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from interlock._core.effects import Eval, Op
     from interlock._core.holds import Hold
     from interlock._core.lock import Lock
     from interlock._core.session import Session
+    from interlock._core.tickets import Ticket
+    from interlock._core.waiters import Waiters
 
 
 def release(session: Session, hold: Hold) -> Op[None]:
@@ -125,15 +129,47 @@ def carry_on(
     return done
 
 
+class _Offer:
+    """A lock that is given to the first who waits here.
+
+    Who gets it is told as soon as the reply is read, where the driver can: its own command is on the way then before the former
+    holder goes on with whatever it does next.
+    """
+
+    __slots__ = ("_accept", "_end", "orphaned")
+
+    def __init__(self, waiters: Waiters, ticket: Ticket, accept: Callable[[], bool]) -> None:
+        self._end = partial(waiters.conclude, ticket)
+        self._accept: Callable[[], bool] | None = accept
+        self.orphaned = False
+
+    def answered(self, reply: object) -> None:
+        """Take the server's bare *reply*, should it say that the lock was given."""
+        if reply == 1:
+            self.conclude(given=True)
+
+    def conclude(self, *, given: bool) -> None:
+        """Have the waiter hold what was *given* to it, or ask; what it has left behind is *orphaned*. The first time counts."""
+        accept, self._accept = self._accept, None
+        if accept is not None:
+            left = self._end(accept if given else None)
+            self.orphaned = given and left
+
+
 def _release_to_waiters(session: Session, hold: Hold, now: float, *, begun: bool) -> Op[None]:
     """Release *hold* while others wait here: hand the lock over to the first of them, or free it for all now and then."""
     recipe, waiters = _lock(hold), session.waiters
     ticket = waiters.offer(recipe.channel, type(recipe), now)
     heir = None if ticket is None else ticket.candidate
-    call = recipe.release_script(hold, 0) if heir is None else recipe.hand_over_script(hold, heir)
+    offer: _Offer | None = None
+    if ticket is None or heir is None:
+        call = recipe.release_script(hold, 0)
+    else:
+        offer = _Offer(waiters, ticket, partial(recipe.given, heir, now))
+        call = recipe.hand_over_script(hold, heir)
+        call.then = offer.answered
     failure: BaseException | None = None
     done = 0
-    orphaned = False
     try:
         try:
             done = call.script.decode((yield call))
@@ -143,13 +179,12 @@ def _release_to_waiters(session: Session, hold: Hold, now: float, *, begun: bool
             failure = error
         done = yield from carry_on(session, hold, 0, call, done, failure, begun=begun)
     finally:
-        if ticket is None or heir is None:
+        if offer is None:
             waiters.freed(recipe.channel, done - 1, session.clock())
         else:
             # Without a clear answer the waiter asks: it is the holder, or the lock is free, or soon will be.
-            accept = partial(recipe.given, heir, now) if done else None
-            orphaned = waiters.conclude(ticket, accept) and done > 0
-    if heir is not None and orphaned:
+            offer.conclude(given=done > 0)
+    if heir is not None and offer is not None and offer.orphaned:
         # It has left; what it undid may have come before what it was given.
         yield from session.settle(recipe.release_script(heir, 0), now + heir.lease)
 

@@ -89,6 +89,10 @@ def wait_in_queue(
     try:
         look_at = session.clock() + FIRST_LOOK
         while True:
+            if ticket.gone:
+                # It was given what it waits for.
+                ticket.taken_for = taken_for
+                return True
             if ticket.front and ticket.inherited is not None:
                 look_at = session.clock() + min(ticket.inherited, session.poll_interval())
                 ticket.inherited = None

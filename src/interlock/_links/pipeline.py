@@ -33,7 +33,7 @@ from interlock._links.resp import (
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from interlock._core.confirmation import Confirmation
     from interlock._core.effects import Eval
@@ -67,6 +67,7 @@ class Pipeline(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._reader = Reader()
         self._slots: deque[asyncio.Future[object]] = deque()
+        self._then: dict[asyncio.Future[object], Callable[[object], None]] = {}
         self._out: list[bytes] = []
         self._hurried: list[tuple[asyncio.Future[object], float]] = []
         self._deadlines = Deadlines(self._loop, self._give_up)
@@ -113,7 +114,10 @@ class Pipeline(asyncio.Protocol):
 
     def begin(self, call: Eval[object], seconds: float) -> asyncio.Future[object]:
         """Send *call*, which nobody has to confirm; what becomes of the future that is returned may be for `judged`. Else as `eval`."""
-        return self.reply(self.send(pack_evalsha(call)), seconds)
+        slot = self.send(pack_evalsha(call))
+        if call.then is not None:
+            self._then[slot] = call.then
+        return self.reply(slot, seconds)
 
     async def judged(self, call: Eval[object], reply: object, seconds: float) -> object:
         """Return what becomes of *call*, which was answered by *reply*, or was not by that error; errors as `eval`.
@@ -246,7 +250,10 @@ class Pipeline(asyncio.Protocol):
             while reply is not False:
                 self._answers += 1
                 slot = self._slots.popleft()
+                then = self._then.pop(slot, None) if self._then else None
                 if not slot.done():
+                    if then is not None:
+                        then(reply)
                     slot.set_result(reply)
                 reply = reader.gets()
         except (ParserError, IndexError) as error:
@@ -272,6 +279,7 @@ class Pipeline(asyncio.Protocol):
             if not slot.done():
                 slot.set_exception(self._lost(why))
         self._slots.clear()
+        self._then.clear()
         if self._confirming is not None:
             self._confirming.close()
 

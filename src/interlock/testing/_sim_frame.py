@@ -50,6 +50,12 @@ def addressed(
     return [(home(session), (call,)) for session, call in effect.calls]
 
 
+def tell(effect: Eval[object] | Batch[object] | Ask[object], replies: Sequence[object]) -> None:
+    """Tell of *replies* who wants to know of them first."""
+    if isinstance(effect, Eval) and effect.then is not None:
+        effect.then(replies[0])
+
+
 def close(running: Generator[Any, Any, Any]) -> None:
     """Close a generator, whatever its ``finally`` still asks for: there is nobody left to do it."""
     while True:

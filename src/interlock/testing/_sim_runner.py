@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from interlock._core.effects import NEVER, Ask, Away, Batch, Effect, Eval, Join, Op, Settle, Wait
 from interlock._core.session import GRACE
 from interlock.errors import InterlockError, ServerUnavailableError
-from interlock.testing._sim_frame import Frame, addressed, close, home
+from interlock.testing._sim_frame import Frame, addressed, close, home, tell
 from interlock.testing.schedule import Interrupted, delay_request
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ Outcome: TypeAlias = tuple[object, BaseException | None]
 
 _NOW: Outcome = (None, None)
 """The outcome of an effect that is performed at once and has no reply."""
+
+
+READ_BEFORE = 0.5
+"""How likely it is that a reply was read when an interruption comes between it and whoever waits for it."""
 
 
 class Runner:
@@ -186,7 +190,7 @@ class Runner:
             self.negligent |= frame.interrupted
             frame.interrupted = True
         if fault.when == "after" and isinstance(effect, Eval | Batch | Ask):
-            self._send(effect, None, lambda _: self._go(None, error))
+            self._send(effect, None, lambda replies: self._miss(effect, replies, error))
             return None
         if fault.when != "before":
             _ = self._perform(effect, delay_request(fault.seconds))
@@ -234,9 +238,21 @@ class Runner:
             exchange = where.exchange(calls, timeout, partial(answer, number), self.name, mine)
             self._exchanges.append(exchange)
 
+    def _miss(
+        self,
+        effect: Eval[object] | Batch[object] | Ask[object],
+        replies: list[object],
+        error: BaseException,
+    ) -> None:
+        """Go on with *error* when the replies are there, be it that they were read just before."""
+        if self.client.random.random() < READ_BEFORE:
+            tell(effect, replies)
+        self._go(None, error)
+
     def _hear(
         self, effect: Eval[object] | Batch[object] | Ask[object], replies: list[object]
     ) -> None:
+        tell(effect, replies)
         if not isinstance(effect, Eval):
             self._go(replies, None)
         elif isinstance(replies[0], InterlockError):
