@@ -137,6 +137,14 @@ class TestPersist:
         with pytest.raises(ServerUnavailableError):
             played.answer(unavailable())
 
+    def test_no_try_is_made_when_time_is_up(self, bench: Bench, play: type[Play]) -> None:
+        """A pause that chance would make end after the deadline is not begun either: a try after that would have time of its own."""
+        bench.random = 0.9
+        played = play(bench.session.persist(call(bench.now + FIRST_PAUSE * 1.2)))
+
+        with pytest.raises(ServerUnavailableError):
+            played.answer(unavailable())
+
     def test_sits_out_an_outage_without_a_deadline(self, bench: Bench, play: type[Play]) -> None:
         """What has no deadline of its own is given up after the outage time-out, counted from the first failure."""
         played = play(bench.session.persist(call()))

@@ -168,9 +168,10 @@ class Session:
             failure.sent = call.unknown > 0
             if until == NEVER:
                 until = self.clock() + self.options.outage_timeout
-            if not failure.transient or self.clock() + pause >= until:
+            resume = self.clock() + pause * (0.5 + self.random())
+            if not failure.transient or resume >= until:
                 raise failure
-            yield from Wait(None, self.clock() + pause * (0.5 + self.random()))
+            yield from Wait(None, resume)
             pause = min(pause * 2, LONGEST_PAUSE)
             try:
                 return (yield from call)
