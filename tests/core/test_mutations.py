@@ -296,8 +296,8 @@ MUTATIONS = [
     Mutation(
         "one-stray-is-all",
         settling.Settlements.carry,
-        "debt.late -= bool(reply)",
-        "debt.late *= not reply",
+        "debt.late - bool(reply)",
+        "debt.late * (not reply)",
         strays_of_a_hold,
     ),
     Mutation(
@@ -317,8 +317,8 @@ MUTATIONS = [
     Mutation(
         "number-is-used-again",
         releasing.carry_on,
-        "if depth == 0 and call.unknown:",
-        "if depth < 0 and call.unknown:",
+        "if depth == 0 and (call.unknown or hold.strays):",
+        "if depth < 0:",
         late_release,
     ),
     Mutation(

@@ -22,13 +22,15 @@ def lost_reply() -> ServerUnavailableError:
 
 
 def pair(bench: Bench, play: type[Play], *, timeout: float = NEVER, **of: object) -> list[object]:
-    """Take the lock of *bench* and release it; return what was sent."""
+    """Take the lock of *bench* and release it; return what is sent for it, where nothing else is to be done."""
     owner, lease = of.get("owner", bench.owner), of.get("lease")
     acquire = play(bench.lock.acquire(owner, bench.now + timeout, lease)).answer(None)  # type: ignore[arg-type]
-    release = play(bench.lock.release(owner)).answer(1)  # type: ignore[arg-type]
     assert acquire.over
+    last = bench.lock.last_release(acquire.result)
+    release = play(bench.lock.release(owner)).answer(1)  # type: ignore[arg-type]
     assert release.over
-    return [*acquire.effects, *release.effects]
+    assert release.effects == [last]
+    return [*acquire.effects, last]
 
 
 def test_the_same_is_sent_from_the_second_time_on(bench: Bench, play: type[Play]) -> None:

@@ -130,6 +130,26 @@ class TestPersist:
         assert asked.unknown == sent
         assert raised.value.sent is sent
 
+    def test_what_others_are_told_is_theirs(self, bench: Bench, play: type[Play]) -> None:
+        """An error that several hear of does not tell one of them what another one sent."""
+        shared = unavailable(sent=False)
+        played = play(bench.session.persist(call(bench.now + 1)))
+        played.answer(unavailable(sent=True)).answer(None)
+        bench.now += 2
+        with pytest.raises(ServerUnavailableError) as raised:
+            played.answer(shared)
+
+        assert raised.value.sent
+        assert not shared.sent
+
+    def test_a_pause_that_takes_too_long_is_the_end(self, bench: Bench, play: type[Play]) -> None:
+        """Who sleeps past the deadline, because the machine stood still, does not try again."""
+        played = play(bench.session.persist(call(bench.now + 1)))
+        played.answer(unavailable())
+        bench.now += 2
+        with pytest.raises(ServerUnavailableError):
+            played.answer(None)
+
     def test_gives_up_at_the_deadline(self, bench: Bench, play: type[Play]) -> None:
         """No pause is begun that would not leave time for another try."""
         played = play(bench.session.persist(call(bench.now + FIRST_PAUSE / 2)))

@@ -147,7 +147,7 @@ def test_what_closing_interrupts_is_left_to_it(background: Background) -> None:
 
 def test_refusal_is_an_answer(background: Background) -> None:
     """A key that is something else's by now is left alone."""
-    background.add(late=1)
+    background.add(late=2)
     background.run(WrongTypeError("x"))
 
     assert len(background.settlements) == 0

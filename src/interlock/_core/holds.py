@@ -95,10 +95,6 @@ class Recipe(Protocol):
         """Return the script that takes *hold* down to *depth*."""
         ...
 
-    def last_release(self, hold: Hold) -> Eval[int]:
-        """Return the script that takes *hold* down from depth 1; not to be changed."""
-        ...
-
 
 class Possession(Protocol):
     """What the faces ask of a hold, of one lock or of several (`joint_hold`)."""

@@ -94,8 +94,7 @@ class LeasedSemaphore:
         if check_permits(permits) > MAX_TOGETHER:
             raise ConfigError(f"at most {MAX_TOGETHER} permits can be acquired together")
         wanted = session.options.lease if lease is None else check_lease(lease)
-        ids = tuple(new_id(session) for _ in range(permits))
-        permit = Permit(self, owner, ids, wanted)
+        permit = Permit(self, owner, self._new_ids(permits), wanted)
         if lease is None:
             permit.renewal = self.renewal
         session.holds.begin(permit)
@@ -132,10 +131,6 @@ class LeasedSemaphore:
     def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
         """Return the script that gives *hold* back; a permit has no depths."""
         del depth
-        return self._release_script(hold.holder)
-
-    def last_release(self, hold: Hold) -> Eval[bool]:
-        """Return the script that gives *hold* back."""
         return self._release_script(hold.holder)
 
     def release_id(self, permit_id: str) -> Op[None]:
@@ -237,6 +232,9 @@ class LeasedSemaphore:
         if name != self.name:
             raise self._not_held(f"a permit of {name!r}")
 
+    def _new_ids(self, permits: int) -> tuple[str, ...]:
+        return tuple(new_id(self.session) for _ in range(permits))
+
     def _not_held(self, what: str) -> InterlockError:
         return releasing.not_held(self.kind, self.name, what)
 
@@ -284,8 +282,13 @@ class LeasedSemaphore:
         permit.extend_validity(sent_at, permit.lease)
         if session.clock() >= permit.valid_until:
             # The answer took longer than the lease: they may be somebody else's by now.
-            _ = yield from session.persist(self.release_script(permit, 0))
+            call = self.release_script(permit, 0)
+            _ = yield from session.persist(call)
             permit.depth = 0
+            if call.unknown:
+                # A try of that release may still be under way: it must not meet what is granted next under the same ids.
+                yield from strays.outlive(session, permit)
+                permit.identify(self._new_ids(len(permit.ids)))
             return 0.0
         permit.state = State.HELD
         session.watchdog.watch(permit)

@@ -356,6 +356,8 @@ class LockLike(LockSteps):
         if call.unknown and (owner := hold.owner()) is not None:
             # A try of that release may still be under way: it must not meet the next acquire under the same field.
             owner.renumber()
+            yield from strays.outlive(self._session, hold)
+            hold.strays = 0
             hold.holder = self._holder(owner)
         hold.depth = 0
         return 0.0

@@ -33,9 +33,15 @@ class Permit(Hold):
     __slots__ = ("ends_at", "ids")
 
     def __init__(self, recipe: Recipe, owner: Owner, ids: tuple[str, ...], lease: float) -> None:
-        super().__init__(recipe, owner, "".join(ids), lease)
-        self.ids = ids
+        super().__init__(recipe, owner, "", lease)
+        self.identify(ids)
         self.ends_at = NEVER
+
+    def identify(self, ids: tuple[str, ...]) -> None:
+        """Have them known by *ids* from now on, of which nothing was sent yet."""
+        self.ids = ids
+        self.holder = "".join(ids)
+        self.strays = 0
 
     def valid(self, now: float) -> bool:
         """Return whether nobody else can have the permits at *now*."""

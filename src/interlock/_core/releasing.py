@@ -72,7 +72,7 @@ def release(session: Session, hold: Hold) -> Op[None]:
         ):
             yield from _release_to_waiters(session, hold, now, begun=begun)
             return
-        call = recipe.last_release(hold) if depth == 0 else recipe.release_script(hold, depth)
+        call = recipe.release_script(hold, depth)
         # The hot path, one generator deep. What does not end it goes on below.
         done = call.script.decode((yield call))
         if done and not hold.strays:
@@ -115,17 +115,15 @@ def carry_on(
             # It stays held, and the server only counts along: it is told of the new depth in the background. Were this an error,
             # a caller that goes on could not know how many releases are still to come.
             done = True
-    if depth == 0 and call.unknown:
-        strays.retire_number(hold)  # an earlier try may still be under way
     gone = not done and not (begun or call.unknown or hold.unsettled)
+    if depth == 0 and (call.unknown or hold.strays):
+        strays.retire_number(hold)  # an earlier try may still be under way
     if gone:
-        _drop(session, hold)
-    else:
-        note(session, hold, depth)
+        yield from _drop(session, hold)
+        raise lost(hold)
+    note(session, hold, depth)
     if depth == 0:
         yield from strays.outlive(session, hold)
-    if gone:
-        raise lost(hold)
     return done
 
 
@@ -212,7 +210,7 @@ def extend(session: Session, hold: Hold, lease: float) -> Op[None]:
     call = hold.recipe.renewal([hold.key], lease, [hold.holder], deadline=deadline)
     kept = yield from session.persist(call)
     if not kept[0]:
-        _drop(session, hold)
+        yield from _drop(session, hold)
         raise lost(hold)
     hold.extend_validity(sent_at, lease)
     session.watchdog.watch(hold)
@@ -221,16 +219,15 @@ def extend(session: Session, hold: Hold, lease: float) -> Op[None]:
 def _finish(session: Session, hold: Hold, depth: int, error: BaseException) -> Op[None]:
     """Carry a release through that ended by *error*; the hold is not renewed meanwhile."""
     hold.unsettled = True
+    call, until, late = hold.recipe.release_script(hold, depth), hold.valid_until, 0
     if depth == 0:
         strays.retire_number(hold)
-    call = hold.recipe.release_script(hold, depth)
+        until, late = strays.reach(hold, until, session.clock())
     if isinstance(error, InterlockError):
-        yield from session.leave(call, hold.valid_until)
+        yield from session.leave(call, until, late)
     else:
-        yield from session.settle(call, hold.valid_until)
+        yield from session.settle(call, until, late=late)
         note(session, hold, depth)
-    if depth == 0:
-        yield from strays.outlive(session, hold, besides=1)
 
 
 def note(session: Session, hold: Hold, depth: int) -> None:
@@ -245,18 +242,26 @@ def _bury(session: Session, hold: Hold) -> Op[None]:
     """Forget a lost hold; should the server still have it, that ends too."""
     replaced = hold not in session.holds
     session.lose(hold, hold.expiry_reason())
-    session.holds.end(hold)
     # A hold that its owner has acquired anew meanwhile may stand under the same field: it is not ours to end.
-    if hold.reason != "force-released" and not replaced:
-        strays.retire_number(hold)
-        yield from session.leave(hold.recipe.release_script(hold, 0), session.clock() + GRACE)
-        yield from strays.outlive(session, hold, besides=1)
+    if replaced:
+        return
+    if hold.reason == "force-released":
+        yield from _drop(session, hold)
+        return
+    strays.retire_number(hold)
+    session.holds.end(hold)
+    now = session.clock()
+    until, late = strays.reach(hold, now + GRACE, now)
+    yield from session.leave(hold.recipe.release_script(hold, 0), until, late)
 
 
-def _drop(session: Session, hold: Hold) -> None:
+def _drop(session: Session, hold: Hold) -> Op[None]:
     """Note that the server does not know *hold* any more."""
+    if hold.strays:
+        strays.retire_number(hold)
     session.lose(hold, "force-released")
     session.holds.end(hold)
+    yield from strays.outlive(session, hold)
 
 
 def not_held(kind: str, name: str, who: str) -> NotHeldError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from copy import copy
 from typing import TYPE_CHECKING
 
 from interlock._core.effects import NEVER, Eval, R, Settle, Wait, undoing
@@ -165,13 +166,18 @@ class Session:
             if not isinstance(failure, ServerUnavailableError):
                 raise failure
             call.unknown += failure.sent
-            failure.sent = call.unknown > 0
+            if call.unknown and not failure.sent:
+                # Others may have been told by the same one.
+                cause, failure = failure.__cause__, copy(failure)
+                failure.__cause__, failure.sent = cause, True
             if until == NEVER:
                 until = self.clock() + self.options.outage_timeout
             resume = self.clock() + pause * (0.5 + self.random())
             if not failure.transient or resume >= until:
                 raise failure
             yield from Wait(None, resume)
+            if self.clock() >= until:
+                raise failure
             pause = min(pause * 2, LONGEST_PAUSE)
             try:
                 return (yield from call)

@@ -87,7 +87,7 @@ class Settlements:
             # A client that closes interrupts this, and sends what is left itself.
             unanswered = isinstance(reply, ServerUnavailableError | ClosedError)
             if not unanswered:
-                debt.late -= bool(reply)
+                debt.late = 0 if isinstance(reply, Exception) else debt.late - bool(reply)
             if now >= debt.effect.until or not (unanswered or debt.late > 0):
                 self._debts.remove(debt)
                 continue

@@ -37,13 +37,13 @@ def undo_acquire(
     """
     late = _at_large(hold, error)
     granted = hold.depth > 0
+    if owner is not None and (late or granted):
+        # Whatever we send now may arrive late: it must not meet a later hold under the same field, not even another thread's.
+        owner.renumber()
     hold.depth = hold.strays = 0
     session.holds.end(hold)
     if not (late or granted):
         return
-    if owner is not None:
-        # Whatever we send now may arrive late: it must not meet a later hold under the same field.
-        owner.renumber()
     call, until = hold.recipe.release_script(hold, 0), session.clock() + hold.lease
     if isinstance(error, ServerUnavailableError | ClosedError):
         yield from session.leave(call, until, late)
@@ -59,20 +59,26 @@ def _at_large(hold: Hold, error: BaseException | None) -> int:
         open_end = False  # that is one of the strays, if it was sent
     else:
         open_end = hold.unsettled and getattr(error, "sent", False)
-    late = hold.strays + (open_end or hold.offered)
+    late = hold.strays + open_end + hold.offered
     # What it was granted is found besides.
     return late + (hold.depth > 0) if late else 0
 
 
-def outlive(session: Session, hold: Hold, besides: int = 0) -> Op[None]:
-    """See to it that tries which were given up do not make *hold*, which ends, the holder when they are executed at last.
+def outlive(session: Session, hold: Hold) -> Op[None]:
+    """See to it that tries which were given up do not make *hold*, which the server has no more, the holder when they are executed.
 
-    *besides*: what there may be to find otherwise.
+    Its owner must have another number since before it left the table.
     """
     if hold.strays:
-        retire_number(hold)
         call = hold.recipe.release_script(hold, 0)
-        yield from session.leave(call, session.clock() + hold.lease, hold.strays + besides)
+        yield from session.leave(call, session.clock() + hold.lease, hold.strays)
+
+
+def reach(hold: Hold, until: float, now: float) -> tuple[float, int]:
+    """Return until when, and until it found how much, a release of *hold* is to be repeated that is of use until *until* otherwise."""
+    if not hold.strays:
+        return until, 0
+    return max(until, now + hold.lease), hold.strays + 1
 
 
 def retire_number(hold: Hold) -> None:

@@ -55,7 +55,7 @@ class EverythingMinded:
         minded |= numbers(
             hold.holder
             for hold in self._holds.values()
-            if hold.abandoned() or hold.reason is not None or simulator.doubts.tainted(hold)
+            if (hold.abandoned() and hold.depth) or hold.reason is not None or simulator.doubts.tainted(hold)
             or 0 < hold.valid_until <= now
         )  # fmt: skip
         if forgotten := found - minded:
