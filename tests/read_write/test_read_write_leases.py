@@ -42,7 +42,8 @@ async def test_a_short_lease_shortens_no_other(rw: Stage, wire: Wire) -> None:
     assert await a.do(lock.read.owned)
     assert 16_000 < wire.left() <= 20_000
     await a.do(lock.read.release)
-    assert rw.left_behind() == set()
+    # The short one is lost some milliseconds before its lease ends on the server, which keeps it until then.
+    await until(lambda: not rw.left_behind(), 5, "nothing is left")
 
 
 async def test_a_writer_waits_for_the_living_only(rw: Stage, wire: Wire) -> None:

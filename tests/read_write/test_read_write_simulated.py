@@ -98,6 +98,29 @@ def test_who_leaves_frees_nobody_who_has_a_moment_left(left: int, ended: bool) -
     assert run(scripts.write_lock_acquire("name", "{name}", 10, "c:1:write", 1)) == left
 
 
+@pytest.mark.parametrize("leaver", ["reader", "writer"])
+def test_who_has_no_whole_millisecond_left_keeps_nobody_waiting(leaver: str) -> None:
+    """The lock does not outlast the last reader, although the server tells of none of the time that is left to it."""
+    now = 0.0
+    model = RedisModel(now=lambda: now)
+
+    def run(call: Eval[Any]) -> object:
+        return model.eval(call.script.text, call.keys, call.args)
+
+    if leaver == "writer":
+        run(scripts.write_lock_acquire("name", "{name}", 20, "b:1:write", 1))
+        run(scripts.read_lock_acquire("name", "{name}", 0.2, "b:1", 1, "b:1:write"))
+    else:
+        run(scripts.read_lock_acquire("name", "{name}", 20, "a:1", 1, ""))
+        run(scripts.read_lock_acquire("name", "{name}", 0.2, "b:1", 1, ""))
+    now = 0.2  # the server removes it a millisecond later
+    if leaver == "writer":
+        assert run(scripts.write_lock_release("name", "{name}", "b:1:write", 0, "PUBLISH", "c"))
+    else:
+        assert run(scripts.read_lock_release("name", "{name}", "a:1", 0, 1, "PUBLISH", "c"))
+    assert model.execute("PTTL", "name") in (0, 1)
+
+
 @pytest.mark.parametrize("seed", range(160))
 def test_random_programs_under_random_faults(seed: int) -> None:
     """Under lost, late and doubled messages, crashes, pauses and outages no writer shares the lock, and nothing is left at rest."""

@@ -58,8 +58,8 @@ if mode == 'read' and not alone and (readers <= NOW_AND_THEN or readers % NOW_AN
     -- Never less than 0: whether anybody is left at all has to be seen in any case.
     local longest = longest_of_others(math.max(left - TICKS, 0))
     alone = longest == -2
-    if longest > 0 and longest < left - TICKS then
-      redis.call('pexpire', lock, longest)
+    if longest >= 0 and longest < left - TICKS then
+      redis.call('pexpire', lock, math.max(longest, 1))
     end
   end
 end

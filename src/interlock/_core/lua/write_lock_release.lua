@@ -53,7 +53,7 @@ if longest == -2 then
 end
 redis.call('hdel', lock, holder)
 redis.call('hset', lock, 'mode', 'read')
-if longest > 0 then
-  redis.call('pexpire', lock, longest)
+if longest >= 0 then
+  redis.call('pexpire', lock, math.max(longest, 1))
 end
 return 1
