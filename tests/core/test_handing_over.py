@@ -95,6 +95,8 @@ def test_the_next_waiter_is_made_the_holder(queue: Callable[..., Queue]) -> None
     assert release.over
     assert here.woken[-1] == 1
     assert here.go_on(1).result is here.hold(1)
+    assert here.ticket(2).front
+    assert not here.ticket(2).asking, "the lock is known to be taken"
     assert [type(effect).__name__ for effect in here.plays[1].effects].count("Eval") <= 1
     assert here.hold(1).state is State.HELD  # type: ignore[union-attr]
     assert first.state is State.ENDED

@@ -90,7 +90,8 @@ def wait_in_queue(
         look_at = session.clock() + FIRST_LOOK
         while True:
             if ticket.gone:
-                # It was given what it waits for.
+                # It was given what it waits for; that is what it was woken for, and nothing that the next one has to look at.
+                ticket.asking = False
                 ticket.taken_for = taken_for
                 return True
             if ticket.front and ticket.inherited is not None:
