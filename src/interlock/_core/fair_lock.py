@@ -27,7 +27,7 @@ from interlock._core.effects import undoing
 from interlock._core.lock import Lock
 from interlock._core.scripts import fair_lock as scripts
 from interlock._core.waiting import wait_in_queue
-from interlock.errors import ClosedError, ServerUnavailableError
+from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op
@@ -110,12 +110,8 @@ class FairLock(Lock):
         """Give up the place in the queue, and what an unanswered try may have got."""
         session = self.session
         strays.retire_number(hold)
-        call = self.release_script(hold, 0)
-        until = session.clock() + max(hold.lease, session.options.fair_wait)
-        late = hold.strays + 1 if hold.strays else 0
-        if isinstance(error, ServerUnavailableError | ClosedError):
-            yield from session.leave(call, until, late)
-        else:
-            yield from session.settle(call, until, late=late)
+        call, now = self.release_script(hold, 0), session.clock()
+        until, late = strays.reach(hold, now + max(hold.lease, session.options.fair_wait), now)
+        yield from session.settle_after(error, call, until, late)
         # Only now: a client that closes meanwhile, or another interruption, sees to it as well.
         hold.depth, hold.unsettled, hold.strays = 0, False, 0

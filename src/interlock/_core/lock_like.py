@@ -367,10 +367,7 @@ class LockLike(LockSteps):
         if isinstance(error, InterlockError) and not getattr(error, "sent", False):
             return
         call = self.release_script(hold, hold.depth)
-        if isinstance(error, ServerUnavailableError):
-            yield from self._session.leave(call, hold.valid_until)
-        else:
-            yield from self._session.settle(call, hold.valid_until)
+        yield from self._session.settle_after(error, call, hold.valid_until)
 
     def _present_holder(self) -> Op[str | None]:
         call = self._query_script(self._session.clock() + GRACE / 2)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core import names
 from interlock._core.effects import NEVER, undoing
-from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
+from interlock.errors import ClosedError, InterlockError
 from interlock.options import MAX_LEASE
 
 if TYPE_CHECKING:
@@ -135,7 +135,4 @@ class Requests:
 
     def _settle(self, call: Eval[bool], error: BaseException) -> Op[None]:
         until = self._session.clock() + self._session.options.outage_timeout
-        if isinstance(error, ServerUnavailableError | ClosedError):
-            yield from self._session.leave(call, until)
-        else:
-            yield from self._session.settle(call, until)
+        yield from self._session.settle_after(error, call, until)

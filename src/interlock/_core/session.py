@@ -197,6 +197,14 @@ class Session:
         call.deadline = self.clock() + GRACE
         yield from undoing(self._settle(call, until, late), self._leave, call, until, late)
 
+    def settle_after(
+        self, error: BaseException | None, call: Eval[int], until: float, late: int = 0
+    ) -> Op[None]:
+        """Settle *call*, which puts right what ended by *error*: in the background at once if that says that nobody answers now."""
+        if isinstance(error, ServerUnavailableError | ClosedError):
+            return self.leave(call, until, late)
+        return self.settle(call, until, late=late)
+
     def leave(self, call: Eval[R], until: float, late: int = 0) -> Op[None]:
         """Leave *call* to the background until *until*, even if this is interrupted; arguments as of `settle`."""
         return undoing(self._leave(call, until, late), self._leave, call, until, late)

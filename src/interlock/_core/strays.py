@@ -45,10 +45,7 @@ def undo_acquire(
     if not (late or granted):
         return
     call, until = hold.recipe.release_script(hold, 0), session.clock() + hold.lease
-    if isinstance(error, ServerUnavailableError | ClosedError):
-        yield from session.leave(call, until, late)
-    else:
-        yield from session.settle(call, until, late=late)
+    yield from session.settle_after(error, call, until, late)
 
 
 def _at_large(hold: Hold, error: BaseException | None) -> int:
