@@ -38,7 +38,7 @@ def test_periodic_signals_do_not_prolong_a_timeout(
 ) -> None:
     """A timeout ends in time although a signal interrupts every wait for the stopped server."""
     if part == "Python":
-        monkeypatch.setattr(exchange, "COMPILED", False)
+        monkeypatch.setattr(exchange, "_in_c", None)
     with interlock.connect(fresh_server.url(), command_timeout=3) as client:
         lock = client.lock("name")
         assert lock.acquire()

@@ -12,17 +12,22 @@ import ssl
 import struct
 from typing import TYPE_CHECKING
 
-try:
-    from interlock._links._exchange import exchange as _exchange
-    from interlock._links._exchange import send_all as _send_all
-except ImportError:  # there was no compiler, or it was run before the source changed
-    COMPILED = False
-else:
-    COMPILED = True
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Exchange = Callable[[socket.socket, bytes, float], bytes]
+    Send = Callable[[socket.socket, bytes, float], None]
+
+_in_c: tuple[Exchange, Send] | None
+try:
+    from interlock._links._exchange import exchange, send_all
+except ImportError:  # there was no compiler, or it was run before the source changed
+    _in_c = None
+else:
+    _in_c = exchange, send_all
+
+COMPILED = _in_c is not None
+"""Whether the C part is there."""
 CHUNK = 65536
 """Bytes that are read at a time, at the most."""
 
@@ -65,15 +70,11 @@ def python_timeout(sock: socket.socket, seconds: float) -> None:
 
 def methods_for(
     sock: socket.socket,
-) -> tuple[
-    Callable[[socket.socket, bytes, float], bytes],
-    Callable[[socket.socket, bytes, float], None],
-    Callable[[socket.socket, float], None],
-]:
+) -> tuple[Exchange, Send, Callable[[socket.socket, float], None]]:
     """Return the fastest ways to exchange, to send, and to set a timeout that work with *sock*."""
-    if COMPILED and not isinstance(sock, ssl.SSLSocket):
+    if _in_c is not None and not isinstance(sock, ssl.SSLSocket):
         sock.settimeout(None)
         # A socket of gevent or eventlet stays non-blocking: other greenlets run while it waits.
         if os.get_blocking(sock.fileno()):
-            return _exchange, _send_all, kernel_timeout
+            return *_in_c, kernel_timeout
     return exchange_in_python, send_in_python, python_timeout
