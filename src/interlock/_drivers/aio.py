@@ -15,10 +15,12 @@ from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle
 from interlock._drivers.aio_fan_out import ask
-from interlock._drivers.lookout import lookout_for
-from interlock._drivers.route import keeper_of, line_to, listener_to
+from interlock._drivers.route import keeper_of
+from interlock._drivers.sentinel_monitor import monitor_of
+from interlock._drivers.subscriber import subscriber_of
 from interlock._drivers.tasks import Alarm, in_thread
-from interlock._links.cluster import Cluster
+from interlock._links.multiplexer import Multiplexer
+from interlock._links.topology import topology_of
 from interlock.errors import ClosedError, ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from interlock._core.holds import Possession
     from interlock._core.tickets import Ticket
+    from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock._links.pipeline import Pipeline
     from interlock.options import Options
@@ -41,9 +44,10 @@ class AsyncDriver:
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         self._timeout = servers.command_timeout or options.command_timeout
-        self._line = line_to(servers, self._timeout)
-        self._listener = listener_to(servers, options, self._timeout)
-        waiters = self._listener.waiters = Waiters(threading.RLock(), self._listener)
+        topology = topology_of(servers)
+        self._multiplexer = Multiplexer(topology, self._timeout)
+        self._subscriber = subscriber_of(topology, self._timeout, options.pubsub)
+        waiters = self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
         self.session = Session(
             options=options,
             client_id=options.client_id or str(uuid.uuid4()),
@@ -55,10 +59,10 @@ class AsyncDriver:
             where=servers.where,
             epoch=servers.epoch,
             home=self,
-            clustered=isinstance(servers, Cluster),
+            clustered=topology.only is None,
         )
         self._keeper = keeper_of(self.session, servers, self._timeout)
-        self._lookout = lookout_for(servers, self._timeout, self._keeper.move)
+        self._monitor = monitor_of(servers, self._timeout, self._keeper.move)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._finishing: set[asyncio.Task[object]] = set()
         self._cancelled: weakref.WeakKeyDictionary[asyncio.Task[object], Possession] = (
@@ -121,17 +125,17 @@ class AsyncDriver:
         return self._loop is asyncio.get_running_loop() and self._keeper.started
 
     async def eval(self, call: Eval[object]) -> object:
-        """Run *call* and return its reply; errors as `Line.eval`."""
+        """Run *call* and return its reply; errors as `Pipeline.eval`."""
         seconds = self._seconds(call)
-        pipeline = self._line.ready(call) if call.confirm is None else None
+        pipeline = self._multiplexer.ready(call) if call.confirm is None else None
         if pipeline is None:
-            return await self._line.eval(call, seconds)
+            return await self._multiplexer.eval(call, seconds)
         try:
             reply = await pipeline.begin(call, seconds)
         except ServerUnavailableError as error:
             reply = error
         if isinstance(reply, Exception):
-            return await self._line.judged(pipeline, call, reply, seconds)
+            return await self._multiplexer.judged(pipeline, call, reply, seconds)
         return reply
 
     def _start(self) -> bool:
@@ -145,8 +149,8 @@ class AsyncDriver:
     async def _begin(self) -> None:
         """Have everything in place that the first operation needs, and a claim must not be without."""
         options = self.session.options
-        await self._line.open(options.pubsub, self._timeout)
-        self.session.publish = self._listener.publish(options.pubsub)
+        await self._multiplexer.open(options.pubsub, self._timeout)
+        self.session.publish = self._subscriber.publish(options.pubsub)
         self._keeper.start()
 
     def run_on(self, op: Op[R], failure: object) -> Awaitable[R]:
@@ -202,20 +206,20 @@ class AsyncDriver:
         """
         if call.confirm is not None or self._loop is not asyncio.get_running_loop():
             return None
-        pipeline = self._line.ready(call)
+        pipeline = self._multiplexer.ready(call)
         if pipeline is None or call.script.sha not in pipeline.known or not self._keeper.started:
             return None
         return pipeline, pipeline.begin(call, self._seconds(call, 0))
 
     async def judged(self, pipeline: Pipeline, call: Eval[object], reply: object) -> object:
         """Return what becomes of *call*, which *pipeline* has answered by the error *reply*."""
-        return await self._line.judged(pipeline, call, reply, self._seconds(call, 0))
+        return await self._multiplexer.judged(pipeline, call, reply, self._seconds(call, 0))
 
     async def prepared(self, call: Eval[object]) -> object:
         """Send *call* with everything in place that a claim must not be without; return its reply."""
         if self._start():
             await self._begin()
-        return await self._line.eval(call, self._seconds(call, 0))
+        return await self._multiplexer.eval(call, self._seconds(call, 0))
 
     def _wait(self, effect: Wait) -> Awaitable[None]:
         if effect.ticket is None:
@@ -234,7 +238,7 @@ class AsyncDriver:
                 "this client serves another event loop; make one client for each loop"
             )
         self._loop = asyncio.get_running_loop()
-        self._line.forget()
+        self._multiplexer.forget()
 
     def _poke(self) -> None:
         self._keeper.poke()
@@ -300,16 +304,16 @@ class AsyncDriver:
         self.session.waiters.wake_all()
         # Nobody can send any more; what is under way comes to its end first, so that all that is held is known.
         try:
-            await self._line.answered()
+            await self._multiplexer.answered()
             calls = list(self.session.farewell())
             await in_thread(lambda: self._end_threads(calls, self._timeout))
         finally:
-            await self._line.close()
+            await self._multiplexer.close()
 
     def _end_threads(self, calls: Sequence[Eval[object]], timeout: float) -> None:
-        self._listener.close()
-        if self._lookout is not None:
-            self._lookout.close()
+        self._subscriber.close()
+        if self._monitor is not None:
+            self._monitor.close()
         self._keeper.close(calls, timeout)
 
     def at_exit(self) -> None:
@@ -321,13 +325,13 @@ class AsyncDriver:
     def after_fork(self) -> None:
         """Become another client in a forked child, which holds nothing."""
         self._keeper.after_fork()
-        self._listener.after_fork()
-        if self._lookout is not None:
-            self._lookout.after_fork()
+        self._subscriber.after_fork()
+        if self._monitor is not None:
+            self._monitor.after_fork()
         self._loop = None
-        self._line.forget()
-        self._listener.waiters = Waiters(threading.RLock(), self._listener)
-        self.session.become(str(uuid.uuid4()), self._listener.waiters)
+        self._multiplexer.forget()
+        self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
+        self.session.become(str(uuid.uuid4()), self._subscriber.waiters)
 
 
 def _alarm(ticket: Ticket) -> Alarm:

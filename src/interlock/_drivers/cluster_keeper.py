@@ -16,7 +16,7 @@ from interlock._core.watchdog import Round
 from interlock._drivers import clock
 from interlock._drivers.keeper import Keeper
 from interlock._drivers.lifecycle import report
-from interlock._links.cluster_courier import ClusterCourier
+from interlock._links.batch_connection import BatchConnection
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class ClusterKeeper(Keeper):
     def __init__(self, session: Session, cluster: Cluster, timeout: float) -> None:
         self._cluster = cluster
         self._lanes: dict[Endpoint | None, _Lane] = {}
-        super().__init__(session, ClusterCourier(cluster), timeout)
+        super().__init__(session, BatchConnection(cluster), timeout)
 
     def after_fork(self) -> None:
         """Be as new in a forked child."""
@@ -76,7 +76,9 @@ class ClusterKeeper(Keeper):
         for node in set(self._lanes) - {None, *self._cluster.nodes}:
             self._lanes.pop(node).end()
 
-    def _serve(self, holds: Sequence[Hold], debts: Sequence[Debt], courier: ClusterCourier) -> None:
+    def _serve(
+        self, holds: Sequence[Hold], debts: Sequence[Debt], courier: BatchConnection
+    ) -> None:
         """Do what is due at one node, in the thread of that."""
         self._perform(self._session.watchdog.renew(holds, clock.now, Round()), courier)
         self._perform(self._settlements.carry(debts, clock.now), courier)
@@ -92,7 +94,7 @@ class ClusterKeeper(Keeper):
     def _lane(self, node: Endpoint | None) -> _Lane:
         lane = self._lanes.get(node)
         if lane is None:
-            lane = self._lanes[node] = _Lane(ClusterCourier(self._cluster))
+            lane = self._lanes[node] = _Lane(BatchConnection(self._cluster))
         return lane
 
     def _farewell(self, calls: Sequence[Eval[object]], deadline: float) -> Sequence[object]:
@@ -101,7 +103,7 @@ class ClusterKeeper(Keeper):
         groups = self._by_node(range(len(calls)), lambda place: calls[place].keys[0])
 
         def part(places: Sequence[int]) -> None:
-            courier, left = ClusterCourier(self._cluster), max(deadline - clock.now(), GRACE)
+            courier, left = BatchConnection(self._cluster), max(deadline - clock.now(), GRACE)
             answers = courier.batch([calls[place] for place in places], left, left)
             courier.drop()
             for place, answer in zip(places, answers, strict=True):
@@ -124,13 +126,13 @@ class _Lane:
         courier: what it sends by.
     """
 
-    def __init__(self, courier: ClusterCourier) -> None:
+    def __init__(self, courier: BatchConnection) -> None:
         self.courier = courier
-        self._works: SimpleQueue[Callable[[ClusterCourier], None] | None] = SimpleQueue()
+        self._works: SimpleQueue[Callable[[BatchConnection], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._busy = False
 
-    def take(self, work: Callable[[ClusterCourier], None]) -> None:
+    def take(self, work: Callable[[BatchConnection], None]) -> None:
         """Do *work*, unless other work is not done yet."""
         if self._busy:
             return

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op, R, Settle
     from interlock._core.session import Session
     from interlock._core.watchdog import Round
-    from interlock._links.cluster_courier import ClusterCourier
-    from interlock._links.courier import Courier
+    from interlock._links.batch_connection import BatchConnection
 
 PAUSE_AFTER_ERROR = 0.1
 """Seconds for which the thread does nothing after an error that nobody foresaw."""
@@ -39,7 +38,7 @@ class Keeper:
         timeout: seconds for one reply.
     """
 
-    def __init__(self, session: Session, courier: Courier | ClusterCourier, timeout: float) -> None:
+    def __init__(self, session: Session, courier: BatchConnection, timeout: float) -> None:
         self._session = session
         self._courier = courier
         # A server that hangs must leave time for another try within the validity.
@@ -155,7 +154,7 @@ class Keeper:
             except Exception as error:  # noqa: BLE001 - a filter or hook of the user's must not delay renewals
                 report("the renewal thread", error)
 
-    def _perform(self, op: Op[R], courier: Courier | ClusterCourier) -> R:
+    def _perform(self, op: Op[R], courier: BatchConnection) -> R:
         """Run an operation whose only effects are batches, which *courier* brings."""
         reply: object = None
         while True:
@@ -167,9 +166,7 @@ class Keeper:
             assert isinstance(effect, Batch)
             reply = self._batch(effect.evals, courier)
 
-    def _batch(
-        self, calls: Sequence[Eval[object]], courier: Courier | ClusterCourier
-    ) -> list[object]:
+    def _batch(self, calls: Sequence[Eval[object]], courier: BatchConnection) -> list[object]:
         # Connecting cannot be looked up from, and must be over when the next hold may be.
         soonest = self._session.watchdog.end_overdue(clock.now())
         patience = min(self._timeout, max(soonest - clock.now(), GRACE))

@@ -15,9 +15,11 @@ from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle
 from interlock._drivers.alarm import Alarm
 from interlock._drivers.fan_out import ask
-from interlock._drivers.lookout import lookout_for
-from interlock._drivers.route import keeper_of, listener_to, pool_to
-from interlock._links.cluster import Cluster
+from interlock._drivers.route import keeper_of
+from interlock._drivers.sentinel_monitor import monitor_of
+from interlock._drivers.subscriber import subscriber_of
+from interlock._links.pool import Pool
+from interlock._links.topology import topology_of
 from interlock.errors import ClosedError, ConfigError
 
 if TYPE_CHECKING:
@@ -25,9 +27,8 @@ if TYPE_CHECKING:
 
     from interlock._core.holds import Possession
     from interlock._core.tickets import Ticket
-    from interlock._links.cluster_pool import ClusterPool
+    from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
-    from interlock._links.pool import Pool
     from interlock.options import Options
 
 
@@ -94,9 +95,10 @@ class ThreadDriver:
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         self._timeout = servers.command_timeout or options.command_timeout
-        self._pool = pool_to(servers)
-        self._listener = listener_to(servers, options, self._timeout)
-        waiters = self._listener.waiters = Waiters(threading.RLock(), self._listener)
+        topology = topology_of(servers)
+        self._pool = Pool(topology)
+        self._subscriber = subscriber_of(topology, self._timeout, options.pubsub)
+        waiters = self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
         self.session = Session(
             options=options,
             client_id=options.client_id or str(uuid.uuid4()),
@@ -108,10 +110,10 @@ class ThreadDriver:
             where=servers.where,
             epoch=servers.epoch,
             home=self,
-            clustered=isinstance(servers, Cluster),
+            clustered=topology.only is None,
         )
         self._keeper = keeper_of(self.session, servers, self._timeout)
-        self._lookout = lookout_for(servers, self._timeout, self._keeper.move)
+        self._monitor = monitor_of(servers, self._timeout, self._keeper.move)
         self._named: dict[str, Owner] = {}
         self.closed = self._exiting = False
         lifecycle.register(self)
@@ -136,7 +138,7 @@ class ThreadDriver:
         """Have everything in place that the first operation needs, and a claim must not be without."""
         options = self.session.options
         self._pool.open(options.pubsub, self._timeout)
-        self.session.publish = self._listener.publish(options.pubsub)
+        self.session.publish = self._subscriber.publish(options.pubsub)
         self._keeper.start()
 
     def _go_on(self, op: Op[R], failure: BaseException | None) -> R:
@@ -172,7 +174,7 @@ class ThreadDriver:
         for ticket in tickets:
             self.session.waiters.leave(ticket)
 
-    def prepared(self, call: Eval[object]) -> tuple[Pool | ClusterPool, Eval[object], float]:
+    def prepared(self, call: Eval[object]) -> tuple[Pool, Eval[object], float]:
         """Return by which connections to send *call* of another client's operation, and the seconds that it may take.
 
         The renewal thread runs then, which a claim must not be without.
@@ -192,6 +194,11 @@ class ThreadDriver:
         if call.deadline != NEVER:
             timeout = min(timeout, max(call.deadline - clock.now(), GRACE))
         try:
+            if (
+                self._subscriber.mutex.held_here()
+            ):  # a signal handler struck in the middle of a step
+                with self._subscriber.mutex.let_go():
+                    return self._pool.eval(call, timeout)
             return self._pool.eval(call, timeout)
         except ClosedError:
             self._end_with_the_process()
@@ -216,7 +223,10 @@ class ThreadDriver:
 
     def _wait(self, effect: Wait) -> None:
         seconds = min(effect.until - clock.now(), threading.TIMEOUT_MAX)
-        if effect.ticket is None:
+        if self._subscriber.mutex.held_here():  # as in `eval`
+            with self._subscriber.mutex.let_go():
+                self._wait(effect)
+        elif effect.ticket is None:
             time.sleep(max(seconds, 0))
         else:
             cast("Alarm", effect.ticket.alarm).wait(seconds)
@@ -270,9 +280,9 @@ class ThreadDriver:
             self._end(lifecycle.EXIT_TIMEOUT)
 
     def _end(self, timeout: float) -> None:
-        self._listener.close()
-        if self._lookout is not None:
-            self._lookout.close()
+        self._subscriber.close()
+        if self._monitor is not None:
+            self._monitor.close()
         # What is under way comes to its end first, so that all that is held is known.
         self._pool.close(timeout)
         self._keeper.close(list(self.session.farewell()), timeout)
@@ -281,8 +291,8 @@ class ThreadDriver:
         """Become another client in a forked child, which holds nothing."""
         self._pool.forget()
         self._keeper.after_fork()
-        self._listener.after_fork()
-        if self._lookout is not None:
-            self._lookout.after_fork()
-        self._listener.waiters = Waiters(threading.RLock(), self._listener)
-        self.session.become(str(uuid.uuid4()), self._listener.waiters)
+        self._subscriber.after_fork()
+        if self._monitor is not None:
+            self._monitor.after_fork()
+        self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
+        self.session.become(str(uuid.uuid4()), self._subscriber.waiters)

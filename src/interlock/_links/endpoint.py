@@ -14,9 +14,9 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from interlock._links.given import parameters, read_options, read_pool, read_url
+from interlock._links.options import parameters, read_options, read_pool, read_url
 from interlock._links.replies import unconnected
-from interlock._links.side_client import SettledTLS
+from interlock._links.tls import SettledTLS
 from interlock.errors import ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from interlock._links.confirming import Confirming
 from interlock._links.deadlines import Deadlines
 from interlock._links.replies import left, refusal
 from interlock._links.resp import (
@@ -30,6 +29,7 @@ from interlock._links.resp import (
     pack_evalsha,
     unknown_script,
 )
+from interlock._links.wait_connection import WaitConnections
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Pipeline(asyncio.Protocol):
         self._deadlines = Deadlines(self._loop, self._give_up)
         self._answers = 0
         self._check: asyncio.TimerHandle | None = None
-        self._confirming: Confirming | None = None
+        self._wait_connections: WaitConnections | None = None
         self._writer: Any = None
         self._endpoint: Endpoint
         self._transport: asyncio.Transport
@@ -138,11 +138,11 @@ class Pipeline(asyncio.Protocol):
     async def _confirmed(
         self, call: Eval[object], confirm: Confirmation, seconds: float, *, asking: bool = False
     ) -> object:
-        if self._confirming is None:
+        if self._wait_connections is None:
             if self.dead:
                 raise self._lost_before()
-            self._confirming = Confirming(self._endpoint, self._timeout, Pipeline.open)
-        return await self._confirming.eval(call, confirm, seconds, asking=asking)
+            self._wait_connections = WaitConnections(self._endpoint, self._timeout, Pipeline.open)
+        return await self._wait_connections.eval(call, confirm, seconds, asking=asking)
 
     async def ask(self, call: Eval[object], seconds: float) -> object:
         """Run *call* on a node that is just taking its slot over; arguments and errors as `eval`."""
@@ -168,8 +168,8 @@ class Pipeline(asyncio.Protocol):
         """
         if self._slots:
             _ = await self._send(pack(("PING",)), self._timeout)
-        if self._confirming is not None:
-            await self._confirming.answered()
+        if self._wait_connections is not None:
+            await self._wait_connections.answered()
 
     @property
     def owes(self) -> bool:
@@ -280,8 +280,8 @@ class Pipeline(asyncio.Protocol):
                 slot.set_exception(self._lost(why))
         self._slots.clear()
         self._then.clear()
-        if self._confirming is not None:
-            self._confirming.close()
+        if self._wait_connections is not None:
+            self._wait_connections.close()
 
     def _lost_before(self) -> ServerUnavailableError:
         return ServerUnavailableError(f"lost the connection to {self.where}", transient=True)

@@ -44,7 +44,7 @@ class Link(Protocol):
     told: set[str]
 
 
-class Inquiry:
+class WaitCommand:
     """One question about all that *calls*, which share a policy, were granted.
 
     Args:
@@ -153,11 +153,11 @@ def packed(call: Eval[object], link: Link) -> bytes:
     return pack_eval(call)
 
 
-def inquiry_about(calls: Sequence[Eval[object]], link: Link) -> Inquiry | None:
+def wait_command_for(calls: Sequence[Eval[object]], link: Link) -> WaitCommand | None:
     """Return the question about *calls*, if there is any to be confirmed."""
     for call in calls:
         if call.confirm is not None:
-            return Inquiry(calls, link)
+            return WaitCommand(calls, link)
     return None
 
 
