@@ -7,6 +7,7 @@ import random
 import threading
 import uuid
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from interlock._core.effects import NEVER, Ask, Away, Batch, Eval, Join, Op, R, Settle, Wait, ended
@@ -15,10 +16,11 @@ from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle
 from interlock._drivers.aio_fan_out import ask
-from interlock._drivers.route import keeper_of
+from interlock._drivers.callbacks import report_aside
+from interlock._drivers.renewer import Renewer
 from interlock._drivers.sentinel_monitor import monitor_of
 from interlock._drivers.subscriber import subscriber_of
-from interlock._drivers.tasks import Alarm, in_thread
+from interlock._drivers.tasks import Alarm, call_in, in_thread
 from interlock._links.multiplexer import Multiplexer
 from interlock._links.topology import topology_of
 from interlock.errors import ClosedError, ConfigError, ServerUnavailableError
@@ -61,8 +63,8 @@ class AsyncDriver:
             home=self,
             clustered=topology.only is None,
         )
-        self._keeper = keeper_of(self.session, servers, self._timeout)
-        self._monitor = monitor_of(servers, self._timeout, self._keeper.move)
+        self._renewer = Renewer(self.session, topology, self._timeout)
+        self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._finishing: set[asyncio.Task[object]] = set()
         self._cancelled: weakref.WeakKeyDictionary[asyncio.Task[object], Possession] = (
@@ -122,7 +124,7 @@ class AsyncDriver:
     @property
     def ready(self) -> bool:
         """Return whether everything is in place, in the running loop, that a claim must not be without."""
-        return self._loop is asyncio.get_running_loop() and self._keeper.started
+        return self._loop is asyncio.get_running_loop() and self._renewer.started
 
     async def eval(self, call: Eval[object]) -> object:
         """Run *call* and return its reply; errors as `Pipeline.eval`."""
@@ -144,14 +146,14 @@ class AsyncDriver:
             return False  # whatever needs the server will say so
         if self._loop is not asyncio.get_running_loop():
             self._bind()
-        return not self._keeper.started
+        return not self._renewer.started
 
     async def _begin(self) -> None:
         """Have everything in place that the first operation needs, and a claim must not be without."""
         options = self.session.options
         await self._multiplexer.open(options.pubsub, self._timeout)
         self.session.publish = self._subscriber.publish(options.pubsub)
-        self._keeper.start()
+        self._renewer.start()
 
     def run_on(self, op: Op[R], failure: object) -> Awaitable[R]:
         """Perform *op*, which carries on what came to *failure*; if that is a cancellation, out of the reach of further ones."""
@@ -189,7 +191,7 @@ class AsyncDriver:
             assert self._loop is not None
             return self.session.waiters.join(effect.channel, Alarm(self._loop), tickets)
         if isinstance(effect, Settle):
-            self._keeper.settle(effect)
+            self._renewer.settle(effect)
             return None
         if isinstance(effect, Away):
             return await home(effect.session).run(effect.op)
@@ -207,7 +209,7 @@ class AsyncDriver:
         if call.confirm is not None or self._loop is not asyncio.get_running_loop():
             return None
         pipeline = self._multiplexer.ready(call)
-        if pipeline is None or call.script.sha not in pipeline.known or not self._keeper.started:
+        if pipeline is None or call.script.sha not in pipeline.known or not self._renewer.started:
             return None
         return pipeline, pipeline.begin(call, self._seconds(call, 0))
 
@@ -241,24 +243,19 @@ class AsyncDriver:
         self._multiplexer.forget()
 
     def _poke(self) -> None:
-        self._keeper.poke()
+        self._renewer.poke()
 
-    def _tell(self, callback: Callable[[], object]) -> None:
+    def _tell(self, listener: Callable[[], object]) -> None:
         try:
-            _ = callback()
-        except Exception as error:  # noqa: BLE001 - the user's callback; the other listeners come next
-            lifecycle.report("an on_lost callback", error)
+            _ = listener()
+        except Exception as error:  # noqa: BLE001 - the other listeners come next
+            report_aside("a listener to a loss", error)
 
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
         """Have *callback* run in the event loop when *hold* is lost."""
-        loop = asyncio.get_running_loop()
-
-        def hand_over() -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(callback)
-
-        if not hold.listen(hand_over):
-            hand_over()
+        listener = partial(call_in, asyncio.get_running_loop(), callback)
+        if not hold.listen(listener):
+            listener()
 
     def cancel_on_lost(self, hold: Possession) -> None:
         """Cancel the running task when *hold* is lost before it is released."""
@@ -314,7 +311,7 @@ class AsyncDriver:
         self._subscriber.close()
         if self._monitor is not None:
             self._monitor.close()
-        self._keeper.close(calls, timeout)
+        self._renewer.close(calls, timeout)
 
     def at_exit(self) -> None:
         """Release what is still held when the interpreter exits."""
@@ -324,7 +321,7 @@ class AsyncDriver:
 
     def after_fork(self) -> None:
         """Become another client in a forked child, which holds nothing."""
-        self._keeper.after_fork()
+        self._renewer.after_fork()
         self._subscriber.after_fork()
         if self._monitor is not None:
             self._monitor.after_fork()

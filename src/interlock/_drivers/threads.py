@@ -6,6 +6,7 @@ import random
 import threading
 import time
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from interlock._core.effects import NEVER, Ask, Away, Effect, Eval, Join, Op, R, Settle, Wait, ended
@@ -14,8 +15,9 @@ from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle
 from interlock._drivers.alarm import Alarm
+from interlock._drivers.callbacks import call_user, report_aside
 from interlock._drivers.fan_out import ask
-from interlock._drivers.route import keeper_of
+from interlock._drivers.renewer import Renewer
 from interlock._drivers.sentinel_monitor import monitor_of
 from interlock._drivers.subscriber import subscriber_of
 from interlock._links.pool import Pool
@@ -69,8 +71,11 @@ class LostEvent:
         """Wait at most *timeout* seconds until the hold is lost; return whether it is."""
         if not self.is_set():
             lost = threading.Event()
-            self._driver.on_lost(self._hold, lost.set)
-            _ = lost.wait(timeout)
+            if self._hold.listen(lost.set):
+                try:
+                    _ = lost.wait(timeout)
+                finally:
+                    self._hold.unlisten(lost.set)
         return self.is_set()
 
 
@@ -112,8 +117,8 @@ class ThreadDriver:
             home=self,
             clustered=topology.only is None,
         )
-        self._keeper = keeper_of(self.session, servers, self._timeout)
-        self._monitor = monitor_of(servers, self._timeout, self._keeper.move)
+        self._renewer = Renewer(self.session, topology, self._timeout)
+        self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
         self._named: dict[str, Owner] = {}
         self.closed = self._exiting = False
         lifecycle.register(self)
@@ -124,7 +129,7 @@ class ThreadDriver:
         Whatever happens meanwhile in this thread, a Ctrl-C included, is thrown into the operation, whose clean-up is still
         performed.
         """
-        if not self._keeper.started:
+        if not self._renewer.started:
             self._begin()
         try:
             return self._go_on(op, None)
@@ -139,7 +144,7 @@ class ThreadDriver:
         options = self.session.options
         self._pool.open(options.pubsub, self._timeout)
         self.session.publish = self._subscriber.publish(options.pubsub)
-        self._keeper.start()
+        self._renewer.start()
 
     def _go_on(self, op: Op[R], failure: BaseException | None) -> R:
         """Perform the rest of *op*, beginning by throwing *failure* into it."""
@@ -179,14 +184,14 @@ class ThreadDriver:
 
         The renewal thread runs then, which a claim must not be without.
         """
-        if not self._keeper.started:
+        if not self._renewer.started:
             self._begin()
         return self._pool, call, min(self._timeout, call.deadline - clock.now())
 
     @property
     def ready(self) -> bool:
         """Return whether everything is in place that a claim must not be without."""
-        return self._keeper.started
+        return self._renewer.started
 
     def eval(self, call: Eval[object]) -> object:
         """Run *call* and return its reply; errors as `Pool.eval`."""
@@ -213,7 +218,7 @@ class ThreadDriver:
         if isinstance(effect, Join):
             return self.session.waiters.join(effect.channel, Alarm(), tickets)
         if isinstance(effect, Settle):
-            self._keeper.settle(effect)
+            self._renewer.settle(effect)
             return None
         if isinstance(effect, Away):
             return home(effect.session).run(effect.op)
@@ -240,18 +245,19 @@ class ThreadDriver:
             threading.Event().wait()
 
     def _poke(self) -> None:
-        self._keeper.poke()
+        self._renewer.poke()
 
-    def _tell(self, callback: Callable[[], object]) -> None:
+    def _tell(self, listener: Callable[[], object]) -> None:
         try:
-            _ = callback()
-        except Exception as error:  # noqa: BLE001 - the user's callback; the other listeners come next
-            lifecycle.report("an on_lost callback", error)
+            _ = listener()
+        except Exception as error:  # noqa: BLE001 - the other listeners come next
+            report_aside("a listener to a loss", error)
 
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
-        """Have *callback* run when *hold* is lost; at once if it is."""
-        if not hold.listen(callback):
-            self._tell(callback)
+        """Have *callback* run, in a thread for that, when *hold* is lost; at once if it is."""
+        listener = partial(call_user, hold, "an on_lost callback", callback)
+        if not hold.listen(listener):
+            listener()
 
     def cancelled_by_loss(self, error: BaseException | None, hold: Possession | None) -> bool:
         """Return False: threads are never interrupted by a loss."""
@@ -285,12 +291,12 @@ class ThreadDriver:
             self._monitor.close()
         # What is under way comes to its end first, so that all that is held is known.
         self._pool.close(timeout)
-        self._keeper.close(list(self.session.farewell()), timeout)
+        self._renewer.close(list(self.session.farewell()), timeout)
 
     def after_fork(self) -> None:
         """Become another client in a forked child, which holds nothing."""
         self._pool.forget()
-        self._keeper.after_fork()
+        self._renewer.after_fork()
         self._subscriber.after_fork()
         if self._monitor is not None:
             self._monitor.after_fork()
