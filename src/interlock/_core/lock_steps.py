@@ -190,7 +190,7 @@ class LockSteps(ABC):
     @property
     def place(self) -> tuple[str, str, str]:
         """Return what tells this lock from all others, in the order in which multi locks take them."""
-        return (self.session.where, self.key, self.kind)
+        return (self.session.database, self.key, self.kind)
 
     def hold_of(self, owner: Owner) -> Hold | None:
         """Return *owner*'s hold, lost or not, as known locally."""

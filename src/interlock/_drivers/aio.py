@@ -59,6 +59,7 @@ class AsyncDriver:
             poke=self._poke,
             tell=self._tell,
             where=servers.where,
+            database=servers.identity,
             epoch=servers.epoch,
             home=self,
             clustered=topology.only is None,

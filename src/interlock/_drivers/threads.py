@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from interlock.options import Options
 
 
+MEND_INTERVAL = 1.0
+"""Seconds after which a waiting thread looks whether a signal handler has upset its queue."""
+
+
 class _Here(threading.local):
     """This thread's owner; it dies with the thread, and with it the claim to what the thread holds."""
 
@@ -113,6 +117,7 @@ class ThreadDriver:
             poke=self._poke,
             tell=self._tell,
             where=servers.where,
+            database=servers.identity,
             epoch=servers.epoch,
             home=self,
             clustered=topology.only is None,
@@ -234,7 +239,8 @@ class ThreadDriver:
         elif effect.ticket is None:
             time.sleep(max(seconds, 0))
         else:
-            cast("Alarm", effect.ticket.alarm).wait(seconds)
+            cast("Alarm", effect.ticket.alarm).wait(min(seconds, MEND_INTERVAL))
+            self.session.waiters.mend(effect.ticket)
         if self.closed:
             self._end_with_the_process()
             raise ClosedError("the client was closed while it waited")

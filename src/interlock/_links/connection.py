@@ -13,10 +13,11 @@ Rules:
 from __future__ import annotations
 
 import socket
+import ssl
 from typing import TYPE_CHECKING, Any
 
 from interlock._links.exchange import methods_for
-from interlock._links.replies import left, refusal
+from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
     ParserError,
@@ -57,6 +58,7 @@ class Connection:
     """
 
     def __init__(self, endpoint: Origin, timeout: float) -> None:
+        self._endpoint = endpoint
         self.where = endpoint.where
         self.moves = endpoint.moves
         self.told: set[str] = set()
@@ -97,7 +99,10 @@ class Connection:
         except (OSError, ParserError) as error:
             raise self._broken(error) from error
         self._pending = 0
-        return self._judged(call, reply) if isinstance(reply, ReplyError) else reply
+        if isinstance(reply, ReplyError):
+            return self._judged(call, reply)
+        self._endpoint.served = True
+        return reply
 
     def start(self, call: Eval[object], timeout: float) -> None:
         """Send *call*, whose reply `result` reads; arguments and errors as `eval`."""
@@ -116,8 +121,14 @@ class Connection:
             self._write([pack_eval(call)])
             [reply] = self._replies(1, self._timeout)
         if isinstance(reply, ReplyError):
-            raise refusal(str(reply), call, self.where, moves=self.moves)
+            raise refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
+        self._endpoint.served = True
         return reply
+
+    @property
+    def served(self) -> bool:
+        """Return whether the server has executed scripts for this client."""
+        return self._endpoint.served
 
     @property
     def owes(self) -> bool:
@@ -179,7 +190,7 @@ class Connection:
             for i, answer in zip(missing, again, strict=True):
                 replies[i] = answer
         answers = [
-            refusal(str(reply), call, self.where, moves=self.moves)
+            refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
             if isinstance(reply, ReplyError)
             else reply
             for call, reply in zip(calls, replies, strict=True)
@@ -303,6 +314,8 @@ class Connection:
     def _broken(self, error: Exception, timeout: float | None = None) -> InterlockError:
         timed_out = isinstance(error, BlockingIOError | TimeoutError)
         what = f"no reply in {timeout or self._timeout:g} s" if timed_out else str(error)
+        if not self.served and not isinstance(self._socket, ssl.SSLSocket):
+            what += maybe_tls(error)
         return ServerUnavailableError(
             f"lost the connection to {self.where}: {what}", sent=True, transient=True
         )

@@ -70,7 +70,7 @@ class NodeMultiplexer:
         done, _ = await asyncio.wait({connecting}, timeout=timeout)
         if not done:
             raise ServerUnavailableError(
-                f"no connection to {self._endpoint.where} in {timeout:g} s",
+                f"no {'TLS ' * self._endpoint.tls}connection to {self._endpoint.where} in {timeout:g} s",
                 # It goes on being made, whoever waits: asked again, it may be there.
                 transient=self._endpoint.seen or timeout < self._timeout,
             )

@@ -18,7 +18,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from interlock._links.deadlines import Deadlines
-from interlock._links.replies import left, refusal
+from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
     ParserError,
@@ -52,7 +52,7 @@ class Pipeline(asyncio.Protocol):
         moves: as of the endpoint.
 
     Attributes:
-        replicas, told: as of `Link`.
+        replicas, told, served: as of `Link`.
         known: the digests of scripts that the server knows, as far as was seen.
     """
 
@@ -62,7 +62,7 @@ class Pipeline(asyncio.Protocol):
         self.replicas = 0
         self.told: set[str] = set()
         self.known: set[str] = set()
-        self.dead = False
+        self.dead = self.served = False
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
         self._reader = Reader()
@@ -75,7 +75,7 @@ class Pipeline(asyncio.Protocol):
         self._check: asyncio.TimerHandle | None = None
         self._wait_connections: WaitConnections | None = None
         self._writer: Any = None
-        self._endpoint: Endpoint
+        self._endpoint: Endpoint | None = None
         self._transport: asyncio.Transport
 
     @classmethod
@@ -87,6 +87,7 @@ class Pipeline(asyncio.Protocol):
         """
         self = cls(endpoint.where, timeout, moves=endpoint.moves)
         self._endpoint = endpoint
+        self.served = endpoint.served
         inner = await endpoint.connect_async(timeout)
         # redis-py connects, we drive: it must not close, or complain of, what is ours from here on.
         self._writer, inner._writer, inner._reader = inner._writer, None, None  # noqa: SLF001
@@ -129,7 +130,7 @@ class Pipeline(asyncio.Protocol):
         if unknown_script(reply):
             reply = await self._send(pack_eval(call), seconds)
         if isinstance(reply, ReplyError):
-            error = refusal(str(reply), call, self.where, moves=self.moves)
+            error = refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
             if left(error):
                 self._die("its server is a replica now")
             raise error
@@ -139,7 +140,7 @@ class Pipeline(asyncio.Protocol):
         self, call: Eval[object], confirm: Confirmation, seconds: float, *, asking: bool = False
     ) -> object:
         if self._wait_connections is None:
-            if self.dead:
+            if self.dead or self._endpoint is None:
                 raise self._lost_before()
             self._wait_connections = WaitConnections(self._endpoint, self._timeout, Pipeline.open)
         return await self._wait_connections.eval(call, confirm, seconds, asking=asking)
@@ -246,7 +247,7 @@ class Pipeline(asyncio.Protocol):
         reader = self._reader
         try:
             reader.feed(data)
-            reply = reader.gets()
+            last = reply = reader.gets()
             while reply is not False:
                 self._answers += 1
                 slot = self._slots.popleft()
@@ -255,13 +256,20 @@ class Pipeline(asyncio.Protocol):
                     if then is not None:
                         then(reply)
                     slot.set_result(reply)
-                reply = reader.gets()
+                last, reply = reply, reader.gets()
+            if not self.served and not isinstance(last, ReplyError) and last is not False:
+                self.served = True
+                if self._endpoint is not None:
+                    self._endpoint.served = True
         except (ParserError, IndexError) as error:
             self._die(f"it answered nonsense: {error}")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell every slot."""
-        self._die(str(exc or "the server closed the connection"))
+        why = str(exc or "the server closed the connection")
+        if not self.served and self._transport.get_extra_info("ssl_object") is None:
+            why += maybe_tls(exc)
+        self._die(why)
 
     def close(self) -> None:
         """Close; whoever still waits hears of it."""

@@ -137,7 +137,7 @@ class SingleServer:
 class AnyNode:
     """Any node of a cluster: where plain channels are heard, all of them by every node."""
 
-    moves = False
+    moves = served = False
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology

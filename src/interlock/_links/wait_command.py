@@ -43,6 +43,11 @@ class Link(Protocol):
     replicas: int
     told: set[str]
 
+    @property
+    def served(self) -> bool:
+        """Whether the server has executed scripts for this client."""
+        ...
+
 
 class WaitCommand:
     """One question about all that *calls*, which share a policy, were granted.
@@ -120,7 +125,13 @@ class WaitCommand:
 
     def _lost(self, call: Eval[object]) -> InterlockError:
         """Return the error for a grant by a primary that became a replica before others had it."""
-        error = refusal(f"READONLY {self._demoted}", call, self._link.where, moves=self._link.moves)
+        error = refusal(
+            f"READONLY {self._demoted}",
+            call,
+            self._link.where,
+            moves=self._link.moves,
+            served=self._link.served,
+        )
         if isinstance(error, ServerUnavailableError):
             error.sent = True
         return error

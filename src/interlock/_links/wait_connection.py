@@ -162,7 +162,13 @@ class WaitConnections:
             )
         try:
             if isinstance(reply, ReplyError):
-                reply = refusal(str(reply), call, pipeline.where, moves=pipeline.moves)
+                reply = refusal(
+                    str(reply),
+                    call,
+                    pipeline.where,
+                    moves=pipeline.moves,
+                    served=pipeline.served,
+                )
             replies = [reply]
             # Who was refused does not wait for replicas.
             if wait_command.concerns(replies):
