@@ -179,7 +179,7 @@ def check(path: str) -> Iterator[Finding]:
             yield Finding(path, number, f"{len(line)} columns")
     for paragraph in prose(path, text):
         for sentence in sentences(paragraph.text):
-            count = len(re.findall(r"[A-Za-z][\w'’-]*", sentence))
+            count = len(re.findall(r"[A-Za-z][\w'-]*", sentence))
             if count > WORDS:
                 yield Finding(path, paragraph.line, f"{count} words: {sentence[:70]}...")
             for pattern, advice in CONSTRUCTIONS.items():
