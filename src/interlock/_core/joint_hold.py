@@ -114,6 +114,11 @@ class JointHold:
         """Return whether its owner has not released it yet, be it lost or not."""
         return any(hold.kept() for hold in self.members)
 
+    def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
+        """Keep every member as long as what *handle* refers to; arguments as for a `Hold`."""
+        for hold in self.members:
+            hold.hand(handle, alone=alone)
+
     def release(self) -> Op[None]:
         """Go down by one depth in every member."""
         return self.recipe.release_hold(self)
