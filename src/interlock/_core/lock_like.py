@@ -319,7 +319,7 @@ class LockLike(LockSteps):
         if not isinstance(answer, Grant):
             session.lose(hold, "force-released")
             raise releasing.lost(hold)
-        hold.handle = None  # whoever entered again may go on holding without the first one's handle
+        hold.owned = True  # who entered again may go on holding without the first one's handle
         hold.extend_validity(sent_at, wanted)
         if lease is None:
             hold.renewal = self.renewal

@@ -286,8 +286,7 @@ class Client:
         if hold is None:
             return None
         face = Hold(driver, hold)
-        if hold.depth == 1:
-            hold.handle = weakref.ref(face)
+        hold.hand(weakref.ref(face))
         return face
 
     def semaphore(self, name: str, *, timeout: float | None = None) -> Semaphore:
