@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import TYPE_CHECKING, Any, Self
 
 from interlock._core import count_down_latch as core_latch
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import TracebackType
 
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.backoff import Backoff
@@ -267,7 +266,7 @@ class Client:
         return RedLock(*locks, timeout=timeout, lease=lease)
 
     def _face(
-        self, recipe: LockLike, timeout: float | None, lease: float | None, owner: str | None
+        self, recipe: LockBase, timeout: float | None, lease: float | None, owner: str | None
     ) -> Lock:
         named = None if owner is None else self._driver.named_owner(owner)
         return Lock(self._driver, recipe, timeout=timeout, lease=lease, owner=named)
@@ -290,14 +289,14 @@ class Client:
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         recipe = core_lock.Lock(driver.session, name)
-        hold = await driver.run(
+        hold = await driver.perform(
             recipe.acquire(current_owner(), driver.session.clock() + limit, lease)
         )
         if hold is None:
             return None
         face = Hold(driver, hold)
         if hold.depth == 1:
-            hold.handle = weakref.ref(face)
+            hold.live_with(face)
         return face
 
     def semaphore(self, name: str, *, timeout: float | None = None) -> Semaphore:

@@ -113,4 +113,4 @@ class Hold:
             HoldLostError: it was lost before.
             ServerUnavailableError: no reply; it may be tried again.
         """
-        await self._driver.run(self._hold.release())
+        await self._driver.perform(self._hold.release())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._drivers import aio_first_try as first_try
 from interlock._drivers.tasks import current_owner
 from interlock.asyncio.hold import Hold
 from interlock.errors import InterlockError
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
     from interlock._core.holds import Owner
     from interlock._core.joint import Joint
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
     from interlock._drivers.aio import AsyncDriver
 
 
@@ -34,7 +33,7 @@ class Lock:
     def __init__(
         self,
         driver: AsyncDriver,
-        recipe: LockLike | Joint,
+        recipe: LockBase | Joint,
         *,
         timeout: float | None = None,
         lease: float | None = None,
@@ -84,12 +83,12 @@ class Lock:
         """
         limit = FOREVER if timeout is None and blocking else check_timeout(blocking, timeout)
         driver = self.driver
-        hold = await first_try.acquire(
-            driver,
-            self.recipe,
-            self._fixed_owner or current_owner(),
-            driver.session.clock() + limit,
-            self._lease if lease is None else lease,
+        hold = await driver.perform(
+            self.recipe.acquire(
+                self._fixed_owner or current_owner(),
+                driver.session.clock() + limit,
+                self._lease if lease is None else lease,
+            )
         )
         return hold is not None
 
@@ -105,16 +104,14 @@ class Lock:
         Cost:
             One round trip.
         """
-        await first_try.release(self.driver, self.recipe, self._fixed_owner or current_owner())
+        owner = self._fixed_owner or current_owner()
+        await self.driver.perform(self.recipe.release(owner))
 
     async def __aenter__(self) -> Hold:
         limit, driver = self._timeout, self.driver
-        hold = await first_try.acquire(
-            driver,
-            self.recipe,
-            self._fixed_owner or current_owner(),
-            driver.session.clock() + limit,
-            self._lease,
+        owner = self._fixed_owner or current_owner()
+        hold = await driver.perform(
+            self.recipe.acquire(owner, driver.session.clock() + limit, self._lease)
         )
         if hold is None:
             raise await driver.run(self.recipe.refusal(limit))

@@ -105,4 +105,4 @@ class Hold:
             HoldLostError: it was lost before.
             ServerUnavailableError: no reply; it may be tried again.
         """
-        self._driver.run(self._hold.release())
+        self._driver.perform(self._hold.release())

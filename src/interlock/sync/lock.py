@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._drivers import first_try
 from interlock._drivers.threads import current_owner
 from interlock.errors import InterlockError
 from interlock.options import FOREVER, check_lease, check_timeout
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from interlock._core.holds import Owner
     from interlock._core.joint import Joint
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
     from interlock._drivers.threads import ThreadDriver
 
 
@@ -35,7 +34,7 @@ class Lock:
     def __init__(
         self,
         driver: ThreadDriver,
-        recipe: LockLike | Joint,
+        recipe: LockBase | Joint,
         *,
         timeout: float | None = None,
         lease: float | None = None,
@@ -82,12 +81,12 @@ class Lock:
         """
         limit = FOREVER if timeout is None and blocking else check_timeout(blocking, timeout)
         driver = self.driver
-        hold = first_try.acquire(
-            driver,
-            self.recipe,
-            self._fixed_owner or current_owner(),
-            driver.session.clock() + limit,
-            self._lease if lease is None else lease,
+        hold = driver.perform(
+            self.recipe.acquire(
+                self._fixed_owner or current_owner(),
+                driver.session.clock() + limit,
+                self._lease if lease is None else lease,
+            )
         )
         return hold is not None
 
@@ -103,16 +102,14 @@ class Lock:
         Cost:
             One round trip.
         """
-        first_try.release(self.driver, self.recipe, self._fixed_owner or current_owner())
+        owner = self._fixed_owner or current_owner()
+        self.driver.perform(self.recipe.release(owner))
 
     def __enter__(self) -> Hold:
         limit, driver = self._timeout, self.driver
-        hold = first_try.acquire(
-            driver,
-            self.recipe,
-            self._fixed_owner or current_owner(),
-            driver.session.clock() + limit,
-            self._lease,
+        owner = self._fixed_owner or current_owner()
+        hold = driver.perform(
+            self.recipe.acquire(owner, driver.session.clock() + limit, self._lease)
         )
         if hold is None:
             raise driver.run(self.recipe.refusal(limit))
