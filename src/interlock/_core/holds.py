@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 from interlock.errors import ClosedError
@@ -85,6 +86,7 @@ TRANSITIONS: Final = {
     (State.HELD, "end"): State.ENDED,
     (State.HELD, "lose"): State.LOST,
     (State.ENDING, "begin_release"): State.ENDING,
+    (State.ENDING, "take_back"): State.HELD,
     (State.ENDING, "end"): State.ENDED,
     (State.ENDING, "lose"): State.LOST,
     (State.ENDED, "end"): State.ENDED,
@@ -145,7 +147,9 @@ class Possession(Protocol):
     def lost(self, now: float) -> bool: ...
     def expiry_reason(self) -> LossReason: ...
     def listen(self, callback: Callable[[], object]) -> bool: ...
+    def unlisten(self, callback: Callable[[], object]) -> None: ...
     def kept(self) -> bool: ...
+    def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None: ...
     def release(self) -> Step[None]: ...
 
 
@@ -166,12 +170,13 @@ class Hold:
         unanswered: how many tries to get it were sent without a reply being read. Each may be executed yet.
         offered: whether somebody who releases may make it the holder; set and reset under the mutex of `waiters`.
         queued: whether it may have a place in the server's queue (fair locks).
-        handle: for a hold that lives and dies with what the user was given: a weak reference to that.
+        handles: weak references to what its owner was given for single entries: blocks, holds. While one lives it is renewed.
+        owned: whether its owner may release it without any of them.
     """
 
     __slots__ = (
-        "_listeners", "confirmation", "depth", "handle", "holder", "label", "lease", "offered", "owner", "queued", "reason",
-        "recipe", "renew_at", "renewal", "state", "table_key", "token", "unanswered", "valid_until",
+        "_listeners", "confirmation", "depth", "handles", "holder", "label", "lease", "offered", "owned", "owner", "queued",
+        "reason", "recipe", "renew_at", "renewal", "state", "table_key", "token", "unanswered", "valid_until",
     )  # fmt: skip
 
     def __init__(
@@ -198,7 +203,8 @@ class Hold:
         self.confirmation: Confirmation | None = None
         self.unanswered = 0
         self.offered = self.queued = False
-        self.handle: weakref.ref[object] | None = None
+        self.handles: tuple[Callable[[], object], ...] = ()
+        self.owned = True
         self._listeners: list[Callable[[], object]] | None = None
 
     def __repr__(self) -> str:
@@ -282,19 +288,30 @@ class Hold:
         """Be renewed by *renewal* from now on."""
         self.renewal = renewal
 
-    def live_with(self, handle: object) -> None:
-        """Be renewed only as long as *handle*, what the user was given, is referred to."""
-        self.handle = weakref.ref(handle)
-
-    def hold_without_handle(self) -> None:
-        """Go on when what the user was given has gone: somebody has entered again."""
-        self.handle = None
+    def own(self) -> None:
+        """Go on when what the user was given has gone: its owner has entered again."""
+        self.owned = True
 
     def extend_validity(self, sent_at: float, lease: float) -> None:
         """Note that the server acknowledged *lease* seconds for a command sent at *sent_at*."""
         self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
 
+    def ask_lease(self, ends_at: float) -> None:
+        """Note that the server is asked to end it at *ends_at*; until it answers, the earlier end counts, and it is not renewed."""
+        self.renewal = None
+        self.valid_until = min(self.valid_until, ends_at)
+
+    def set_lease(self, sent_at: float, lease: float) -> None:
+        """Note that it ends *lease* seconds after *sent_at*."""
+        self.lease = lease
+        self.extend_validity(sent_at, lease)
+
     # Its end.
+
+    def take_back(self) -> None:
+        """Be held again, after a release or hand-over that did not come about."""
+        if self.state is State.ENDING:
+            self.state = State.HELD
 
     def begin_release(self) -> bool:
         """Enter ENDING, in which it is not renewed; return whether no release was begun before."""
@@ -336,6 +353,11 @@ class Hold:
             return True
         return False
 
+    def unlisten(self, callback: Callable[[], object]) -> None:
+        """Have *callback* told no more of a loss."""
+        with suppress(ValueError, AttributeError):  # it was told, or is just being told
+            self._listeners.remove(callback)  # type: ignore[union-attr]
+
     # What it is.
 
     @property
@@ -369,10 +391,25 @@ class Hold:
 
     def abandoned(self) -> bool:
         """Return whether nobody is left who could release it."""
-        if self.handle is not None and self.handle() is None:
-            return True
+        for handle in self.handles:
+            if handle() is not None:
+                return False
         owner = self.owner()
-        return owner is None or owner.gone()
+        return not self.owned or owner is None or owner.gone()
+
+    def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
+        """Keep it as long as what *handle* refers to, which was given for the newest entry.
+
+        Args:
+            handle: a weak reference to what releases that entry, in any thread or task.
+            alone: nothing else releases that entry. If there is no other entry, the hold is abandoned
+                when *handle* is dead, though its owner lives.
+        """
+        if alone and self.depth == 1:
+            self.handles, self.owned = (handle,), False
+        else:
+            living = [former for former in self.handles if former() is not None]
+            self.handles = (*living, handle)
 
     def kept(self) -> bool:
         """Return whether its owner has not released it yet, be it lost or not."""

@@ -554,7 +554,7 @@ class Reenter(Step[Hold]):
         if not isinstance(answer, Grant):
             return False
         lock, hold = self._lock, self.result
-        hold.hold_without_handle()
+        hold.own()
         hold.extend_validity(self._sent_at, self._wanted)
         if self._lease is None:
             hold.keep_renewed(lock.renewal)
