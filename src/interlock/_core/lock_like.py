@@ -320,12 +320,14 @@ class LockLike(LockSteps):
             hold,
         )
         if not isinstance(answer, Grant):
+            hold.depth -= 1
             session.lose(hold, "force-released")
             raise releasing.lost(hold)
         hold.owned = True  # who entered again may go on holding without the first one's handle
         hold.extend_validity(sent_at, wanted)
         if hold.lost(session.clock()):
             # The answer took longer than the lease: somebody else may hold it by now.
+            hold.depth -= 1
             session.lose(hold, hold.expiry_reason())
             raise releasing.lost(hold)
         if lease is None:
