@@ -56,6 +56,10 @@ class NoHold:
         del callback
         return True
 
+    def unlisten(self, callback: Callable[[], object]) -> None:
+        """Do nothing: no callback is kept."""
+        del callback
+
     def kept(self) -> bool:
         """Return False."""
         return False
