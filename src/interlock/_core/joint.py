@@ -147,6 +147,7 @@ class Joint(Several):
             return  # the rule; what follows is about failures
         lost = [outcome for outcome in outcomes if isinstance(outcome, HoldLostError)]
         if lost and len(outcomes) - len(lost) < self.needed:
+            yield from self._end(hold)
             raise self._lost(hold, lost[0]) from lost[0]
         unreached = [
             outcome
