@@ -117,25 +117,29 @@ class Lock:
         block = None if looked_up is None else looked_up()
         if block is not None:
             block.owner = owner
-        hold = await driver.perform(
-            self.recipe.acquire(owner, driver.session.clock() + limit, self._lease)
-        )
-        if hold is None:
-            raise await driver.run(self.recipe.refusal(limit))
+        former = self.recipe.hold_of(owner)
+        depth = 0 if former is None else former.depth
         try:
-            if block is None or looked_up is None:
-                self._enter_by_hand(owner, hold)
-            else:
-                hold.hand(looked_up)
-            # asyncio only
-            if self.cancel_on_lost:
-                driver.cancel_on_lost(hold)
-            # end
-            return Hold(driver, hold)
+            hold = await driver.perform(
+                self.recipe.acquire(owner, driver.session.clock() + limit, self._lease)
+            )
+            if hold is not None:
+                if block is None or looked_up is None:
+                    self._enter_by_hand(owner, hold)
+                else:
+                    hold.hand(looked_up)
+                # asyncio only
+                if self.cancel_on_lost:
+                    driver.cancel_on_lost(hold)
+                # end
+                return Hold(driver, hold)
         except BaseException:
             # A Ctrl-C between two steps: a block that was never begun is left by nobody.
-            await driver.perform(self.recipe.release(owner))
+            held = self.recipe.hold_of(owner)
+            if held is not None and held.depth > depth:
+                await driver.perform(self.recipe.release(owner))
             raise
+        raise await driver.run(self.recipe.refusal(limit))
 
     if TYPE_CHECKING:
 
