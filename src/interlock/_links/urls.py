@@ -27,11 +27,25 @@ class EmbeddedWarning(UserWarning):
     """No server was named, so the embedded one is used."""
 
 
+_warned: list[bool] = []
+
+
+def _warn_once() -> None:
+    if not _warned:
+        warnings.warn(
+            "no URL given: these locks reach only this user's processes on this machine",
+            EmbeddedWarning,
+            stacklevel=4,
+        )
+        _warned.append(True)
+
+
 def open_url(url: str | None) -> Endpoint | Cluster:
     """Return the servers that *url* means.
 
     Args:
-        url: None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server, with a warning.
+        url: None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server; the first time
+            in a process that is a warning.
 
     Raises:
         ConfigError: it cannot be used.
@@ -39,12 +53,7 @@ def open_url(url: str | None) -> Endpoint | Cluster:
     if url is None:
         url = os.environ.get("INTERLOCK_URL") or os.environ.get("REDIS_URL")
     if url is None:
-        warnings.warn(
-            "no URL given, and neither INTERLOCK_URL nor REDIS_URL is set: using the embedded server, which only "
-            "processes of this user on this machine share; name a server for locks between machines",
-            EmbeddedWarning,
-            stacklevel=3,
-        )
+        _warn_once()
         url = "embedded://"
     if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users may not check types
         raise TypeError(f"a URL must be a str, not {type(url).__name__}")
