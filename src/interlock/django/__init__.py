@@ -8,6 +8,9 @@
 Without the setting, ``INTERLOCK_URL`` and ``REDIS_URL`` count, as for `interlock.connect`.
 """
 
+# Django has no types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import threading
@@ -47,7 +50,7 @@ def lock(
 
 
 def try_lock(name: str, *, timeout: float = 0, lease: float | None = None) -> Hold:
-    """Try to acquire the lock *name*, for ``with try_lock(...) as hold: if hold: ...``.
+    """Return a hold of the lock *name*, or an empty one: ``with`` it, and ask ``if hold``.
 
     Arguments, errors and cost as for `interlock.Client.try_lock`.
     """

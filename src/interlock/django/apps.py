@@ -1,5 +1,8 @@
 """The application for ``INSTALLED_APPS``: the management command, and a check of the setting."""
 
+# Django has no types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from django.apps import AppConfig

@@ -1,5 +1,8 @@
 """``manage.py interlock_run``: as ``interlock run``, with the project's server and its own commands."""
 
+# Django has no types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import argparse
