@@ -39,13 +39,15 @@ class Block:
     Attributes:
         lock: what is entered; None when the look-up was made on the class, as exit stacks do.
         owner: who entered; None when nobody has by this block.
+        given_away: whether what it acquired is another process' to release.
     """
 
-    __slots__ = ("__weakref__", "lock", "owner")
+    __slots__ = ("__weakref__", "given_away", "lock", "owner")
 
     def __init__(self, lock: Lock | None) -> None:
         self.lock = lock
         self.owner: Owner | None = None
+        self.given_away = False
 
     def __call__(self, *args: Any) -> Awaitable[None]:
         """Leave the block; as a method of the class it is given the lock, too."""

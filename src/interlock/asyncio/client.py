@@ -9,6 +9,7 @@ from interlock._core import count_down_latch as core_latch
 from interlock._core import leased_semaphore as core_leased
 from interlock._core import lock as core_lock
 from interlock._core import semaphore as core_semaphore
+from interlock._core import transfer
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.group_lock import GroupLock
@@ -25,6 +26,7 @@ from interlock.asyncio.lock import Lock
 from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
 from interlock.backoff import ExponentialBackoff
+from interlock.errors import ConfigError
 from interlock.options import Options, check_timeout
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
     from interlock.backoff import Backoff
     from interlock.check import Report
+
+_ADOPTABLE = {kind.kind: kind for kind in (core_lock.Lock, FairLock, FencedLock)}
 
 
 def connect(url: str | None = None, *, options: Options | None = None, **changes: Any) -> Client:
@@ -296,6 +300,40 @@ class Client:
         if hold is None:
             return None
         face = Hold(driver, hold)
+        hold.hand(weakref.ref(face))
+        return face
+
+    async def adopt(self, ticket: str, *, lease: float | None = None) -> Hold:
+        """Take over a hold that another process gave away by `Hold.hand_over`.
+
+        Args:
+            ticket: what ``hand_over()`` returned there. Both clients need the same `Options.name_mapper`.
+            lease: seconds after which it ends by itself; None for a hold that is renewed until it is released.
+
+        Returns:
+            The hold, of this task. It is renewed as long as it is referred to and its task lives.
+
+        Raises:
+            ConfigError: *ticket* is not one.
+            NotHeldError: it was adopted before, or its lease has ended.
+            ReentryError: this task holds the lock.
+            ServerUnavailableError: no usable answer; it may be tried again.
+
+        Cost:
+            One round trip.
+        """
+        given, session = transfer.Ticket.read(ticket), self._driver.session
+        recipe: core_lock.Lock
+        if given.kind == SpinLock.kind:
+            recipe = SpinLock(session, given.name, backoff=ExponentialBackoff())
+        elif given.kind in _ADOPTABLE:
+            recipe = _ADOPTABLE[given.kind](session, given.name)
+        else:
+            raise ConfigError(f"{ticket!r} is not a ticket that Hold.hand_over() returned")
+        hold = await self._driver.run(
+            transfer.adopt(recipe, current_owner(), given.holder, given.token, lease)
+        )
+        face = Hold(self._driver, hold)
         hold.hand(weakref.ref(face))
         return face
 

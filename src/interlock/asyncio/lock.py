@@ -150,6 +150,8 @@ class Lock:
 
     async def leave(self, block: Block, error: BaseException | None) -> None:
         """Release what *block* acquired, whoever leaves it; not for users."""
+        if block.given_away:
+            return
         owner = block.owner or self._left_by_hand()
         own = error is not None and self.driver.cancelled_by_loss(error, self.recipe.hold_of(owner))
         try:

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock._core import transfer
 from interlock._core.holds import State
 from interlock._drivers.threads import LostEvent
 from interlock.errors import HoldLostError, NotHeldError
+from interlock.sync.block import Block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,3 +108,50 @@ class Hold:
             ServerUnavailableError: no reply; it may be tried again.
         """
         self._driver.run(self._hold.release())
+
+    def set_lease(self, lease: float) -> None:
+        """Have it end in *lease* seconds, be that sooner or later than before; it is not renewed any more.
+
+        ``hold.set_lease(hold.remaining + 10)`` gives it ten seconds more.
+
+        Args:
+            lease: seconds from now.
+
+        Raises:
+            ConfigError: it is not a hold of a lock, fair lock, fenced lock or spin lock.
+            NotHeldError: it was released.
+            HoldLostError: it was lost.
+            ServerUnavailableError: no usable answer; it is valid for the shorter of the two times.
+
+        Cost:
+            One round trip.
+        """
+        self._driver.run(transfer.set_lease(self._hold, lease))
+
+    def hand_over(self, *, lease: float | None = None) -> str:
+        """Give it away without freeing the lock, to the process that `Client.adopt`s what this returns.
+
+        It is over here then, and leaving its ``with`` block is not an error. Nobody renews it until it is adopted.
+
+        Args:
+            lease: seconds after which the lock is free unless it is adopted before; None for `Options.lease`.
+
+        Returns:
+            A ticket: text that is good for one adoption. Whoever reads it can take the lock.
+
+        Raises:
+            ConfigError: it is not a hold of a lock, fair lock, fenced lock or spin lock.
+            NotHeldError: it was released.
+            ReentryError: it is entered more than once.
+            HoldLostError: it was lost.
+            ServerUnavailableError: no usable answer; it goes on as before, unless it is found to be lost.
+
+        Cost:
+            One round trip.
+        """
+        handles = transfer.transferable(self._hold)[0].handles
+        ticket = self._driver.run(transfer.hand_over(self._hold, lease))
+        for handle in handles:
+            if isinstance(block := handle(), Block):
+                block.given_away = True
+        return str(ticket)
