@@ -24,9 +24,11 @@ import redis
 from celery.beat import Scheduler
 from celery.utils.log import get_logger
 
-import interlock
 from interlock.errors import AcquireTimeoutError, ConfigError, HoldLostError, InterlockError
 from interlock.options import Options
+
+# Not `interlock.connect`, which is loaded when it is first used: in each process of a pool, within a task's time limit.
+from interlock.sync import connect
 
 if TYPE_CHECKING:
     from interlock import Client, Hold
@@ -51,7 +53,7 @@ def client(app: Any) -> Client:
     """
     with _making:
         if app not in _clients:
-            _clients[app] = interlock.connect(_url(app), options=_options(app))
+            _clients[app] = connect(_url(app), options=_options(app))
         return _clients[app]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -79,7 +80,9 @@ def late():
 def limited():
     until_open("never")
 
-app.conf.beat_schedule = {"often": {"task": "sent", "schedule": 0.5, "options": {"queue": "beat"}}}
+app.conf.beat_schedule = {"often": {"task": "sent", "schedule": 0.5, "options": {"queue": "beat"}},
+    "hourly": {"task": "sent", "schedule": 3600.0, "options": {"queue": "hourly"}},
+    "daily": {"task": "sent", "schedule": 86400.0, "options": {"queue": "daily"}}}
 """
 BEAT = ("celery", "-A", "work", "beat", "-l", "info", "--scheduler", "interlock.celery:Beat")
 
@@ -250,8 +253,11 @@ class Beats:
 
 
 def test_beat(project: Hosts, store: redis.Redis) -> None:
-    """Of several beats one sends; a stopped one is followed at once, a killed one within a lease, and no run is lost or doubled."""
+    """Of several beats one sends; another follows at once if it is stopped, within a lease if it is killed."""
     beats = Beats(project, store, *BEAT)
+    # Runs that a former leader has noted: of a task that is due, one that is not, and one that is no more.
+    noted = (datetime.now(UTC) - timedelta(hours=2)).isoformat()
+    store.hset("celery-beat:runs", mapping={"hourly": noted, "daily": noted, "gone": noted})
     processes = [beats.start(1)]
     wait_until(lambda: beats.sent() >= 1, SOON, "the first one sends")
     processes += [beats.start(2), beats.start(3)]
@@ -269,7 +275,13 @@ def test_beat(project: Hosts, store: redis.Redis) -> None:
     wait_until(lambda: beats.sent() >= after + 2, SOON, "it sends")
     # Two in a second: while one was dead they did not add up, and no two beats sent.
     assert beats.sent() - before <= (time.monotonic() - began) * 2 + 2
-    assert store.hlen("celery-beat:runs") == 1
+    assert (store.llen("hourly"), store.llen("daily")) == (1, 0)
+    assert store.hlen("celery-beat:runs") == 3
+
+    store.delete("celery-beat")
+    wait_until(lambda: "was lost" in project.log(f"beat-{third + 1}.log"), SOON, "it notices")
+    after = beats.sent()
+    wait_until(lambda: beats.sent() > after, SOON, "it leads again")
     processes[third].terminate()
     for process in processes:
         process.wait(SOON)
@@ -297,7 +309,7 @@ def test_redbeat(project: Hosts, store: redis.Redis) -> None:
         lambda: "beat: Starting" in project.log("beat-5.log"), SOON, "the second one stands by"
     )
     assert not beats.leads(5)
-    first.kill()
+    first.terminate()
     wait_until(lambda: beats.leads(5), SOON, "the second one takes over")
     second.terminate()
     second.wait(SOON)

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, cast
 from django.conf import settings
 from django.core.signals import setting_changed
 
-import interlock
 from interlock.errors import ConfigError
+from interlock.sync import connect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +67,7 @@ def client() -> Client:
     with _making:
         if _client is None:
             url, options = read_settings()
-            _client = interlock.connect(url, **options)
+            _client = connect(url, **options)
         return _client
 
 
