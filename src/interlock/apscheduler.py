@@ -1,15 +1,18 @@
-"""APScheduler 3 in a fleet: one scheduler of many runs the jobs.
+"""APScheduler 3 in a fleet: one scheduler of many runs the jobs."""
 
-APScheduler itself is not imported; every scheduler class of version 3 will do.
-"""
+# APScheduler has no types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 
 import contextlib
-import datetime
+import datetime as dt
 import logging
 import threading
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
+
+from apscheduler.jobstores.memory import MemoryJobStore
+from apscheduler.schedulers import SchedulerNotRunningError
 
 from interlock.errors import InterlockError
 
@@ -44,7 +47,8 @@ class Single:
     processes share it is run late, within the job's ``misfire_grace_time``.
 
     Args:
-        scheduler: not started yet. A BlockingScheduler is started by you, with ``paused=True``, after `start`.
+        scheduler: of any class of APScheduler 3, not started yet. A BlockingScheduler you start yourself: call
+            `start`, then ``scheduler.start(paused=True)``, then `stop`.
         client: who holds the lock.
         name: the lock.
     """
@@ -53,7 +57,7 @@ class Single:
         self._scheduler = scheduler
         self._client = client
         self._name = name
-        self._stopping = threading.Event()
+        self._stopping, self._changed = threading.Event(), threading.Event()
         self._thread = threading.Thread(
             target=self._run, name=f"interlock-apscheduler-{name}", daemon=True
         )
@@ -88,6 +92,7 @@ class Single:
     def stop(self) -> None:
         """Release the lock, and end the thread; the scheduler is not stopped."""
         self._stopping.set()
+        self._changed.set()
         self._thread.join(_STOP_TIMEOUT)
 
     def _run(self) -> None:
@@ -103,15 +108,28 @@ class Single:
         with self._client.try_lock(self._name, timeout=_STANDBY) as hold:
             if not hold:
                 return
-            over = threading.Event()
-            hold.on_lost(over.set)
-            self._skip_what_is_past()
-            self._scheduler.resume()
-            self._leading.set()
-            _logger.info("%r: leading", self._name)
-            try:
+            hold.on_lost(self._changed.set)
+            # A scheduler that has not been started yet, or is shut down, does not lead.
+            with contextlib.suppress(SchedulerNotRunningError):
+                self._skip_past_runs()
+                self._scheduler.resume()
+                self._leading.set()
+                _logger.info("%r: leading", self._name)
                 while hold and not self._stopping.is_set():
-                    over.wait(_STANDBY)
-            finally:
+                    self._changed.wait(_STANDBY)
+                    self._changed.clear()
                 self._leading.clear()
                 self._scheduler.pause()
+
+    def _skip_past_runs(self) -> None:
+        """Forget what fell due while another process led: its jobs in memory are not ours."""
+        now = dt.datetime.now(dt.UTC)
+        for job in self._scheduler.get_jobs():
+            in_memory = isinstance(
+                self._scheduler._lookup_jobstore(job._jobstore_alias),  # noqa: SLF001 - there is no other way
+                MemoryJobStore,
+            )
+            if in_memory and job.next_run_time is not None and job.next_run_time < now:
+                following = job.trigger.get_next_fire_time(None, now)
+                if following is not None and following > now:
+                    job.modify(next_run_time=following)
