@@ -19,6 +19,7 @@ SOURCES = {str(path.relative_to(ROOT)): path for path in sorted(ROOT.rglob("*.py
 CORE = [name for name in SOURCES if name.startswith("_core/")]
 LONGEST = 300
 LONGER = {
+    "_core/holds.py": 330,  # half of it is what a hold has, and the rules
     "_core/lock_like.py": 450,  # one algorithm, a third of it the documentation of what faces call
     "_core/holds.py": 350,  # the life of a hold
     "_links/connection.py": 320,  # whoever writes to a socket must be the one who reads from it

@@ -98,11 +98,12 @@ class Recipe(Protocol):
 
 
 class Possession(Protocol):
-    """What the faces ask of a hold, of one lock or of several (`joint_hold`)."""
+    """What the faces ask of a hold, of one lock, of several (`joint_hold`) or of none (`no_hold`)."""
 
-    holder: str
     label: str
 
+    @property
+    def holder(self) -> str | None: ...
     @property
     def name(self) -> str: ...
     @property
@@ -232,6 +233,11 @@ class Hold:
             living = [former for former in self.handles if former() is not None]
             self.handles = (*living, handle)
 
+    def inside(self) -> bool:
+        """Return whether somebody may go on believing in it: it was neither released nor abandoned."""
+        released = self.depth == 0 or self.state is State.ENDING
+        return not released and not self.abandoned()
+
     def kept(self) -> bool:
         """Return whether its owner has not released it yet, be it lost or not."""
         return self in self.recipe.session.holds
@@ -245,6 +251,8 @@ class Hold:
         if self.state not in (State.HELD, State.ENDING):
             return []
         self.reason = reason
+        if self.state is State.ENDING:
+            self.depth = 0
         self.state = State.LOST
         listeners, self._listeners = self._listeners, None
         return listeners or []
