@@ -219,9 +219,9 @@ class Beat(SingleBeat, Scheduler):  # type: ignore[misc]  # Celery has no types
         """Take over the times of the last runs."""
         record, key, schedule = self._runs(), self._key, cast("dict[str, Any]", self.schedule)
         noted = cast("dict[bytes, bytes]", record.hgetall(key))
-        for name, text in noted.items():
-            if (entry := schedule.get(name.decode())) is None:
-                record.hdel(key, name)
+        for field, text in noted.items():
+            if (entry := schedule.get(field.decode())) is None:
+                record.hdel(key, field.decode())
             else:
                 entry.last_run_at = datetime.fromisoformat(text.decode())
         for name, entry in schedule.items():

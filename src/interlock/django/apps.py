@@ -13,7 +13,7 @@ from interlock.errors import ConfigError
 from interlock.options import Options
 
 
-class InterlockConfig(AppConfig):
+class InterlockConfig(AppConfig):  # type: ignore[misc]  # Django has no types
     """``"interlock.django"`` in ``INSTALLED_APPS``."""
 
     name = "interlock.django"
