@@ -6,9 +6,6 @@ import os
 import warnings
 from typing import Any
 
-import redis
-import redis.asyncio
-
 from interlock._embedded import EmbeddedServer, ensure
 from interlock._embedded.place import place_of
 from interlock._links.cluster import Cluster
@@ -66,12 +63,13 @@ def open_url(url: str | None) -> Endpoint | Cluster:
 
 
 def servers_of(client: Any) -> Endpoint | Cluster:
-    """Return the servers that a redis-py *client* is configured for.
+    """Return the servers that a *client* of redis-py's or valkey-py's is configured for.
 
     Raises:
         ConfigError: it cannot be used.
     """
-    if isinstance(client, redis.RedisCluster | redis.asyncio.RedisCluster):
+    # By what it has, not by its class: valkey-py has classes of its own, and is not loaded for this.
+    if hasattr(client, "nodes_manager"):
         return Cluster.from_client(client)
     pool = client.connection_pool
     return from_sentinel_pool(pool) if is_sentinel_pool(pool) else Endpoint.from_pool(pool)
