@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError
+from interlock._core.holds import Hold
 from lock.lock_like import until
 
 if TYPE_CHECKING:
@@ -155,6 +156,33 @@ async def test_listeners_are_called_once_each(
     assert told == ["first", "second", "late"]
     assert [type(error) for error in reports()] == [LookupError]
     assert await owner.do(kept.owned)
+
+
+async def test_waiting_for_a_loss_again_and_again(stage: Stage) -> None:
+    """``hold.lost.wait`` leaves nothing behind when the hold is not lost, however often it is called."""
+    lock, owner = stage.lock(stage.client()), stage.owner()
+    await owner.do(lock.acquire)
+
+    async def wait_briefly() -> None:
+        hold = await owner.do(lambda: lock.hold)
+        if not stage.face.is_async:
+            assert not await owner.do(hold.lost.wait, 0)
+            return
+        with pytest.raises(asyncio.TimeoutError):
+            await owner.do(asyncio.wait_for, hold.lost.wait(), 0.0001)
+
+    await wait_briefly()
+    before = _listeners()
+    for _ in range(20):
+        await wait_briefly()
+    assert _listeners() == before
+    await owner.do(lock.release)
+
+
+def _listeners() -> int:
+    """Return how many listeners the holds of this process have."""
+    holds = [each for each in gc.get_objects() if type(each) is Hold]
+    return sum(len(hold._listeners or ()) for hold in holds)
 
 
 async def test_with_holds_and_releases(stage: Stage) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ class Possession(Protocol):
     def lost(self, now: float) -> bool: ...
     def expiry_reason(self) -> LossReason: ...
     def listen(self, callback: Callable[[], object]) -> bool: ...
+    def unlisten(self, callback: Callable[[], object]) -> None: ...
     def kept(self) -> bool: ...
     def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None: ...
     def release(self) -> Op[None]: ...
@@ -261,6 +263,11 @@ class Hold:
         except ValueError:
             return True
         return False
+
+    def unlisten(self, callback: Callable[[], object]) -> None:
+        """Have *callback* told no more of a loss."""
+        with suppress(ValueError, AttributeError):  # it was told, or is just being told
+            self._listeners.remove(callback)  # type: ignore[union-attr]
 
 
 class Holds:
