@@ -184,7 +184,7 @@ class Waiters:
                 return None
             rotation.turns -= 1
             # From here on a command that makes it the holder may be under way, whatever becomes of who sends it.
-            hold.offered = hold.unsettled = True
+            hold.offer()
             ticket.offered_until = now + LONGEST_OFFER
             ticket.offered = True
             return ticket

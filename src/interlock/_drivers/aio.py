@@ -10,7 +10,20 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from interlock._core.effects import NEVER, Ask, Away, Batch, Eval, Join, Op, R, Settle, Wait, ended
+from interlock._core.effects import (
+    NEVER,
+    Ask,
+    Away,
+    Batch,
+    Eval,
+    Join,
+    Op,
+    R,
+    Settle,
+    Step,
+    Wait,
+    ended,
+)
 from interlock._core.holds import Owner
 from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
@@ -70,9 +83,28 @@ class AsyncDriver:
         self.closed = False
         lifecycle.register(self)
 
-    async def run(  # noqa: C901 - every coroutine less counts: the hot path is written out, and where tasks wait there is no other one
-        self, op: Op[R], cancelled: asyncio.CancelledError | None = None
-    ) -> R:
+    async def perform(self, step: Step[R]) -> R:
+        """Perform *step* and return its result: its first command without a generator, and what is more to it by `run`.
+
+        A cancellation is thrown into the operation; the clean-up that it then asks for runs to its end however often the task
+        is cancelled again.
+        """
+        failure: BaseException | None = None
+        try:
+            if self._loop is not asyncio.get_running_loop() or not self._keeper.started:
+                await self._prepare()
+            call = step.begin()
+            if call is not None and step.done(call.script.decode(await self.eval(call))):
+                return step.result
+        except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
+            failure = error
+        if isinstance(failure, asyncio.CancelledError):
+            return await self._finish(step.rest(failure), None)
+        rest = self.run(step.rest(failure))
+        del step, call  # many may wait here, and what they keep meanwhile is memory
+        return await rest
+
+    async def run(self, op: Op[R], cancelled: asyncio.CancelledError | None = None) -> R:
         """Perform *op* and return its result.
 
         A cancellation is thrown into the operation; the clean-up that it then asks for runs to its end however often the task
@@ -82,8 +114,7 @@ class AsyncDriver:
             op: the operation.
             cancelled: what it was cancelled by, where the rest of it runs.
         """
-        if self._start():
-            await self._begin()
+        await self._prepare()
         reply: object = None
         failure: BaseException | None = cancelled
         tickets: list[Ticket] = []
@@ -117,11 +148,6 @@ class AsyncDriver:
                 self.session.waiters.leave(ticket)
                 _alarm(ticket).stop()
 
-    @property
-    def ready(self) -> bool:
-        """Return whether everything is in place, in the running loop, that a claim must not be without."""
-        return self._loop is asyncio.get_running_loop() and self._keeper.started
-
     async def eval(self, call: Eval[object]) -> object:
         """Run *call* and return its reply; errors as `Line.eval`."""
         seconds = self._seconds(call)
@@ -136,26 +162,18 @@ class AsyncDriver:
             return await self._line.judged(pipeline, call, reply, seconds)
         return reply
 
-    def _start(self) -> bool:
-        """Serve the running loop; return whether to `_begin`."""
+    async def _prepare(self) -> None:
+        """Have everything in place, in the running loop, that the first operation needs, and a claim must not be without."""
         if self.closed:
-            return False  # whatever needs the server will say so
+            return  # whatever needs the server will say so
         if self._loop is not asyncio.get_running_loop():
             self._bind()
-        return not self._keeper.started
-
-    async def _begin(self) -> None:
-        """Have everything in place that the first operation needs, and a claim must not be without."""
+        if self._keeper.started:
+            return
         options = self.session.options
         await self._line.open(options.pubsub, self._timeout)
         self.session.publish = self._listener.publish(options.pubsub)
         self._keeper.start()
-
-    def run_on(self, op: Op[R], failure: object) -> Awaitable[R]:
-        """Perform *op*, which carries on what came to *failure*; if that is a cancellation, out of the reach of further ones."""
-        return (
-            self._finish(op, None) if isinstance(failure, asyncio.CancelledError) else self.run(op)
-        )
 
     async def _finish(self, op: Op[R], error: asyncio.CancelledError | None) -> R:
         """Drive the rest of a cancelled operation, *error* being thrown into it first, where no further cancellation reaches it."""
@@ -215,8 +233,7 @@ class AsyncDriver:
 
     async def prepared(self, call: Eval[object]) -> object:
         """Send *call* with everything in place that a claim must not be without; return its reply."""
-        if self._start():
-            await self._begin()
+        await self._prepare()
         return await self._line.eval(call, self._seconds(call, 0))
 
     def _wait(self, effect: Wait) -> Awaitable[None]:

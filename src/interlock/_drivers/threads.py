@@ -9,7 +9,20 @@ import uuid
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from interlock._core.effects import NEVER, Ask, Away, Effect, Eval, Join, Op, R, Settle, Wait, ended
+from interlock._core.effects import (
+    NEVER,
+    Ask,
+    Away,
+    Effect,
+    Eval,
+    Join,
+    Op,
+    R,
+    Settle,
+    Step,
+    Wait,
+    ended,
+)
 from interlock._core.holds import Owner
 from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
@@ -121,6 +134,27 @@ class ThreadDriver:
         self.closed = self._exiting = False
         lifecycle.register(self)
 
+    def perform(self, step: Step[R]) -> R:
+        """Perform *step* and return its result: its first command without a generator, and what is more to it by `run`.
+
+        Whatever strikes in this thread, a Ctrl-C between any two instructions included, is cleared up behind.
+        """
+        try:
+            failure: BaseException | None = None
+            try:
+                if not self._keeper.started:
+                    self._begin()
+                call = step.begin()
+                if call is not None and step.done(call.script.decode(self.eval(call))):
+                    return step.result
+            except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
+                failure = error
+            return self.run(step.rest(failure))
+        except BaseException as error:
+            if step.over():
+                raise
+            return self.run(step.rest(error))
+
     def run(self, op: Op[R]) -> R:
         """Perform *op* and return its result.
 
@@ -185,11 +219,6 @@ class ThreadDriver:
         if not self._keeper.started:
             self._begin()
         return self._pool, call, min(self._timeout, call.deadline - clock.now())
-
-    @property
-    def ready(self) -> bool:
-        """Return whether everything is in place that a claim must not be without."""
-        return self._keeper.started
 
     def eval(self, call: Eval[object]) -> object:
         """Run *call* and return its reply; errors as `Pool.eval`."""
