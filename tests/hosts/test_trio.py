@@ -30,8 +30,8 @@ def run(main: Callable[..., Awaitable[None]], *args: Any) -> None:
     trio.run(limited)
 
 
-def test_tasks_take_turns(redis_url: str, quiescent: None) -> None:
-    """Of many tasks one at a time is inside, each is another owner, and closing leaves nothing behind."""
+def test_tasks_take_turns(redis_url: str) -> None:
+    """Of many tasks one at a time is inside, each is another owner, and closing ends the client's threads."""
 
     async def main() -> None:
         inside = 0
@@ -50,6 +50,7 @@ def test_tasks_take_turns(redis_url: str, quiescent: None) -> None:
 
             for _ in range(10):
                 nursery.start_soon(work)
+        assert [t.name for t in threading.enumerate() if t.name.startswith("interlock")] == []
 
     run(main)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 import trio
 
-from interlock._core.effects import Effect, Join, Op, R, Wait, ended
+from interlock._core.effects import Effect, Join, Op, R, Step, Wait, ended
 from interlock._core.holds import Owner
 from interlock._drivers import clock, tasks
 from interlock._drivers.threads import ThreadDriver
@@ -98,19 +98,21 @@ class TrioDriver:
         options: the client's.
     """
 
-    ready = False
-    """There is no way past `run`."""
-
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         self._threads = ThreadDriver(servers, options)
         self._limiter = trio.CapacityLimiter(THREADS)
         self.session = self._threads.session
         self.named_owner = self._threads.named_owner
+        self._begun = False
 
     @property
     def closed(self) -> bool:
         """Return whether `close` was called."""
         return self._threads.closed
+
+    async def perform(self, step: Step[R]) -> R:
+        """Perform *step* and return its result, as `run` does."""
+        return await self.run(iter(step))
 
     async def run(self, op: Op[R]) -> R:
         """Perform *op* and return its result.
@@ -122,9 +124,10 @@ class TrioDriver:
         failure: BaseException | None = None
         with trio.CancelScope() as scope:
             try:
-                if not self._threads.ready:
+                if not self._begun:
                     # How messages are sent must be known before the operation begins.
                     await self._in_thread(_nothing())
+                    self._begun = True
                 while True:
                     try:
                         effect = op.send(reply) if failure is None else op.throw(failure)
