@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 # What redis-py would do on its own account: retry, check health, decode, cache. We decide what may be sent again.
 _OURS = {
-    "cache", "cache_config", "command_packer", "connection_class", "connection_pool_class", "decode_responses", "driver_info",
+    "cache", "cache_allow_list", "cache_config", "cache_deny_list", "cache_enabled", "cache_max_size",
+    "cache_policy", "cache_ttl", "client_cache", "command_packer", "valkey_connect_func", "connection_class", "connection_pool_class", "decode_responses", "driver_info",
     "encoder_class", "encoding", "encoding_errors", "event_dispatcher", "health_check_interval", "himport_registry", "legacy_responses",
     "lib_name", "lib_version", "maint_notifications_config", "maint_notifications_pool_handler", "max_connections",
     "maintenance_notification_hash", "maintenance_state", "orig_host_address", "orig_socket_connect_timeout",
