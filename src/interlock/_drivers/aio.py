@@ -7,19 +7,26 @@ import random
 import threading
 import uuid
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from interlock._core.effects import NEVER, Ask, Away, Batch, Eval, Join, Op, R, Settle, Wait, ended
 from interlock._core.holds import Owner
 from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
-from interlock._drivers import clock, lifecycle
+from interlock._drivers import clock, lifecycle, wrong_type
 from interlock._drivers.aio_fan_out import ask
 from interlock._drivers.lookout import lookout_for
 from interlock._drivers.route import keeper_of, line_to, listener_to
 from interlock._drivers.tasks import Alarm, in_thread
 from interlock._links.cluster import Cluster
-from interlock.errors import ClosedError, ConfigError, ServerUnavailableError
+from interlock.errors import (
+    ClosedError,
+    ConfigError,
+    InterlockError,
+    ServerUnavailableError,
+    WrongTypeError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -121,17 +128,22 @@ class AsyncDriver:
         return self._loop is asyncio.get_running_loop() and self._keeper.started
 
     async def eval(self, call: Eval[object]) -> object:
-        """Run *call* and return its reply; errors as `Line.eval`."""
+        """Run *call* and return its reply; errors as `Line.eval`. A WrongTypeError costs another round trip to say what was found."""
         seconds = self._seconds(call)
-        pipeline = self._line.ready(call) if call.confirm is None else None
-        if pipeline is None:
-            return await self._line.eval(call, seconds)
         try:
-            reply = await pipeline.begin(call, seconds)
-        except ServerUnavailableError as error:
-            reply = error
-        if isinstance(reply, Exception):
-            return await self._line.judged(pipeline, call, reply, seconds)
+            pipeline = self._line.ready(call) if call.confirm is None else None
+            if pipeline is None:
+                return await self._line.eval(call, seconds)
+            try:
+                reply = await pipeline.begin(call, seconds)
+            except ServerUnavailableError as error:
+                reply = error
+            if isinstance(reply, Exception):
+                return await self._line.judged(pipeline, call, reply, seconds)
+        except WrongTypeError as error:
+            with suppress(InterlockError):
+                wrong_type.describe(error, await self._line.eval(wrong_type.types_of(error), GRACE))
+            raise
         return reply
 
     def _start(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from interlock._core import count_down_latch as core_latch
 from interlock._core import leased_semaphore as core_leased
@@ -17,6 +17,7 @@ from interlock._core.spin_lock import SpinLock
 from interlock._drivers.aio import AsyncDriver
 from interlock._drivers.tasks import current_owner
 from interlock._links.urls import open_url, servers_of
+from interlock._misuse import CLIENT_NAMES, suggests, wants_async_with
 from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.hold import Hold
 from interlock.asyncio.joint_lock import MultiLock, RedLock
@@ -25,7 +26,7 @@ from interlock.asyncio.lock import Lock
 from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
 from interlock.backoff import ExponentialBackoff
-from interlock.options import Options, check_timeout
+from interlock.options import Options, check_timeout, lease_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,14 +37,17 @@ if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
     from interlock.backoff import Backoff
     from interlock.check import Report
+    from interlock.options import Duration, OptionChanges
 
 
-def connect(url: str | None = None, *, options: Options | None = None, **changes: Any) -> Client:
+def connect(
+    url: str | None = None, *, options: Options | None = None, **changes: Unpack[OptionChanges]
+) -> Client:
     """Return a client of the server at *url*; connections are made when they are needed.
 
     Args:
-        url: ``redis://``, ``rediss://``, ``unix://``, ``redis+sentinel://``, ``redis+cluster://`` (with ``rediss`` for TLS) or
-            ``embedded://``; None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server.
+        url: ``redis://``, ``rediss://``, ``unix://``, ``redis+sentinel://``, ``redis+cluster://`` (with ``rediss`` for TLS, and
+            ``valkey`` for ``redis``) or ``embedded://``; None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server.
         options: how the client behaves.
         **changes: single fields of `Options`, as keywords.
 
@@ -54,6 +58,8 @@ def connect(url: str | None = None, *, options: Options | None = None, **changes
     return Client(open_url(url), chosen)
 
 
+@wants_async_with
+@suggests(CLIENT_NAMES)
 class Client:
     """Makes locks on one server; close it, or use it in a ``with`` statement.
 
@@ -66,7 +72,9 @@ class Client:
         self._where = servers.where
 
     @classmethod
-    def from_redis(cls, client: Any, *, options: Options | None = None, **changes: Any) -> Self:
+    def from_redis(
+        cls, client: Any, *, options: Options | None = None, **changes: Unpack[OptionChanges]
+    ) -> Self:
         """Return a client of the server that a redis-py *client* is configured for, with its credentials.
 
         Args:
@@ -74,6 +82,9 @@ class Client:
                 not used.
             options: how the client behaves.
             **changes: single fields of `Options`, as keywords.
+
+        Raises:
+            ConfigError: not a client of redis-py's, or an option that cannot work.
         """
         chosen = (options or Options()).replace(**changes)
         return cls(servers_of(client), chosen)
@@ -131,8 +142,8 @@ class Client:
         self,
         name: str,
         *,
-        timeout: float | None = None,
-        lease: float | None = None,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
         reentrant: bool = True,
         owner: str | None = None,
         # asyncio only
@@ -143,8 +154,8 @@ class Client:
 
         Args:
             name: the key in Redis, unless a name mapper says otherwise.
-            timeout: seconds that a ``with`` statement waits; None for ever.
-            lease: seconds after which a hold ends by itself; None for a hold that is renewed until it is released.
+            timeout: seconds (or a `timedelta`) that a ``with`` statement waits; None for ever.
+            lease: seconds (or a `timedelta`) after which a hold ends by itself; None for a hold that is renewed until it is released.
             reentrant: whether its owner may take it again.
             owner: who holds it, instead of the task: everything under the same word is one owner.
             cancel_on_lost: cancel the task in an ``async with`` block when the hold is lost.
@@ -160,8 +171,8 @@ class Client:
         self,
         name: str,
         *,
-        timeout: float | None = None,
-        lease: float | None = None,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
         reentrant: bool = True,
         owner: str | None = None,
     ) -> Lock:
@@ -176,8 +187,8 @@ class Client:
         self,
         name: str,
         *,
-        timeout: float | None = None,
-        lease: float | None = None,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
         reentrant: bool = True,
         owner: str | None = None,
     ) -> Lock:
@@ -193,8 +204,8 @@ class Client:
         group: str,
         values: Iterable[str],
         *,
-        timeout: float | None = None,
-        lease: float | None = None,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
         reentrant: bool = True,
         owner: str | None = None,
     ) -> Lock:
@@ -215,8 +226,8 @@ class Client:
         self,
         name: str,
         *,
-        timeout: float | None = None,
-        lease: float | None = None,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
         owner: str | None = None,
     ) -> ReadWriteLock:
         """Return the read/write lock *name*, whose ``read`` many hold or whose ``write`` one holds; arguments as for `lock`."""
@@ -231,8 +242,8 @@ class Client:
         name: str,
         *,
         backoff: Backoff | None = None,
-        timeout: float | None = None,
-        lease: float | None = None,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
         reentrant: bool = True,
         owner: str | None = None,
     ) -> Lock:
@@ -255,25 +266,25 @@ class Client:
         return self._face(recipe, timeout, lease, owner)
 
     def multi_lock(
-        self, *locks: Lock, timeout: float | None = None, lease: float | None = None
+        self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
     ) -> MultiLock:
         """Return all of *locks* as one; they may be of several clients. See `MultiLock`."""
         return MultiLock(*locks, timeout=timeout, lease=lease)
 
     def red_lock(
-        self, *locks: Lock, timeout: float | None = None, lease: float | None = None
+        self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
     ) -> RedLock:
         """Return a majority of *locks*, each on a server of its own, as one lock. See `RedLock`."""
         return RedLock(*locks, timeout=timeout, lease=lease)
 
     def _face(
-        self, recipe: LockLike, timeout: float | None, lease: float | None, owner: str | None
+        self, recipe: LockLike, timeout: Duration | None, lease: Duration | None, owner: str | None
     ) -> Lock:
         named = None if owner is None else self._driver.named_owner(owner)
         return Lock(self._driver, recipe, timeout=timeout, lease=lease, owner=named)
 
     async def try_lock(
-        self, name: str, *, timeout: float = 0, lease: float | None = None
+        self, name: str, *, timeout: Duration = 0, lease: Duration | None = None
     ) -> Hold | None:
         """Acquire the lock *name* in one call.
 
@@ -291,7 +302,7 @@ class Client:
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         recipe = core_lock.Lock(driver.session, name)
         hold = await driver.run(
-            recipe.acquire(current_owner(), driver.session.clock() + limit, lease)
+            recipe.acquire(current_owner(), driver.session.clock() + limit, lease_of(lease, driver))
         )
         if hold is None:
             return None
@@ -300,7 +311,7 @@ class Client:
             hold.handle = weakref.ref(face)
         return face
 
-    def semaphore(self, name: str, *, timeout: float | None = None) -> Semaphore:
+    def semaphore(self, name: str, *, timeout: Duration | None = None) -> Semaphore:
         """Return the semaphore *name*, whose permits nobody owns; no round trip.
 
         Args:

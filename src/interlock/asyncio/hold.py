@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.holds import State
 from interlock._drivers.tasks import LostEvent
+from interlock._misuse import LOCK_NAMES, suggests, wants_async_with
 from interlock.errors import HoldLostError, NotHeldError
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from interlock._drivers.aio import AsyncDriver
 
 
+@wants_async_with
+@suggests(LOCK_NAMES)
 class Hold:
     """One owner's possession of one name; truthy while it lasts.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.holds import State
 from interlock._drivers.threads import LostEvent
+from interlock._misuse import LOCK_NAMES, suggests, wants_with
 from interlock.errors import HoldLostError, NotHeldError
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from interlock._drivers.threads import ThreadDriver
 
 
+@wants_with
+@suggests(LOCK_NAMES)
 class Hold:
     """One owner's possession of one name; truthy while it lasts.
 
