@@ -182,6 +182,18 @@ def lease_of(lease: Duration | None, scope: object) -> float | None:
     return checked
 
 
+def check_min_hold(duration: Duration) -> float:
+    """Return for how many seconds a lock is to be kept at least.
+
+    Raises:
+        ConfigError: unless it is 0 to `MAX_LEASE` seconds.
+    """
+    duration = seconds(duration)
+    if not _is_number(duration) or not 0 <= duration <= MAX_LEASE:
+        raise ConfigError(f"min_hold must be 0 to {MAX_LEASE:.0f} seconds, not {duration!r}")
+    return float(duration)
+
+
 def check_name(name: object) -> str:
     """Return *name* if an object can be called that.
 

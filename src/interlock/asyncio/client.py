@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from interlock._core import count_down_latch as core_latch
 from interlock._core import leased_semaphore as core_leased
@@ -12,6 +12,7 @@ from interlock._core import semaphore as core_semaphore
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.group_lock import GroupLock
+from interlock._core.holds import Owner
 from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
 from interlock._drivers.aio import AsyncDriver
@@ -19,6 +20,7 @@ from interlock._drivers.tasks import current_owner
 from interlock._links.urls import open_url, servers_of
 from interlock._misuse import CLIENT_NAMES, suggests, wants_async_with
 from interlock.asyncio.count_down_latch import CountDownLatch
+from interlock.asyncio.decorators import Locked, Once
 from interlock.asyncio.hold import Hold
 from interlock.asyncio.joint_lock import MultiLock, RedLock
 from interlock.asyncio.leased_semaphore import LeasedSemaphore
@@ -26,7 +28,7 @@ from interlock.asyncio.lock import Lock
 from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
 from interlock.backoff import ExponentialBackoff
-from interlock.options import Options, check_timeout, lease_of
+from interlock.options import Options, check_min_hold, check_timeout, lease_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
     from interlock.backoff import Backoff
     from interlock.check import Report
     from interlock.options import Duration, OptionChanges
+
+
+T = TypeVar("T")
 
 
 def connect(
@@ -310,6 +315,82 @@ class Client:
         if hold.depth == 1:
             hold.handle = weakref.ref(face)
         return face
+
+    def locked(
+        self,
+        name: str,
+        *,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
+        # asyncio only
+        cancel_on_lost: bool = False,
+        # end
+    ) -> Locked:
+        """Return a decorator for functions each call of which holds a lock; also a context manager.
+
+        ``@client.locked("pay:{order_id}")`` takes the name from the call's arguments: ``{parameter}``, ``{parameter.attribute}``
+        or ``{parameter[item]}``. Braces that belong to the name are doubled.
+
+        Args:
+            name: the lock, or a template for it.
+            timeout: seconds (or a `timedelta`) that a call waits, before it raises AcquireTimeoutError; None for ever.
+            lease: as for `lock`.
+            cancel_on_lost: cancel the task of a call when its hold is lost.
+
+        Raises:
+            ConfigError: not a template for a name; when a function is decorated, one that names a parameter which that lacks.
+        """
+
+        def make(called: str) -> Lock:
+            lock = self.lock(called, timeout=timeout, lease=lease)
+            # asyncio only
+            lock.cancel_on_lost = cancel_on_lost
+            # end
+            return lock
+
+        _ = make("check")  # a duration that cannot be is told here
+        return Locked(name, make)
+
+    @overload
+    def once(
+        self, name: str, *, min_hold: Duration = 0, lease: Duration | None = None
+    ) -> Once[None]: ...
+    @overload
+    def once(
+        self, name: str, *, otherwise: T, min_hold: Duration = 0, lease: Duration | None = None
+    ) -> Once[T]: ...
+    def once(
+        self,
+        name: str,
+        *,
+        otherwise: Any = None,
+        min_hold: Duration = 0,
+        lease: Duration | None = None,
+    ) -> Once[Any]:
+        """Return a decorator for functions whose calls are skipped while another call, wherever it is, holds the lock.
+
+        Args:
+            name: the lock, or a template for it as for `locked`.
+            otherwise: what a call returns that is skipped.
+            min_hold: seconds (or a `timedelta`) that the lock stays locked from the beginning of a call, though it ended before,
+                by an exception too, and though its process ended. Clocks of schedulers differ by less.
+            lease: as for `lock`.
+
+        Raises:
+            ConfigError: as `locked`.
+
+        Cost:
+            One round trip for a call that is skipped, two for one that is not.
+        """
+        shortest = check_min_hold(min_hold)
+
+        def make(called: str) -> Lock:
+            recipe = core_lock.Lock(self._driver.session, called, reentrant=False)
+            caller = Owner(f"a call under {called!r}")
+            return Lock(self._driver, recipe, lease=lease, owner=caller)
+
+        _ = make("check")
+        return Once(name, make, shortest, otherwise)
 
     def semaphore(self, name: str, *, timeout: Duration | None = None) -> Semaphore:
         """Return the semaphore *name*, whose permits nobody owns; no round trip.

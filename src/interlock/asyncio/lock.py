@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from interlock._drivers import aio_first_try as first_try
 from interlock._drivers.tasks import current_owner
@@ -15,6 +15,7 @@ from interlock.options import FOREVER, check_lease, check_timeout, lease_of
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from interlock._core.holds import Hold as CoreHold
     from interlock._core.holds import Owner
     from interlock._core.joint import Joint
     from interlock._core.lock_like import LockLike
@@ -152,6 +153,10 @@ class Lock:
                 raise trouble from error
             # The body's own exception goes on; it is told what else went wrong.
             error.add_note(f"interlock: {trouble}")
+
+    def core_hold(self) -> CoreHold | None:
+        """Return this owner's hold as the core knows it; not for users."""
+        return cast("CoreHold | None", self.recipe.hold_of(self._fixed_owner or current_owner()))
 
     async def _name_holder(self, error: NotHeldError) -> None:
         """Name in *error* who holds it, if the server tells at once."""

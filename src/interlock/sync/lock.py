@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from interlock._drivers import first_try
 from interlock._drivers.threads import current_owner
@@ -16,6 +16,7 @@ from interlock.sync.hold import Hold
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from interlock._core.holds import Hold as CoreHold
     from interlock._core.holds import Owner
     from interlock._core.joint import Joint
     from interlock._core.lock_like import LockLike
@@ -145,6 +146,10 @@ class Lock:
                 raise trouble from error
             # The body's own exception goes on; it is told what else went wrong.
             error.add_note(f"interlock: {trouble}")
+
+    def core_hold(self) -> CoreHold | None:
+        """Return this owner's hold as the core knows it; not for users."""
+        return cast("CoreHold | None", self.recipe.hold_of(self._fixed_owner or current_owner()))
 
     def _name_holder(self, error: NotHeldError) -> None:
         """Name in *error* who holds it, if the server tells at once."""
