@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from extras import VERSIONS
 from interlock._core import lock_like, lock_steps, session
 from interlock._drivers import aio, threads
 from interlock.testing.proxy import FaultProxy
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
     import redis
 
-
-VERSIONS = ("redis-6.2", "redis-7.0", "redis-8.2", "valkey-8.1")
-"""All that the library is tested against; on a machine that lacks one the tests fail."""
 
 PATIENCE = 2.0
 """Seconds that a single try has in tests that ask for `patient`."""

@@ -17,7 +17,10 @@ from interlock.errors import ConfigError
 Duration: TypeAlias = float | timedelta
 """Seconds, or a `datetime.timedelta`."""
 
-MIN_LEASE = 0.1
+MIN_LEASE = 0.01
+"""Seconds. What is left of a shorter one after a round trip and the granularity of its expiry is of no use."""
+
+MIN_RENEWED_LEASE = 0.1
 """Seconds. A shorter lease could not be renewed three times within itself over a real network."""
 
 MAX_LEASE = 10 * 365 * 86400.0
@@ -115,7 +118,7 @@ class Options:
         lease = self.lease
         for name in _DURATIONS:
             object.__setattr__(self, name, seconds(getattr(self, name)))
-        check_lease(lease)
+        check_lease(lease, MIN_RENEWED_LEASE)
         check_long_lease(lease)
         for name in _DURATIONS[1:]:
             value = getattr(self, name)
@@ -157,15 +160,15 @@ def seconds(duration: Duration) -> float:
     return duration.total_seconds() if isinstance(duration, timedelta) else duration
 
 
-def check_lease(lease: Duration) -> float:
+def check_lease(lease: Duration, least: float = MIN_LEASE) -> float:
     """Return *lease* in seconds if a hold can live with it.
 
     Raises:
-        ConfigError: unless it is `MIN_LEASE` to `MAX_LEASE` seconds.
+        ConfigError: unless it is *least* to `MAX_LEASE` seconds.
     """
     lease = seconds(lease)
-    if not _is_number(lease) or not MIN_LEASE <= lease <= MAX_LEASE:
-        raise ConfigError(f"lease must be {MIN_LEASE} to {MAX_LEASE:.0f} seconds, not {lease!r}")
+    if not _is_number(lease) or not least <= lease <= MAX_LEASE:
+        raise ConfigError(f"lease must be {least} to {MAX_LEASE:.0f} seconds, not {lease!r}")
     return float(lease)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import inspect
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -144,15 +146,50 @@ async def test_locked_is_a_context_manager(side: Side, redis_client: redis.Redis
         hold = await side.call(lambda: side.face.enter(guard))
         assert hold.valid
         assert keys(redis_client) == {"{pay}"}
-        if side.face.is_async:
-            await side.face.leave(guard)
-            async with guard as hold:
-                assert hold.name == "{pay}"
-        else:
-            await side.call(hold.release)
+        await side.call(hold.release)
     assert keys(redis_client) == set()
     with pytest.raises(ConfigError, match="'order_id'"):
         side.face.enter(side.client.locked("pay:{order_id}"))
+
+
+async def test_locked_in_blocks_and_exit_stacks(redis_url: str, redis_client: redis.Redis) -> None:
+    """A block and an exit stack over `locked` hold its lock until they are left, by whatever task or thread."""
+    async with interlock.asyncio.connect(redis_url) as client:
+        guard = client.locked("pay")
+        async with guard as hold:
+            assert (hold.name, keys(redis_client)) == ("pay", {"pay"})
+        assert keys(redis_client) == set()
+        stack = contextlib.AsyncExitStack()
+        await stack.enter_async_context(guard)
+        assert keys(redis_client) == {"pay"}
+        await asyncio.create_task(stack.aclose())
+        assert keys(redis_client) == set()
+
+    def work() -> None:
+        with interlock.connect(redis_url) as client:
+            guard, stack = client.locked("pay"), contextlib.ExitStack()
+            with guard as hold:
+                assert (hold.name, keys(redis_client)) == ("pay", {"pay"})
+            assert keys(redis_client) == set()
+            stack.enter_context(guard)
+            assert keys(redis_client) == {"pay"}
+            with ThreadPoolExecutor(1) as other:
+                other.submit(stack.close).result()
+            assert keys(redis_client) == set()
+
+    await asyncio.to_thread(work)
+
+
+async def test_try_lock_that_is_not_awaited(redis_url: str, redis_client: redis.Redis) -> None:
+    """`try_lock` of the asyncio face takes nothing before it is awaited, and says so where it is taken for a hold."""
+    async with interlock.asyncio.connect(redis_url) as client:
+        with pytest.raises(TypeError, match="await"):
+            assert client.try_lock("name")
+        attempt = client.try_lock("name")
+        with pytest.raises(TypeError, match="async with"), attempt:
+            pass
+        attempt.close()
+        assert keys(redis_client) == set()
 
 
 TEMPLATES = ("{missing}", "{0}", "{}", "{order.__class__}", "{order._secret}", "{order", "")

@@ -97,6 +97,16 @@ class Eval(Generic[R_co]):
         return self.script.decode((yield self))
 
 
+def _decoded(call: Eval[R], reply: object) -> R | Exception:
+    """Return what *call* came to; a reply that cannot be read is the error of that one alone."""
+    if isinstance(reply, Exception):
+        return reply
+    try:
+        return call.script.decode(reply)
+    except Exception as error:  # noqa: BLE001 - whoever asked for several hears of each one
+        return error
+
+
 @dataclass(slots=True)
 class Batch(Generic[R_co]):
     """Run all *evals* in one write per server, and hear of each one: its result, or its error."""
@@ -105,10 +115,7 @@ class Batch(Generic[R_co]):
 
     def __iter__(self) -> Generator[Effect, object, list[R_co | Exception]]:
         replies = cast("list[object]", (yield self))
-        return [
-            reply if isinstance(reply, Exception) else call.script.decode(reply)
-            for call, reply in zip(self.evals, replies, strict=True)
-        ]
+        return [_decoded(call, reply) for call, reply in zip(self.evals, replies, strict=True)]
 
 
 @dataclass(slots=True)
@@ -119,10 +126,7 @@ class Ask(Generic[R_co]):
 
     def __iter__(self) -> Generator[Effect, object, list[R_co | Exception]]:
         replies = cast("list[object]", (yield self))
-        return [
-            reply if isinstance(reply, Exception) else call.script.decode(reply)
-            for (_, call), reply in zip(self.calls, replies, strict=True)
-        ]
+        return [_decoded(call, reply) for (_, call), reply in zip(self.calls, replies, strict=True)]
 
 
 @dataclass(slots=True)

@@ -104,8 +104,8 @@ class GroupLock(LockLike):
     def _renew(
         self, keys: Sequence[str], lease: float, holders: Sequence[str], /, *, deadline: float
     ) -> Eval[list[bool]]:
-        (group,), (holder,) = keys, holders
-        return scripts.group_lock_renew(group, lease, holder, self._fields, deadline=deadline)
+        # All are holds of these values, of which the server knows one at most: the others are lost.
+        return scripts.group_lock_renew(keys[0], lease, holders, self._fields, deadline=deadline)
 
     def _holder(self, owner: Owner) -> str:
         owner.renumber()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
@@ -97,11 +98,12 @@ class Recipe(Protocol):
 
 
 class Possession(Protocol):
-    """What the faces ask of a hold, of one lock or of several (`joint_hold`)."""
+    """What the faces ask of a hold, of one lock, of several (`joint_hold`) or of none (`no_hold`)."""
 
-    holder: str
     label: str
 
+    @property
+    def holder(self) -> str | None: ...
     @property
     def name(self) -> str: ...
     @property
@@ -120,7 +122,9 @@ class Possession(Protocol):
     def lost(self, now: float) -> bool: ...
     def expiry_reason(self) -> LossReason: ...
     def listen(self, callback: Callable[[], object]) -> bool: ...
+    def unlisten(self, callback: Callable[[], object]) -> None: ...
     def kept(self) -> bool: ...
+    def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None: ...
     def release(self) -> Op[None]: ...
 
 
@@ -141,12 +145,13 @@ class Hold:
         unsettled: True when a command for this hold may have run although no reply was read.
         strays: how many tries to get it were given up although they were sent: each may be executed yet, whatever became of the hold.
         offered: True when such a command may have been somebody else's, who released and offered the lock.
-        handle: for a hold that lives and dies with what the user was given: a weak reference to that.
+        handles: weak references to what its owner was given for single entries: blocks, holds. While one lives it is renewed.
+        owned: whether its owner may release it without any of them.
     """
 
     __slots__ = (
-        "_listeners", "confirmation", "depth", "handle", "holder", "label", "lease", "offered", "owner", "reason", "recipe",
-        "renew_at", "renewal", "state", "strays", "table_key", "token", "unsettled", "valid_until",
+        "_listeners", "confirmation", "depth", "handles", "holder", "label", "lease", "offered", "owned", "owner", "reason",
+        "recipe", "renew_at", "renewal", "state", "strays", "table_key", "token", "unsettled", "valid_until",
     )  # fmt: skip
 
     def __init__(self, recipe: Recipe, owner: Owner, holder: str, lease: float) -> None:
@@ -166,7 +171,8 @@ class Hold:
         self.confirmation: Confirmation | None = None
         self.strays = 0
         self.unsettled = self.offered = False
-        self.handle: weakref.ref[object] | None = None
+        self.handles: tuple[Callable[[], object], ...] = ()
+        self.owned = True
         self._listeners: list[Callable[[], object]] | None = None
 
     def __repr__(self) -> str:
@@ -207,10 +213,30 @@ class Hold:
 
     def abandoned(self) -> bool:
         """Return whether nobody is left who could release it."""
-        if self.handle is not None and self.handle() is None:
-            return True
+        for handle in self.handles:
+            if handle() is not None:
+                return False
         owner = self.owner()
-        return owner is None or owner.gone()
+        return not self.owned or owner is None or owner.gone()
+
+    def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
+        """Keep it as long as what *handle* refers to, which was given for the newest entry.
+
+        Args:
+            handle: a weak reference to what releases that entry, in any thread or task.
+            alone: nothing else releases that entry. If there is no other entry, the hold is abandoned
+                when *handle* is dead, though its owner lives.
+        """
+        if alone and self.depth == 1:
+            self.handles, self.owned = (handle,), False
+        else:
+            living = [former for former in self.handles if former() is not None]
+            self.handles = (*living, handle)
+
+    def inside(self) -> bool:
+        """Return whether somebody may go on believing in it: it was neither released nor abandoned."""
+        released = self.depth == 0 or self.state is State.ENDING
+        return not released and not self.abandoned()
 
     def kept(self) -> bool:
         """Return whether its owner has not released it yet, be it lost or not."""
@@ -225,6 +251,8 @@ class Hold:
         if self.state not in (State.HELD, State.ENDING):
             return []
         self.reason = reason
+        if self.state is State.ENDING:
+            self.depth = 0
         self.state = State.LOST
         listeners, self._listeners = self._listeners, None
         return listeners or []
@@ -243,6 +271,11 @@ class Hold:
         except ValueError:
             return True
         return False
+
+    def unlisten(self, callback: Callable[[], object]) -> None:
+        """Have *callback* told no more of a loss."""
+        with suppress(ValueError, AttributeError):  # it was told, or is just being told
+            self._listeners.remove(callback)  # type: ignore[union-attr]
 
 
 class Holds:

@@ -246,6 +246,9 @@ class LockLike(LockSteps):
             )
         if hold.state is State.HELD and hold.lost(self._session.clock()):
             self._session.lose(hold, hold.expiry_reason())
+        if hold.state is State.LOST and hold.inside():
+            # The owner must hear of the loss; it releases the lost hold before it acquires another.
+            raise releasing.lost(hold)
         if hold.state is State.HELD:
             return True
         # Another thread's release of it may still be under way: it must not meet the next hold under the same field.
@@ -319,8 +322,12 @@ class LockLike(LockSteps):
         if not isinstance(answer, Grant):
             session.lose(hold, "force-released")
             raise releasing.lost(hold)
-        hold.handle = None  # whoever entered again may go on holding without the first one's handle
+        hold.owned = True  # who entered again may go on holding without the first one's handle
         hold.extend_validity(sent_at, wanted)
+        if hold.lost(session.clock()):
+            # The answer took longer than the lease: somebody else may hold it by now.
+            session.lose(hold, hold.expiry_reason())
+            raise releasing.lost(hold)
         if lease is None:
             hold.renewal = self.renewal
         session.watchdog.watch(hold)

@@ -45,12 +45,13 @@ def release(session: Session, hold: Hold) -> Op[None]:
     Cost:
         One round trip. With others waiting in this client the lock is theirs after it, without one of their own.
     """
-    if hold.state in (State.PENDING, State.ENDED):
-        raise not_held(hold.recipe.kind, hold.name, hold.label)
     now = session.clock()
     if hold.lost(now):
         yield from _bury(session, hold)
         raise lost(hold)
+    # From here to the new depth no call is made, so that no thread comes in between.
+    if hold.state is State.PENDING or hold.state is State.ENDED:
+        raise not_held(hold.recipe.kind, hold.name, hold.label)
     # A release that was begun before may have been executed, whatever became of its caller.
     begun = hold.state is State.ENDING
     depth = hold.depth - 1
@@ -115,7 +116,9 @@ def carry_on(
             # It stays held, and the server only counts along: it is told of the new depth in the background. Were this an error,
             # a caller that goes on could not know how many releases are still to come.
             done = True
-    gone = not done and not (begun or call.unknown or hold.unsettled)
+    # Another thread may have released the last depth meanwhile: then there is nothing left to go down in.
+    freed = depth > 0 and (hold.state is State.ENDING or hold.state is State.ENDED)
+    gone = not done and not (begun or freed or call.unknown or hold.unsettled)
     if depth == 0 and (call.unknown or hold.strays):
         strays.retire_number(hold)  # an earlier try may still be under way
     if gone:
@@ -213,6 +216,10 @@ def extend(session: Session, hold: Hold, lease: float) -> Op[None]:
         yield from _drop(session, hold)
         raise lost(hold)
     hold.extend_validity(sent_at, lease)
+    if hold.lost(session.clock()):
+        # The answer took longer than the lease: somebody else may hold it by now.
+        yield from _bury(session, hold)
+        raise lost(hold)
     session.watchdog.watch(hold)
 
 

@@ -8,6 +8,7 @@ import threading
 import uuid
 import weakref
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from interlock._core.effects import NEVER, Ask, Away, Batch, Eval, Join, Op, R, Settle, Wait, ended
@@ -16,9 +17,10 @@ from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle, wrong_type
 from interlock._drivers.aio_fan_out import ask
+from interlock._drivers.callbacks import report_aside
 from interlock._drivers.lookout import lookout_for
 from interlock._drivers.route import keeper_of, line_to, listener_to
-from interlock._drivers.tasks import Alarm, in_thread
+from interlock._drivers.tasks import Alarm, call_in, in_thread
 from interlock._links.cluster import Cluster
 from interlock.errors import (
     ClosedError,
@@ -251,22 +253,17 @@ class AsyncDriver:
     def _poke(self) -> None:
         self._keeper.poke()
 
-    def _tell(self, callback: Callable[[], object]) -> None:
+    def _tell(self, listener: Callable[[], object]) -> None:
         try:
-            _ = callback()
-        except Exception as error:  # noqa: BLE001 - the user's callback; the other listeners come next
-            lifecycle.report("an on_lost callback", error)
+            _ = listener()
+        except Exception as error:  # noqa: BLE001 - the other listeners come next
+            report_aside("a listener to a loss", error)
 
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
         """Have *callback* run in the event loop when *hold* is lost."""
-        loop = asyncio.get_running_loop()
-
-        def hand_over() -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(callback)
-
-        if not hold.listen(hand_over):
-            hand_over()
+        listener = partial(call_in, asyncio.get_running_loop(), callback)
+        if not hold.listen(listener):
+            listener()
 
     def cancel_on_lost(self, hold: Possession) -> None:
         """Cancel the running task when *hold* is lost before it is released."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 from interlock._core.session import GRACE
 from interlock._core.watchdog import Round
 from interlock._drivers import clock
+from interlock._drivers.callbacks import report_aside
 from interlock._drivers.keeper import Keeper
-from interlock._drivers.lifecycle import report
 from interlock._links.cluster_courier import ClusterCourier
 from interlock.errors import ServerUnavailableError
 
@@ -70,7 +70,7 @@ class ClusterKeeper(Keeper):
         result = Round()
         holds = self._by_node(watchdog.due(now, result), lambda hold: hold.key)
         debts = self._by_node(settlements.take_due(now), lambda debt: debt.effect.call.keys[0])
-        self._warn_of(result)
+        self._tell(result)
         for node in holds.keys() | debts.keys():
             self._lane(node).take(partial(self._serve, holds.get(node, ()), debts.get(node, ())))
         for node in set(self._lanes) - {None, *self._cluster.nodes}:
@@ -78,8 +78,12 @@ class ClusterKeeper(Keeper):
 
     def _serve(self, holds: Sequence[Hold], debts: Sequence[Debt], courier: ClusterCourier) -> None:
         """Do what is due at one node, in the thread of that."""
-        self._perform(self._session.watchdog.renew(holds, clock.now, Round()), courier)
-        self._perform(self._settlements.carry(debts, clock.now), courier)
+        result = Round()
+        try:
+            self._perform(self._session.watchdog.renew(holds, clock.now, result), courier)
+            self._tell(result)
+        finally:
+            self._perform(self._settlements.carry(debts, clock.now), courier)
 
     def _by_node(
         self, items: Iterable[T], key_of: Callable[[T], str]
@@ -100,20 +104,27 @@ class ClusterKeeper(Keeper):
         replies: list[object] = [unheard] * len(calls)
         groups = self._by_node(range(len(calls)), lambda place: calls[place].keys[0])
 
-        def part(places: Sequence[int]) -> None:
-            courier, left = ClusterCourier(self._cluster), max(deadline - clock.now(), GRACE)
+        def part(places: Sequence[int], until: float) -> None:
+            courier, left = ClusterCourier(self._cluster), max(until - clock.now(), GRACE)
             answers = courier.batch([calls[place] for place in places], left, left)
             courier.drop()
             for place, answer in zip(places, answers, strict=True):
                 replies[place] = answer
 
         parting = [
-            threading.Thread(target=part, args=(group,), daemon=True) for group in groups.values()
+            threading.Thread(target=part, args=(group, deadline), daemon=True)
+            for group in groups.values()
         ]
+        for number, group in enumerate(groups.values()):
+            try:
+                parting[number].start()
+            except RuntimeError:
+                # From Python 3.12 on no thread starts while the interpreter exits: one node after another, each with its share.
+                now = clock.now()
+                part(group, now + (deadline - now) / (len(groups) - number))
         for thread in parting:
-            thread.start()
-        for thread in parting:
-            thread.join(max(deadline - clock.now(), GRACE))
+            if thread.is_alive():
+                thread.join(max(deadline - clock.now(), GRACE))
         return replies
 
 
@@ -154,8 +165,8 @@ class _Lane:
         while (work := self._works.get()) is not None:
             try:
                 work(self.courier)
-            except Exception as error:  # noqa: BLE001 - the other holds must go on being kept
-                report("the renewal thread", error)
+            except BaseException as error:  # noqa: BLE001 - the other holds must go on being kept
+                report_aside("the renewal thread", error)
             finally:
                 # Nothing that it referred to is kept for longer.
                 del work

@@ -2,20 +2,28 @@
 
 A blocked event loop must not lose locks, so renewal never depends on one. The thread also carries through what must still
 reach the server when a caller's time was up (`Settle`), and releases what is left when the client closes.
+
+Rules:
+
+* Nothing ends the thread but closing: no exception, ``sys.exit`` and KeyboardInterrupt included.
+* No code of the user's runs on it: callbacks, warnings and reports have threads of their own (`callbacks`).
+* While it waits it refers to nothing but its wakeup, so that a client which was dropped without being closed is collected.
 """
 
 from __future__ import annotations
 
 import threading
 import warnings
+import weakref
+from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core.effects import Batch
 from interlock._core.session import GRACE
 from interlock._core.settling import Settlements
-from interlock._drivers import clock
-from interlock._drivers.lifecycle import report
-from interlock.errors import ClosedError, ServerUnavailableError
+from interlock._drivers import callbacks, clock
+from interlock._drivers.alarm import Alarm
+from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +45,10 @@ class Keeper:
         session: the client's state.
         courier: what to send by; nobody else uses it.
         timeout: seconds for one reply.
+
+    Attributes:
+        started: whether the thread runs.
+        wakeup: ends the wait of the thread.
     """
 
     def __init__(self, session: Session, courier: Courier | ClusterCourier, timeout: float) -> None:
@@ -47,8 +59,9 @@ class Keeper:
         self._reset()
 
     def _reset(self) -> None:
-        self._change = threading.Condition()
-        self._poked = False
+        # Reentrant, like the wakeup: a signal handler may come in anywhere and use the client.
+        self._mutex = threading.RLock()
+        self.wakeup = Alarm()
         self._moved = False
         self._closing = False
         self._thread: threading.Thread | None = None
@@ -57,19 +70,25 @@ class Keeper:
 
     def start(self) -> None:
         """Start the thread unless it runs; called before anything is claimed, so that a claim is never without it."""
-        with self._change:
-            if self.started:
-                return
-            thread = threading.Thread(target=self._run, name="interlock-keeper", daemon=True)
-            thread.start()
-            self._thread = thread
+        with self._mutex:
+            if self._closing:
+                return  # whatever needs the server will say so
+            if self._thread is None:
+                # Noted before it starts: a signal handler that comes in between must not start another one.
+                thread = self._thread = threading.Thread(
+                    target=_keep, args=(weakref.ref(self),), name="interlock-keeper", daemon=True
+                )
+                try:
+                    thread.start()
+                except BaseException:
+                    # Should it run all the same, it finds that it is not the one.
+                    self._thread, self.started = None, False
+                    raise
             self.started = True
 
     def poke(self) -> None:
         """Have the thread look again at what is due."""
-        with self._change:
-            self._poked = True
-            self._change.notify()
+        self.wakeup()
 
     def move(self) -> None:
         """Leave a server that is not the primary any more, and look at once whether the next one knows the holds."""
@@ -93,13 +112,12 @@ class Keeper:
             ServerUnavailableError: some of *calls* were not executed; what they release ends with its lease.
         """
         deadline = clock.now() + timeout
-        with self._change:
-            self._closing = True
-            self._change.notify()
-            thread = self._thread
+        self._closing = True
+        self.wakeup()
+        thread = self._thread
         if thread is threading.current_thread():
-            self._courier.drop()  # a callback of the user's closes; the connection may be in the middle of an exchange
-        elif thread is not None:
+            self._courier.drop()  # a finalizer closes; the connection may be in the middle of an exchange
+        elif thread is not None and thread.is_alive():
             thread.join(timeout)
         try:
             for reply in self._farewell([*calls, *self._settlements.calls()], deadline)[
@@ -121,39 +139,39 @@ class Keeper:
         self._reset()
         self._courier.drop()
 
-    def _run(self) -> None:
-        while True:
-            try:
-                due = self._session.watchdog.next_due(clock.now())
-                due = min(due, self._settlements.next_due())
-                with self._change:
-                    if not self._poked and not self._closing:
-                        self._change.wait(max(due - clock.now(), 0))
-                    self._poked = False
-                    if self._closing:
-                        return
-                self._work()
-            except Exception as error:  # noqa: BLE001 - the other holds must go on being kept
-                report("the renewal thread", error)
-                threading.Event().wait(PAUSE_AFTER_ERROR)
+    def turn(self) -> float | None:
+        """Do what is due, in the thread; return the seconds until the next turn, or None at the end."""
+        if self._closing or self._thread is not threading.current_thread():
+            return None
+        try:
+            self._work()
+            callbacks.resume()
+            now = clock.now()
+            due = min(self._session.watchdog.next_due(now), self._settlements.next_due())
+            return min(max(due - now, 0), threading.TIMEOUT_MAX)
+        except BaseException as error:  # noqa: BLE001 - the other holds must go on being kept
+            callbacks.report_aside("the renewal thread", error)
+            return PAUSE_AFTER_ERROR
 
     def _work(self) -> None:
-        """Do what is due."""
-        self._warn_of(self._perform(self._session.watchdog.run(clock.now), self._courier))
-        self._perform(self._settlements.run(clock.now), self._courier)
+        """Do what is due; an error in one part does not keep the other from it."""
+        try:
+            self._tell(self._perform(self._session.watchdog.run(clock.now), self._courier))
+        finally:
+            self._perform(self._settlements.run(clock.now), self._courier)
 
-    def _warn_of(self, result: Round) -> None:
-        """Name what was abandoned; where warnings are errors each is reported as one, and nothing waits for it."""
+    def _tell(self, result: Round) -> None:
+        """Name what was abandoned, and what went wrong in a way that nobody foresaw."""
         for hold in result.abandoned:
-            try:
-                warnings.warn(
-                    f"hold of {hold.name!r} by {hold.label} was never released; "
-                    f"it is not renewed any more and ends within {hold.lease:g} s",
-                    ResourceWarning,
-                    stacklevel=2,
-                )
-            except Exception as error:  # noqa: BLE001 - a filter or hook of the user's must not delay renewals
-                report("the renewal thread", error)
+            message = (
+                f"hold of {hold.name!r} by {hold.label} was never released; "
+                f"it is not renewed any more and ends within {hold.lease:g} s"
+            )
+            warn = partial(warnings.warn, message, ResourceWarning, stacklevel=2)
+            callbacks.call_user(_keep, "the renewal thread", warn)
+        for error in result.failures:
+            if not isinstance(error, InterlockError):
+                callbacks.report_aside("the renewal thread", error)
 
     def _perform(self, op: Op[R], courier: Courier | ClusterCourier) -> R:
         """Run an operation whose only effects are batches, which *courier* brings."""
@@ -181,6 +199,12 @@ class Keeper:
             replies = courier.batch(calls, self._timeout, patience, self._meanwhile)
         except ClosedError as error:
             return [error] * len(calls)
+        except Exception as error:  # noqa: BLE001 - nobody foresaw it
+            if len(calls) <= 1:
+                return [error] * len(calls)
+            # What one of them came to must not touch the others.
+            callbacks.report_aside("the renewal thread", error)
+            return [reply for call in calls for reply in self._batch([call], courier)]
         if moved and any(isinstance(reply, ServerUnavailableError) for reply in replies):
             # Who hears late of a loss may be one of two holders.
             self._moved = True
@@ -196,3 +220,13 @@ class Keeper:
         if self._closing:
             raise ClosedError("the client is closed")
         _ = self._session.watchdog.end_overdue(clock.now())
+
+
+def _keep(ref: weakref.ref[Keeper]) -> None:
+    """Be the renewal thread of the keeper in *ref* until that closes, or is collected."""
+    while (keeper := ref()) is not None:
+        wakeup, seconds = keeper.wakeup, keeper.turn()
+        del keeper
+        if seconds is None:
+            return
+        wakeup.wait(seconds)

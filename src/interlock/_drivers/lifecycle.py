@@ -53,7 +53,7 @@ def report(what: str, error: BaseException) -> None:
     )
     try:
         threading.excepthook(args)
-    except Exception as failure:  # noqa: BLE001 - a hook that fails must not end the thread that reports
+    except BaseException as failure:  # noqa: BLE001 - a hook that fails must not end the thread that reports
         sys.__excepthook__(type(failure), failure, failure.__traceback__)
 
 

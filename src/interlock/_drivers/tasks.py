@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core.holds import Owner
@@ -69,8 +71,12 @@ class LostEvent:
         """Wait until the hold is lost; return True."""
         if not self.is_set():
             lost = asyncio.Event()
-            self._driver.on_lost(self._hold, lost.set)
-            _ = await lost.wait()
+            listener = partial(call_in, asyncio.get_running_loop(), lost.set)
+            if self._hold.listen(listener):
+                try:
+                    _ = await lost.wait()
+                finally:
+                    self._hold.unlisten(listener)
         return True
 
 
@@ -122,6 +128,12 @@ def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
         return asyncio.get_running_loop() is loop
     except RuntimeError:
         return False
+
+
+def call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
+    """Call *callback* soon in *loop*, from any thread; not at all if the loop is closed."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(callback)
 
 
 async def in_thread(work: Callable[[], None]) -> None:

@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from interlock._core.effects import NEVER, Ask, Away, Effect, Eval, Join, Op, R, Settle, Wait, ended
@@ -15,6 +16,7 @@ from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle, wrong_type
 from interlock._drivers.alarm import Alarm
+from interlock._drivers.callbacks import call_user, report_aside
 from interlock._drivers.fan_out import ask
 from interlock._drivers.lookout import lookout_for
 from interlock._drivers.route import keeper_of, listener_to, pool_to
@@ -70,8 +72,11 @@ class LostEvent:
         """Wait at most *timeout* seconds until the hold is lost; return whether it is."""
         if not self.is_set():
             lost = threading.Event()
-            self._driver.on_lost(self._hold, lost.set)
-            _ = lost.wait(timeout)
+            if self._hold.listen(lost.set):
+                try:
+                    _ = lost.wait(timeout)
+                finally:
+                    self._hold.unlisten(lost.set)
         return self.is_set()
 
 
@@ -240,16 +245,17 @@ class ThreadDriver:
     def _poke(self) -> None:
         self._keeper.poke()
 
-    def _tell(self, callback: Callable[[], object]) -> None:
+    def _tell(self, listener: Callable[[], object]) -> None:
         try:
-            _ = callback()
-        except Exception as error:  # noqa: BLE001 - the user's callback; the other listeners come next
-            lifecycle.report("an on_lost callback", error)
+            _ = listener()
+        except Exception as error:  # noqa: BLE001 - the other listeners come next
+            report_aside("a listener to a loss", error)
 
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
-        """Have *callback* run when *hold* is lost; at once if it is."""
-        if not hold.listen(callback):
-            self._tell(callback)
+        """Have *callback* run, in a thread for that, when *hold* is lost; at once if it is."""
+        listener = partial(call_user, hold, "an on_lost callback", callback)
+        if not hold.listen(listener):
+            listener()
 
     def cancelled_by_loss(self, error: BaseException | None, hold: Possession | None) -> bool:
         """Return False: threads are never interrupted by a loss."""

@@ -1,8 +1,8 @@
 """One blocking connection: redis-py connects and logs in, then the socket is read and written here.
 
 Theory. Between a script and its reply redis-py's command layer costs more than the server does. A lock needs one kind of
-command, so this file packs it with hiredis, writes it, reads with hiredis, and nothing else. The socket stays in blocking mode
-with SO_RCVTIMEO: a Python socket time-out costs a poll() for every read.
+command, so this file packs it with hiredis, writes it, reads with hiredis, and nothing else. Where it can, the socket stays in
+blocking mode with SO_RCVTIMEO (`exchange`): a Python socket time-out costs a poll() for every read.
 
 Rules:
 
@@ -13,11 +13,9 @@ Rules:
 from __future__ import annotations
 
 import socket
-import ssl
-import struct
 from typing import TYPE_CHECKING, Any
 
-from interlock._links.exchange import CHUNK, exchange, in_python
+from interlock._links.exchange import methods_for
 from interlock._links.inquiry import inquiry_about, packed
 from interlock._links.replies import left, refusal
 from interlock._links.resp import (
@@ -65,16 +63,12 @@ class Connection:
         self._inquiry: Inquiry | None = None
         self._inner: Any = endpoint.connect(timeout)
         self._socket: socket.socket = self._inner._sock  # noqa: SLF001 - redis-py connects, we drive
-        self._kernel_timeout = not isinstance(self._socket, ssl.SSLSocket)
         self._reader = Reader()
         # Bound once: looking them up costs more than calling some of them.
-        self._sendall = self._socket.sendall
-        self._exchange = exchange if self._kernel_timeout else in_python
+        self._exchange, self._send_all, self._limit = methods_for(self._socket)
         self._feed, self._gets = self._reader.feed, self._reader.gets
         self._timeout = -1.0
         self.replicas = self._pending = 0
-        if self._kernel_timeout:
-            self._socket.settimeout(None)
         self.set_timeout(timeout)
 
     def set_timeout(self, seconds: float) -> None:
@@ -82,12 +76,7 @@ class Connection:
         if seconds == self._timeout:
             return
         self._timeout = seconds
-        if self._kernel_timeout:
-            value = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6) or 1)
-            for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-                self._socket.setsockopt(socket.SOL_SOCKET, option, value)
-        else:
-            self._socket.settimeout(seconds)
+        self._limit(self._socket, seconds)
 
     def eval(self, call: Eval[object], timeout: float) -> object:
         """Run *call* and return its reply.
@@ -100,7 +89,7 @@ class Connection:
         packed = call.packed or pack_evalsha(call)
         self._pending = 1
         try:
-            self._feed(self._exchange(self._socket, packed))
+            self._feed(self._exchange(self._socket, packed, timeout))
             reply = self._gets()
             # Short replies come whole; what is not so, an end of the connection too, is for the general way of reading.
             if reply is False:
@@ -226,7 +215,7 @@ class Connection:
     def _write(self, commands: list[bytes]) -> None:
         self._pending = len(commands)
         try:
-            self._sendall(b"".join(commands))
+            self._send_all(self._socket, b"".join(commands), self._timeout)
         except OSError as error:
             raise self._broken(error) from error
 
@@ -258,7 +247,7 @@ class Connection:
             ServerUnavailableError: the connection failed.
         """
         try:
-            self._socket.sendall(pack(parts))
+            self._send_all(self._socket, pack(parts), self._timeout)
         except OSError as error:
             raise self._broken(error) from error
 
@@ -302,7 +291,7 @@ class Connection:
         reader = self._reader
         reply = reader.gets()
         while reply is False:
-            data = self._socket.recv(CHUNK)
+            data = self._exchange(self._socket, b"", self._timeout)
             if not data:
                 raise ConnectionResetError("the server closed the connection")
             reader.feed(data)

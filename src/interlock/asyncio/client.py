@@ -9,10 +9,12 @@ from interlock._core import count_down_latch as core_latch
 from interlock._core import leased_semaphore as core_leased
 from interlock._core import lock as core_lock
 from interlock._core import semaphore as core_semaphore
+from interlock._core import transfer
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.group_lock import GroupLock
 from interlock._core.holds import Owner
+from interlock._core.no_hold import NoHold
 from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
 from interlock._drivers.aio import AsyncDriver
@@ -21,13 +23,14 @@ from interlock._links.urls import open_url, servers_of
 from interlock._misuse import CLIENT_NAMES, suggests, wants_async_with
 from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.decorators import Locked, Once
-from interlock.asyncio.hold import Hold
+from interlock.asyncio.hold import Hold, attempt
 from interlock.asyncio.joint_lock import MultiLock, RedLock
 from interlock.asyncio.leased_semaphore import LeasedSemaphore
 from interlock.asyncio.lock import Lock
 from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
 from interlock.backoff import ExponentialBackoff
+from interlock.errors import ConfigError
 from interlock.options import Options, check_min_hold, check_timeout, lease_of
 
 if TYPE_CHECKING:
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
     from interlock.backoff import Backoff
     from interlock.check import Report
     from interlock.options import Duration, OptionChanges
+
+_ADOPTABLE = {kind.kind: kind for kind in (core_lock.Lock, FairLock, FencedLock)}
 
 
 T = TypeVar("T")
@@ -288,10 +293,15 @@ class Client:
         named = None if owner is None else self._driver.named_owner(owner)
         return Lock(self._driver, recipe, timeout=timeout, lease=lease, owner=named)
 
+    # asyncio only
+    @attempt
+    # end
     async def try_lock(
         self, name: str, *, timeout: Duration = 0, lease: Duration | None = None
-    ) -> Hold | None:
-        """Acquire the lock *name* in one call.
+    ) -> Hold:
+        """Acquire the lock *name* in one call: ``async with client.try_lock(name) as hold: if hold: ...``.
+
+        The hold is renewed as long as it is referred to, and released when its block is left.
 
         Args:
             name: the lock.
@@ -299,21 +309,65 @@ class Client:
             lease: as for `lock`.
 
         Returns:
-            The hold, or None. It is renewed as long as the hold is referred to and its task lives.
+            The hold. It is falsy if the lock was not acquired, and its ``holder`` tells who holds the lock, if that is known.
 
         Raises:
             InterlockError: as `Lock.acquire`.
+
+        Cost:
+            One round trip when it is free; one more to ask for the holder when it is not acquired.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        recipe = core_lock.Lock(driver.session, name)
+        recipe, owner = core_lock.Lock(driver.session, name), current_owner()
         hold = await driver.run(
-            recipe.acquire(current_owner(), driver.session.clock() + limit, lease_of(lease, driver))
+            recipe.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
         )
         if hold is None:
-            return None
-        face = Hold(driver, hold)
-        if hold.depth == 1:
-            hold.handle = weakref.ref(face)
+            refusal = await driver.run(recipe.refusal(limit))
+            return Hold(driver, NoHold(recipe.kind, name, owner.label, refusal.holder))
+        try:
+            face = Hold(driver, hold)
+            hold.hand(weakref.ref(face))
+        except BaseException:
+            # A Ctrl-C between two steps: nobody has what would release it.
+            await driver.run(hold.release())
+            raise
+        return face
+
+    async def adopt(self, ticket: str, *, lease: Duration | None = None) -> Hold:
+        """Take over a hold that another process gave away by `Hold.hand_over`.
+
+        Args:
+            ticket: what ``hand_over()`` returned there. Both clients need the same `Options.name_mapper`.
+            lease: seconds after which it ends by itself; None for a hold that is renewed until it is released.
+
+        Returns:
+            The hold, of this task. It is renewed as long as it is referred to and its task lives.
+
+        Raises:
+            ConfigError: *ticket* is not one.
+            NotHeldError: it was adopted before, or its lease has ended.
+            ReentryError: this task holds the lock.
+            ServerUnavailableError: no usable answer; it may be tried again.
+
+        Cost:
+            One round trip.
+        """
+        given, session = transfer.Ticket.read(ticket), self._driver.session
+        recipe: core_lock.Lock
+        if given.kind == SpinLock.kind:
+            recipe = SpinLock(session, given.name, backoff=ExponentialBackoff())
+        elif given.kind in _ADOPTABLE:
+            recipe = _ADOPTABLE[given.kind](session, given.name)
+        else:
+            raise ConfigError(f"{ticket!r} is not a ticket that Hold.hand_over() returned")
+        hold = await self._driver.run(
+            transfer.adopt(
+                recipe, current_owner(), given.holder, given.token, lease_of(lease, self._driver)
+            )
+        )
+        face = Hold(self._driver, hold)
+        hold.hand(weakref.ref(face))
         return face
 
     def locked(

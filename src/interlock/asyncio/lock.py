@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from interlock._drivers import aio_first_try as first_try
 from interlock._drivers.tasks import current_owner
 from interlock._misuse import LOCK_NAMES, check_long_lease, suggests, wants_async_with
+from interlock.asyncio.block import Block, Exit, entered
 from interlock.asyncio.hold import Hold
 from interlock.errors import InterlockError, NotHeldError
 from interlock.options import FOREVER, check_lease, check_timeout, lease_of
@@ -15,8 +17,7 @@ from interlock.options import FOREVER, check_lease, check_timeout, lease_of
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from interlock._core.holds import Hold as CoreHold
-    from interlock._core.holds import Owner
+    from interlock._core.holds import Owner, Possession
     from interlock._core.joint import Joint
     from interlock._core.lock_like import LockLike
     from interlock._drivers.aio import AsyncDriver
@@ -55,6 +56,7 @@ class Lock:
         self.cancel_on_lost = False
         # end
         self.name = recipe.name
+        self._by_hand: list[Block] = []
 
     def __repr__(self) -> str:
         hold = self.hold
@@ -123,45 +125,84 @@ class Lock:
 
     async def __aenter__(self) -> Hold:
         limit, driver = self._timeout, self.driver
+        looked_up = entered(self)
+        owner = self._fixed_owner or current_owner()
+        block = None if looked_up is None else looked_up()
+        if block is not None:
+            block.owner = owner
         hold = await first_try.acquire(
-            driver,
-            self.recipe,
-            self._fixed_owner or current_owner(),
-            driver.session.clock() + limit,
-            self._lease,
+            driver, self.recipe, owner, driver.session.clock() + limit, self._lease
         )
         if hold is None:
             raise await driver.run(self.recipe.refusal(limit))
-        # asyncio only
-        if self.cancel_on_lost:
-            driver.cancel_on_lost(hold)
-        # end
-        return Hold(driver, hold)
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        hold = self.recipe.hold_of(self._fixed_owner or current_owner())
-        own = self.driver.cancelled_by_loss(error, hold)
         try:
-            await self.release()
+            if block is None or looked_up is None:
+                self._enter_by_hand(owner, hold)
+            else:
+                hold.hand(looked_up)
+            # asyncio only
+            if self.cancel_on_lost:
+                driver.cancel_on_lost(hold)
+            # end
+            return Hold(driver, hold)
+        except BaseException:
+            # A Ctrl-C between two steps: a block that was never begun is left by nobody.
+            await first_try.release(driver, self.recipe, owner)
+            raise
+
+    if TYPE_CHECKING:
+
+        async def __aexit__(
+            self,
+            kind: type[BaseException] | None,
+            error: BaseException | None,
+            trace: TracebackType | None,
+        ) -> None: ...
+    else:
+        __aexit__ = Exit()
+
+    async def leave(self, block: Block, error: BaseException | None) -> None:
+        """Release what *block* acquired, whoever leaves it; not for users."""
+        if block.given_away:
+            return
+        owner = block.owner or self._left_by_hand()
+        own = error is not None and self.driver.cancelled_by_loss(error, self.recipe.hold_of(owner))
+        try:
+            await first_try.release(self.driver, self.recipe, owner)
         except InterlockError as trouble:
             if error is None or own:
                 raise trouble from error
             # The body's own exception goes on; it is told what else went wrong.
             error.add_note(f"interlock: {trouble}")
 
-    def core_hold(self) -> CoreHold | None:
-        """Return this owner's hold as the core knows it; not for users."""
-        return cast("CoreHold | None", self.recipe.hold_of(self._fixed_owner or current_owner()))
-
     async def _name_holder(self, error: NotHeldError) -> None:
         """Name in *error* who holds it, if the server tells at once."""
         with suppress(InterlockError):
             error.name_holder((await self.driver.run(self.recipe.refusal(0))).holder)
+
+    def _enter_by_hand(self, owner: Owner, hold: Possession) -> None:
+        """Note that *owner* called ``__aenter__`` by hand, and may leave by ``__aexit__`` or `release`."""
+        block = Block(self)
+        block.owner = owner
+        self._by_hand = [
+            former
+            for former in self._by_hand
+            if former.owner is not None and self.recipe.hold_of(former.owner) is not None
+        ]
+        self._by_hand.append(block)
+        hold.hand(weakref.ref(block), alone=False)
+
+    def _left_by_hand(self) -> Owner:
+        """Return for whom an ``__aexit__`` releases that was called by hand: the caller, or else who entered last."""
+        me = self._fixed_owner or current_owner()
+        blocks = self._by_hand
+        mine = [block for block in blocks if block.owner is me]
+        chosen = mine or ([] if self.recipe.hold_of(me) is not None else blocks)
+        if not chosen or chosen[-1].owner is None:
+            return me
+        owner = chosen[-1].owner
+        blocks.remove(chosen[-1])
+        return owner
 
     async def locked(self) -> bool:
         """Return whether anyone holds it; one round trip."""

@@ -179,7 +179,7 @@ def _command(options: RunOptions, environ: Mapping[str, str]) -> Sequence[str]:
 
 def _environment(hold: Hold, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the job's environment; a token of an interlock around this one is not its own."""
-    ours = {"INTERLOCK_NAME": hold.name, "INTERLOCK_HOLDER": hold.holder}
+    ours = {"INTERLOCK_NAME": hold.name, "INTERLOCK_HOLDER": hold.holder or ""}
     if hold.token is not None:
         ours["INTERLOCK_TOKEN"] = str(hold.token)
     inherited = {key: value for key, value in environ.items() if key != "INTERLOCK_TOKEN"}

@@ -10,16 +10,19 @@ from interlock._core import count_down_latch as core_latch
 from interlock._core import leased_semaphore as core_leased
 from interlock._core import lock as core_lock
 from interlock._core import semaphore as core_semaphore
+from interlock._core import transfer
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.group_lock import GroupLock
 from interlock._core.holds import Owner
+from interlock._core.no_hold import NoHold
 from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
 from interlock._drivers.threads import ThreadDriver, current_owner
 from interlock._links.urls import open_url, servers_of
 from interlock._misuse import CLIENT_NAMES, suggests, wants_with
 from interlock.backoff import ExponentialBackoff
+from interlock.errors import ConfigError
 from interlock.options import Options, check_min_hold, check_timeout, lease_of
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Once
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
     from interlock.backoff import Backoff
     from interlock.check import Report
     from interlock.options import Duration, OptionChanges
+
+_ADOPTABLE = {kind.kind: kind for kind in (core_lock.Lock, FairLock, FencedLock)}
 
 
 T = TypeVar("T")
@@ -281,10 +286,10 @@ class Client:
         named = None if owner is None else self._driver.named_owner(owner)
         return Lock(self._driver, recipe, timeout=timeout, lease=lease, owner=named)
 
-    def try_lock(
-        self, name: str, *, timeout: Duration = 0, lease: Duration | None = None
-    ) -> Hold | None:
-        """Acquire the lock *name* in one call.
+    def try_lock(self, name: str, *, timeout: Duration = 0, lease: Duration | None = None) -> Hold:
+        """Acquire the lock *name* in one call: ``with client.try_lock(name) as hold: if hold: ...``.
+
+        The hold is renewed as long as it is referred to, and released when its block is left.
 
         Args:
             name: the lock.
@@ -292,21 +297,65 @@ class Client:
             lease: as for `lock`.
 
         Returns:
-            The hold, or None. It is renewed as long as the hold is referred to and its thread lives.
+            The hold. It is falsy if the lock was not acquired, and its ``holder`` tells who holds the lock, if that is known.
 
         Raises:
             InterlockError: as `Lock.acquire`.
+
+        Cost:
+            One round trip when it is free; one more to ask for the holder when it is not acquired.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        recipe = core_lock.Lock(driver.session, name)
+        recipe, owner = core_lock.Lock(driver.session, name), current_owner()
         hold = driver.run(
-            recipe.acquire(current_owner(), driver.session.clock() + limit, lease_of(lease, driver))
+            recipe.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
         )
         if hold is None:
-            return None
-        face = Hold(driver, hold)
-        if hold.depth == 1:
-            hold.handle = weakref.ref(face)
+            refusal = driver.run(recipe.refusal(limit))
+            return Hold(driver, NoHold(recipe.kind, name, owner.label, refusal.holder))
+        try:
+            face = Hold(driver, hold)
+            hold.hand(weakref.ref(face))
+        except BaseException:
+            # A Ctrl-C between two steps: nobody has what would release it.
+            driver.run(hold.release())
+            raise
+        return face
+
+    def adopt(self, ticket: str, *, lease: Duration | None = None) -> Hold:
+        """Take over a hold that another process gave away by `Hold.hand_over`.
+
+        Args:
+            ticket: what ``hand_over()`` returned there. Both clients need the same `Options.name_mapper`.
+            lease: seconds after which it ends by itself; None for a hold that is renewed until it is released.
+
+        Returns:
+            The hold, of this thread. It is renewed as long as it is referred to and its thread lives.
+
+        Raises:
+            ConfigError: *ticket* is not one.
+            NotHeldError: it was adopted before, or its lease has ended.
+            ReentryError: this thread holds the lock.
+            ServerUnavailableError: no usable answer; it may be tried again.
+
+        Cost:
+            One round trip.
+        """
+        given, session = transfer.Ticket.read(ticket), self._driver.session
+        recipe: core_lock.Lock
+        if given.kind == SpinLock.kind:
+            recipe = SpinLock(session, given.name, backoff=ExponentialBackoff())
+        elif given.kind in _ADOPTABLE:
+            recipe = _ADOPTABLE[given.kind](session, given.name)
+        else:
+            raise ConfigError(f"{ticket!r} is not a ticket that Hold.hand_over() returned")
+        hold = self._driver.run(
+            transfer.adopt(
+                recipe, current_owner(), given.holder, given.token, lease_of(lease, self._driver)
+            )
+        )
+        face = Hold(self._driver, hold)
+        hold.hand(weakref.ref(face))
         return face
 
     def locked(

@@ -4,23 +4,42 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from interlock._core.keeping import keep
 from interlock._misuse import wants_with
 from interlock._naming import check_function, fixed_name, naming
 from interlock.errors import InterlockError
+from interlock.options import MIN_LEASE
+from interlock.sync.lock import Lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
     from interlock.sync.hold import Hold
-    from interlock.sync.lock import Lock
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+
+
+class _OfLock:
+    """A special method of the lock's own: each look-up of it is one there, which tells one block from another."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, locked: Locked | None, kind: type[Locked]) -> Callable[..., Any]:
+        if locked is not None:
+            found: Callable[..., Any] = getattr(locked.named(), self._name)
+            return found
+        # As exit stacks look it up.
+        method: Callable[..., Any] = getattr(Lock, self._name)
+
+        def of_lock(locked: Locked, *args: object) -> Any:
+            return method(locked.named(), *args)
+
+        return of_lock
 
 
 @wants_with
@@ -62,11 +81,11 @@ class Locked:
             trace: TracebackType | None,
         ) -> None: ...
     else:
-        # What the lock's own methods are, so that a block is left as if it had been entered there.
-        __enter__ = property(lambda self: self._named().__enter__)
-        __exit__ = property(lambda self: self._named().__exit__)
+        __enter__ = _OfLock("__enter__")
+        __exit__ = _OfLock("__exit__")
 
-    def _named(self) -> Lock:
+    def named(self) -> Lock:
+        """Return the lock of a with statement; not for users."""
         if self._lock is None:
             self._lock = self._make(fixed_name(self._template))
         return self._lock
@@ -120,9 +139,9 @@ class Once(Generic[T]):
     @staticmethod
     def _end(lock: Lock, until: float) -> None:
         """Release *lock*, or leave it locked until *until*."""
-        driver, hold = lock.driver, lock.core_hold()
-        rest = until - driver.session.clock()
+        rest, hold = until - lock.driver.session.clock(), lock.hold
         if rest > 0 and hold is not None:
-            driver.run(keep(driver.session, hold, rest))
+            # To nobody: it ends by itself.
+            _ = hold.hand_over(lease=max(rest, MIN_LEASE))
         else:
             lock.release()

@@ -50,7 +50,7 @@ _LOCK_ACQUIRE = load("lock_acquire", grant_or_left)
 _LOCK_RELEASE = load("lock_release", released)
 _LOCK_HAND_OVER = load("lock_hand_over", released)
 _LOCK_RENEW = load("lock_renew", kept)
-_LOCK_KEEP = load("lock_keep", done)
+_LOCK_SET_LEASE = load("lock_set_lease", done)
 _LOCK_FORCE_RELEASE = load("lock_force_release", done)
 _LOCK_QUERY = load("lock_query", status)
 
@@ -83,9 +83,9 @@ def lock_renew(
     return Eval(_LOCK_RENEW, tuple(locks), (milliseconds(lease), *holders), deadline)
 
 
-def lock_keep(lock: str, rest: float, holder: str, *, deadline: float = NEVER) -> Eval[bool]:
-    """Have the lock end by itself in *rest* seconds; False when *holder* does not hold it."""
-    return Eval(_LOCK_KEEP, (lock,), (milliseconds(rest), holder), deadline)
+def lock_set_lease(lock: str, lease: float, holder: str, *, deadline: float = NEVER) -> Eval[bool]:
+    """End *lock* after exactly *lease*; False when *holder* does not hold it."""
+    return Eval(_LOCK_SET_LEASE, (lock,), (milliseconds(lease), holder), deadline)
 
 
 def lock_force_release(
