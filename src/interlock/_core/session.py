@@ -13,7 +13,7 @@ from interlock._core.watchdog import Watchdog
 from interlock.errors import ClosedError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
 
     from interlock._core.effects import Op
     from interlock._core.holds import Hold, Owner
@@ -76,6 +76,7 @@ class Session:
         self.clustered = clustered
         self.tell = tell
         self.holds = Holds()
+        self._farewell: Sequence[Eval[int]] | None = None
         self.watchdog = Watchdog(
             self.holds,
             lease=options.lease,
@@ -118,18 +119,24 @@ class Session:
             check_one_slot(key)
         return key
 
-    def farewell(self) -> Iterator[Eval[int]]:
-        """Forget every hold of a client that closes; return the scripts that release them."""
-        for hold in self.holds:
+    def farewell(self) -> Sequence[Eval[int]]:
+        """Forget every hold of a client that closes; return the scripts that release them, the same ones when asked again."""
+        if self._farewell is None:
             # One that is just being acquired may be held without anybody having heard of it.
-            if hold.state in (State.HELD, State.ENDING) or hold.unsettled or hold.strays:
-                yield hold.recipe.release_script(hold, 0)
+            self._farewell = [
+                hold.recipe.release_script(hold, 0)
+                for hold in self.holds
+                if hold.state in (State.HELD, State.ENDING) or hold.unsettled or hold.strays
+            ]
+        for hold in self.holds:
             self.holds.end(hold)
+        return self._farewell
 
     def become(self, client_id: str, waiters: Waiters) -> None:
         """Be another client, which holds nothing (in a forked child)."""
         self.client_id = client_id
         self.waiters = waiters
+        self._farewell = None
         for hold in self.holds:
             self.holds.end(hold)
 

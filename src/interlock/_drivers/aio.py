@@ -7,26 +7,35 @@ import random
 import threading
 import uuid
 import weakref
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from interlock._core.effects import NEVER, Ask, Away, Batch, Eval, Join, Op, R, Settle, Wait, ended
-from interlock._core.holds import Owner
 from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle
 from interlock._drivers.aio_fan_out import ask
 from interlock._drivers.callbacks import report_aside
 from interlock._drivers.lookout import lookout_for
+from interlock._drivers.named import NamedOwners
 from interlock._drivers.route import keeper_of, line_to, listener_to
-from interlock._drivers.tasks import Alarm, call_in, in_thread
+from interlock._drivers.tasks import (
+    Alarm,
+    call_in,
+    current_owner,
+    in_thread,
+    no_loop,
+    running_loop,
+)
+from interlock._drivers.threads import current_owner as thread_owner
 from interlock._links.cluster import Cluster
 from interlock.errors import ClosedError, ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
 
-    from interlock._core.holds import Possession
+    from interlock._core.holds import Owner, Possession
     from interlock._core.tickets import Ticket
     from interlock._links.endpoint import Endpoint
     from interlock._links.pipeline import Pipeline
@@ -66,9 +75,15 @@ class AsyncDriver:
         self._cancelled: weakref.WeakKeyDictionary[asyncio.Task[object], Possession] = (
             weakref.WeakKeyDictionary()
         )
-        self._named: dict[str, Owner] = {}
+        self._named = NamedOwners()
         self.closed = False
+        self.ending = lifecycle.Ending()
+        self.session.watchdog.deserted = self._deserted
         lifecycle.register(self)
+
+    def __del__(self) -> None:
+        if hasattr(self, "ending"):
+            lifecycle.dropped(self, f"interlock.asyncio.Client {self.session.where}")
 
     async def run(  # noqa: C901 - every coroutine less counts: the hot path is written out, and where tasks wait there is no other one
         self, op: Op[R], cancelled: asyncio.CancelledError | None = None
@@ -120,7 +135,10 @@ class AsyncDriver:
     @property
     def ready(self) -> bool:
         """Return whether everything is in place, in the running loop, that a claim must not be without."""
-        return self._loop is asyncio.get_running_loop() and self._keeper.started
+        try:
+            return self._loop is asyncio.get_running_loop() and self._keeper.started
+        except RuntimeError:
+            raise no_loop() from None
 
     async def eval(self, call: Eval[object]) -> object:
         """Run *call* and return its reply; errors as `Line.eval`."""
@@ -140,7 +158,7 @@ class AsyncDriver:
         """Serve the running loop; return whether to `_begin`."""
         if self.closed:
             return False  # whatever needs the server will say so
-        if self._loop is not asyncio.get_running_loop():
+        if self._loop is not running_loop():
             self._bind()
         return not self._keeper.started
 
@@ -249,7 +267,7 @@ class AsyncDriver:
 
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
         """Have *callback* run in the event loop when *hold* is lost."""
-        listener = partial(call_in, asyncio.get_running_loop(), callback)
+        listener = partial(call_in, running_loop(), callback)
         if not hold.listen(listener):
             listener()
 
@@ -283,37 +301,65 @@ class AsyncDriver:
 
     def named_owner(self, name: str) -> Owner:
         """Return the owner that everything under the word *name* is."""
-        return self._named.setdefault(name, Owner(f"owner {name!r}"))
+        try:
+            user = current_owner()
+        except (ConfigError, RuntimeError):
+            user = thread_owner()  # there is no task yet
+        return self._named.get(name, user)
+
+    @property
+    def in_use(self) -> bool:
+        """Return whether there are threads and connections."""
+        return self._keeper.started
+
+    def _deserted(self) -> bool:
+        """Return whether the loop is closed, so that no task can go on."""
+        return self._loop is not None and self._loop.is_closed()
 
     async def close(self) -> None:
-        """Release what is still held and end every thread and connection; doing it twice changes nothing.
+        """Release what is still held and end every thread and connection.
+
+        Doing it again goes on where it was cancelled; once it is complete that changes nothing.
 
         Raises:
             ServerUnavailableError: what was held could not be released and ends with its lease.
         """
-        if self.closed:
-            return
         self.closed = True
         self.session.waiters.wake_all()
-        # Nobody can send any more; what is under way comes to its end first, so that all that is held is known.
+        if self._deserted():
+            self._line.forget()
         try:
-            await self._line.answered()
-            calls = list(self.session.farewell())
-            await in_thread(lambda: self._end_threads(calls, self._timeout))
+            if not self.ending.over:
+                # Nobody can send any more; what is under way comes to its end first, so that all that is held is known.
+                await self._line.answered()
+                _ = self.session.farewell()
+                await in_thread(partial(self._end_threads, self._timeout))
         finally:
-            await self._line.close()
+            if self.ending.over:
+                await self._line.close()
 
-    def _end_threads(self, calls: Sequence[Eval[object]], timeout: float) -> None:
-        self._listener.close()
-        if self._lookout is not None:
-            self._lookout.close()
-        self._keeper.close(calls, timeout)
+    def _end_threads(self, timeout: float) -> None:
+        self.ending.run(partial(self._end_all, timeout), timeout)
+
+    def _end_all(self, timeout: float) -> None:
+        with ExitStack() as stack:
+            if self._lookout is not None:
+                stack.callback(self._lookout.close)
+            stack.callback(self._listener.close)
+            self._keeper.close(self.session.farewell(), timeout)
 
     def at_exit(self) -> None:
         """Release what is still held when the interpreter exits."""
-        if not self.closed:
+        if not self.ending.over:
             self.closed = True
-            self._end_threads(list(self.session.farewell()), lifecycle.EXIT_TIMEOUT)
+            self._end_threads(lifecycle.EXIT_TIMEOUT)
+
+    def end_dropped(self) -> None:
+        """End as `close` does, from another thread than that of the loop."""
+        self.closed = True
+        if self._loop is not None:
+            call_in(self._loop, self._line.abort)
+        self._end_threads(self._timeout)
 
     def after_fork(self) -> None:
         """Become another client in a forked child, which holds nothing."""

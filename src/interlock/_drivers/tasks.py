@@ -10,6 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core.holds import Owner
+from interlock._drivers.lifecycle import report
+from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,9 +26,13 @@ def current_owner() -> Owner:
     """Return the owner that stands for the running task.
 
     Raises:
+        ConfigError: there is no event loop of asyncio's.
         RuntimeError: outside of a task.
     """
-    task = asyncio.current_task()
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        raise no_loop() from None
     if task is None:
         raise RuntimeError("a lock must be used from a task")
     try:
@@ -34,6 +40,26 @@ def current_owner() -> Owner:
     except KeyError:
         owner = _owners[task] = _TaskOwner(task)
         return owner
+
+
+def no_loop() -> ConfigError:
+    """Return the error for who is not served by asyncio."""
+    return ConfigError(
+        "interlock.asyncio needs asyncio's event loop, and none runs here; under trio or in plain threads "
+        "use interlock, whose calls block (trio.to_thread.run_sync)"
+    )
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """Return the running loop.
+
+    Raises:
+        ConfigError: there is none, or it is not asyncio's.
+    """
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise no_loop() from None
 
 
 class _TaskOwner(Owner):
@@ -46,9 +72,9 @@ class _TaskOwner(Owner):
         self._task = weakref.ref(task)
 
     def gone(self) -> bool:
-        """Return whether the task has ended."""
+        """Return whether the task has ended, or will never go on."""
         task = self._task()
-        return task is None or task.done()
+        return task is None or task.done() or task.get_loop().is_closed()
 
 
 class LostEvent:
@@ -71,7 +97,7 @@ class LostEvent:
         """Wait until the hold is lost; return True."""
         if not self.is_set():
             lost = asyncio.Event()
-            listener = partial(call_in, asyncio.get_running_loop(), lost.set)
+            listener = partial(call_in, running_loop(), lost.set)
             if self._hold.listen(listener):
                 try:
                     _ = await lost.wait()
@@ -137,28 +163,29 @@ def call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> 
 
 
 async def in_thread(work: Callable[[], None]) -> None:
-    """Run *work* in a thread of its own that is gone when this returns."""
-    loop = asyncio.get_running_loop()
+    """Run *work* in a thread of its own that is gone when this returns; a cancellation leaves it to itself."""
+    loop = running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
     def run() -> None:
         try:
             work()
         except BaseException as error:  # noqa: BLE001 - it is handed to the task that waits
-            loop.call_soon_threadsafe(_settle, done, error)
+            call_in(loop, partial(_settle, done, error))
         else:
-            loop.call_soon_threadsafe(_settle, done, None)
+            call_in(loop, partial(_settle, done, None))
 
     thread = threading.Thread(target=run, name="interlock-close", daemon=True)
     thread.start()
-    try:
-        await done
-    finally:
-        thread.join()
+    # Whoever is cancelled does not wait: the work goes on without it.
+    await done
+    thread.join()
 
 
 def _settle(future: asyncio.Future[None], error: BaseException | None) -> None:
     if future.done():
+        if error is not None:
+            report("the thread that closes a client", error)
         return
     if error is None:
         future.set_result(None)

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 import uuid
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -18,6 +19,7 @@ from interlock._drivers.alarm import Alarm
 from interlock._drivers.callbacks import call_user, report_aside
 from interlock._drivers.fan_out import ask
 from interlock._drivers.lookout import lookout_for
+from interlock._drivers.named import NamedOwners
 from interlock._drivers.route import keeper_of, listener_to, pool_to
 from interlock._links.cluster import Cluster
 from interlock.errors import ClosedError, ConfigError
@@ -117,9 +119,14 @@ class ThreadDriver:
         )
         self._keeper = keeper_of(self.session, servers, self._timeout)
         self._lookout = lookout_for(servers, self._timeout, self._keeper.move)
-        self._named: dict[str, Owner] = {}
+        self._named = NamedOwners()
         self.closed = self._exiting = False
+        self.ending = lifecycle.Ending()
         lifecycle.register(self)
+
+    def __del__(self) -> None:
+        if hasattr(self, "ending"):
+            lifecycle.dropped(self, f"interlock.Client {self.session.where}")
 
     def run(self, op: Op[R]) -> R:
         """Perform *op* and return its result.
@@ -256,32 +263,46 @@ class ThreadDriver:
 
     def named_owner(self, name: str) -> Owner:
         """Return the owner that everything under the word *name* is."""
-        return self._named.setdefault(name, Owner(f"owner {name!r}"))
+        return self._named.get(name, current_owner())
+
+    @property
+    def in_use(self) -> bool:
+        """Return whether there are threads and connections."""
+        return self._keeper.started
 
     def close(self) -> None:
-        """Release what is still held and end every thread and connection; doing it twice changes nothing.
+        """Release what is still held and end every thread and connection.
+
+        Doing it again goes on where it was interrupted; once it is complete that changes nothing.
 
         Raises:
             ServerUnavailableError: what was held could not be released and ends with its lease.
         """
-        if not self.closed:
-            self.closed = True
-            self.session.waiters.wake_all()
-            self._end(self._timeout)
+        self.closed = True
+        self.session.waiters.wake_all()
+        self._end(self._timeout)
 
     def at_exit(self) -> None:
         """Release what is still held when the interpreter exits; whoever still waits ends with it."""
-        if not self.closed:
+        if not self.ending.over:
             self.closed = self._exiting = True
             self._end(lifecycle.EXIT_TIMEOUT)
 
+    def end_dropped(self) -> None:
+        """End as `close` does."""
+        self.close()
+
     def _end(self, timeout: float) -> None:
-        self._listener.close()
-        if self._lookout is not None:
-            self._lookout.close()
-        # What is under way comes to its end first, so that all that is held is known.
-        self._pool.close(timeout)
-        self._keeper.close(list(self.session.farewell()), timeout)
+        self.ending.run(partial(self._end_all, timeout), timeout)
+
+    def _end_all(self, timeout: float) -> None:
+        with ExitStack() as stack:
+            if self._lookout is not None:
+                stack.callback(self._lookout.close)
+            stack.callback(self._listener.close)
+            # What is under way comes to its end first, so that all that is held is known.
+            self._pool.close(timeout)
+            self._keeper.close(self.session.farewell(), timeout)
 
     def after_fork(self) -> None:
         """Become another client in a forked child, which holds nothing."""

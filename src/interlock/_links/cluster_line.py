@@ -120,6 +120,12 @@ class ClusterLine:
         closing = [line.close() for line in self._lines.values()]
         _ = await asyncio.gather(*closing, *self._leaving)
 
+    def abort(self) -> None:
+        """As `Line.abort`."""
+        self._closed = True
+        for line in self._lines.values():
+            line.abort()
+
     def forget(self) -> None:
         """Be as new in another loop, or in a forked child."""
         self._cluster.after_fork()

@@ -79,7 +79,11 @@ class Line:
                 # It goes on being made, whoever waits: asked again, it may be there.
                 transient=self._endpoint.seen or timeout < self._timeout,
             )
-        return connecting.result()
+        pipeline = connecting.result()
+        if self._closed:
+            # It closed while this task waited for its turn: what was sent now would come after the releases.
+            raise ClosedError("the client is closed")
+        return pipeline
 
     async def _connect(self) -> Pipeline:
         try:
@@ -93,12 +97,13 @@ class Line:
             self._connecting = None
 
     async def answered(self) -> None:
-        """Send nothing more, and wait until all that was sent is answered, whoever waits for it, or will never be."""
+        """Send nothing more, and wait until all that was sent is answered, or will never be; may be repeated."""
         self._closed = True
-        self._ending, self._pipeline = self._pipeline, None
+        if self._pipeline is not None:
+            self._ending, self._pipeline = self._pipeline, None
         if self._ending is not None:
             with suppress(ServerUnavailableError):
-                await self._ending.answered()
+                await self._ending.finish()
 
     async def close(self) -> None:
         """Close the connection; whoever still waits hears of it."""
@@ -111,6 +116,13 @@ class Line:
         self._ending = self._pipeline = None
         # A transport closes its socket in the next turn of the loop.
         await asyncio.sleep(0)
+
+    def abort(self) -> None:
+        """Close the connection from within its loop, without waiting for anything."""
+        self._closed = True
+        for pipeline in (self._ending, self._pipeline):
+            if pipeline is not None:
+                pipeline.close()
 
     def forget(self) -> None:
         """Be as new in another loop, or in a forked child."""
