@@ -39,12 +39,12 @@ class Session:
         clock: seconds, monotonic, counting suspend; never the wall clock.
         client_id: the first half of every holder id.
         where: the server's address, which tells it from others.
-        home: the driver that performs for this client.
+        home: leads to the driver that performs for this client, and does not keep it.
         epoch: larger each time that another server, which may lack the last writes, has taken over.
         publish: the command that announces releases, PUBLISH or SPUBLISH, or empty for none; decided before the first operation.
         replicas: what replicas must have of a grant; None when they are not asked.
         clustered: whether all keys of an object must be in one hash slot.
-        tell: runs a callback of the user's and reports what it raises.
+        tell: tells a listener of a loss, and reports what it raises.
     """
 
     def __init__(

@@ -86,7 +86,7 @@ class Watchdog:
         self._poke = poke
         self._lose = lose
         self._apart = apart
-        self.deserted: Callable[[], bool] = lambda: False
+        self.deserted: Callable[[], bool | None] = lambda: False
         self.lease = lease
         self.period = lease / 3
         self.retry = lease / 20

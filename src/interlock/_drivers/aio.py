@@ -16,7 +16,8 @@ from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle
 from interlock._drivers.aio_fan_out import ask
-from interlock._drivers.callbacks import report_aside
+from interlock._drivers.callbacks import tell
+from interlock._drivers.lifecycle import weakly
 from interlock._drivers.lookout import lookout_for
 from interlock._drivers.named import NamedOwners
 from interlock._drivers.route import keeper_of, line_to, listener_to
@@ -61,11 +62,11 @@ class AsyncDriver:
             clock=clock.now,
             random=random.random,
             waiters=waiters,
-            poke=self._poke,
-            tell=self._tell,
+            poke=weakly(self._poke),
+            tell=tell,
             where=servers.where,
             epoch=servers.epoch,
-            home=self,
+            home=weakref.ref(self),
             clustered=isinstance(servers, Cluster),
         )
         self._keeper = keeper_of(self.session, servers, self._timeout)
@@ -78,7 +79,9 @@ class AsyncDriver:
         self._named = NamedOwners()
         self.closed = False
         self.ending = lifecycle.Ending()
-        self.session.watchdog.deserted = self._deserted
+        self.session.watchdog.deserted = weakly(self._deserted)
+        # Nothing of these refers back to the driver: it goes with the last face that has it, and they are still whole then.
+        self._keeper.beside = (self._line, self._listener, self._lookout)
         lifecycle.register(self)
 
     def __del__(self) -> None:
@@ -259,12 +262,6 @@ class AsyncDriver:
     def _poke(self) -> None:
         self._keeper.poke()
 
-    def _tell(self, listener: Callable[[], object]) -> None:
-        try:
-            _ = listener()
-        except Exception as error:  # noqa: BLE001 - the other listeners come next
-            report_aside("a listener to a loss", error)
-
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
         """Have *callback* run in the event loop when *hold* is lost."""
         listener = partial(call_in, running_loop(), callback)
@@ -383,6 +380,7 @@ def home(session: Session) -> AsyncDriver:
     Raises:
         ConfigError: it is not a client for asyncio.
     """
-    if not isinstance(session.home, AsyncDriver):
+    driver = session.home() if isinstance(session.home, weakref.ref) else None
+    if not isinstance(driver, AsyncDriver):
         raise ConfigError("locks of sync and asyncio clients cannot be held as one")
-    return session.home
+    return driver

@@ -9,13 +9,15 @@ import threading
 import warnings
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
+R = TypeVar("R")
 
 EXIT_TIMEOUT = 1.0
 """Seconds that the exit of the interpreter may be held up by releasing what is still held."""
@@ -96,8 +98,19 @@ def register(driver: Mortal) -> None:
         _hook_end_of_child(package)
 
 
+def weakly(method: Callable[[], R]) -> Callable[[], R | None]:
+    """Return what calls *method*, and does not keep its object alive; None when that is gone."""
+    reference = weakref.WeakMethod(method)
+
+    def call() -> R | None:
+        bound = reference()
+        return None if bound is None else bound()
+
+    return call
+
+
 def dropped(driver: Mortal, name: str) -> None:
-    """End a client that was collected without being closed, in a thread of its own, and warn of it.
+    """End a client that was dropped without being closed, in a thread of its own, and warn of it.
 
     Args:
         driver: what is left of it; called from its finalizer, in whatever thread.
@@ -108,9 +121,13 @@ def dropped(driver: Mortal, name: str) -> None:
     _living.add(driver)  # should the process end first
 
     def end() -> None:
+        rest = ""
         try:
-            driver.end_dropped()
-            message = f"unclosed {name}: call close(), or use it in a with statement"
+            try:
+                driver.end_dropped()
+            except ServerUnavailableError:
+                rest = "; what it held ends with its lease"
+            message = f"unclosed {name}: call close(), or use it in a with statement{rest}"
             warnings.warn(message, ResourceWarning, stacklevel=2)
         except BaseException as error:  # noqa: BLE001 - nobody waits for it
             report("a client that was dropped without being closed", error)

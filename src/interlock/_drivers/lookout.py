@@ -7,7 +7,6 @@ isolated, or that a manual failover replaced, goes on granting locks for seconds
 from __future__ import annotations
 
 import threading
-import weakref
 from typing import TYPE_CHECKING
 
 from interlock._core.waiters import Waiters
@@ -72,13 +71,5 @@ class Lookout(Listener):
 def lookout_for(
     servers: Endpoint | Cluster, timeout: float, left: Callable[[], None]
 ) -> Lookout | None:
-    """Return the look-out that *servers* need, if they need one; *left* is a method, whose object this does not keep alive."""
-    if not isinstance(servers, SentinelEndpoint):
-        return None
-    method = weakref.WeakMethod(left)
-
-    def tell() -> None:
-        if (call := method()) is not None:
-            call()
-
-    return Lookout(servers, timeout, tell)
+    """Return the look-out that *servers* need, if they need one."""
+    return Lookout(servers, timeout, left) if isinstance(servers, SentinelEndpoint) else None

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 import uuid
+import weakref
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -16,8 +17,9 @@ from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle
 from interlock._drivers.alarm import Alarm
-from interlock._drivers.callbacks import call_user, report_aside
+from interlock._drivers.callbacks import call_user, tell
 from interlock._drivers.fan_out import ask
+from interlock._drivers.lifecycle import weakly
 from interlock._drivers.lookout import lookout_for
 from interlock._drivers.named import NamedOwners
 from interlock._drivers.route import keeper_of, listener_to, pool_to
@@ -86,9 +88,10 @@ def home(session: Session) -> ThreadDriver:
     Raises:
         ConfigError: it is not a client for threads.
     """
-    if not isinstance(session.home, ThreadDriver):
+    driver = session.home() if isinstance(session.home, weakref.ref) else None
+    if not isinstance(driver, ThreadDriver):
         raise ConfigError("locks of sync and asyncio clients cannot be held as one")
-    return session.home
+    return driver
 
 
 class ThreadDriver:
@@ -110,11 +113,11 @@ class ThreadDriver:
             clock=clock.now,
             random=random.random,
             waiters=waiters,
-            poke=self._poke,
-            tell=self._tell,
+            poke=weakly(self._poke),
+            tell=tell,
             where=servers.where,
             epoch=servers.epoch,
-            home=self,
+            home=weakref.ref(self),
             clustered=isinstance(servers, Cluster),
         )
         self._keeper = keeper_of(self.session, servers, self._timeout)
@@ -122,6 +125,8 @@ class ThreadDriver:
         self._named = NamedOwners()
         self.closed = self._exiting = False
         self.ending = lifecycle.Ending()
+        # Nothing of these refers back to the driver: it goes with the last face that has it, and they are still whole then.
+        self._keeper.beside = (self._pool, self._listener, self._lookout)
         lifecycle.register(self)
 
     def __del__(self) -> None:
@@ -243,12 +248,6 @@ class ThreadDriver:
 
     def _poke(self) -> None:
         self._keeper.poke()
-
-    def _tell(self, listener: Callable[[], object]) -> None:
-        try:
-            _ = listener()
-        except Exception as error:  # noqa: BLE001 - the other listeners come next
-            report_aside("a listener to a loss", error)
 
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
         """Have *callback* run, in a thread for that, when *hold* is lost; at once if it is."""
