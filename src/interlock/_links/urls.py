@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import warnings
 from typing import Any
@@ -17,6 +18,7 @@ PLAIN = ("redis", "rediss", "unix")
 SENTINEL = ("redis+sentinel", "rediss+sentinel")
 CLUSTER = ("redis+cluster", "rediss+cluster")
 SCHEMES = (*PLAIN, *SENTINEL, *CLUSTER, "embedded")
+_VALKEY = re.compile(r"valkey(?=s?(\+\w+)?://)")
 
 
 class EmbeddedWarning(UserWarning):
@@ -53,11 +55,14 @@ def open_url(url: str | None) -> Endpoint | Cluster:
         url = "embedded://"
     if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users may not check types
         raise TypeError(f"a URL must be a str, not {type(url).__name__}")
+    # valkeys:// is rediss://, and so with +sentinel and +cluster.
+    url = _VALKEY.sub("redis", url, count=1) if url.startswith("valkey") else url
     scheme, found, rest = url.partition("://")
     if not found or scheme not in SCHEMES:
         raise ConfigError(
             f"cannot use the URL {redact(url)!r}: it must start with one of "
             + ", ".join(f"{known}://" for known in SCHEMES)
+            + ", or valkey:// in place of redis://"
         )
     if scheme == "embedded":
         return _embedded(rest.rstrip("/") or "default")
@@ -93,5 +98,9 @@ def servers_of(client: Any) -> Endpoint | Cluster:
     # By what it has, not by its class: valkey-py has classes of its own, and is not loaded for this.
     if hasattr(client, "nodes_manager"):
         return Cluster.from_client(client)
-    pool = client.connection_pool
+    if isinstance(client, str):
+        raise ConfigError("from_redis takes a client of redis-py's; for a URL, use connect(url)")
+    pool = getattr(client, "connection_pool", None)
+    if pool is None:
+        raise ConfigError(f"from_redis takes a client of redis-py's, not {type(client).__name__}")
     return from_sentinel_pool(pool) if is_sentinel_pool(pool) else Endpoint.from_pool(pool)
