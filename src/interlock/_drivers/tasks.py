@@ -7,7 +7,7 @@ import threading
 import weakref
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.holds import Owner
 from interlock._drivers.lifecycle import report
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.holds import Possession
-    from interlock._drivers.aio import AsyncDriver
+    from interlock._core.session import Session
 
 _owners: weakref.WeakKeyDictionary[asyncio.Task[object], Owner] = weakref.WeakKeyDictionary()
 
@@ -84,6 +84,24 @@ class _TaskOwner(Owner):
         return task is None or task.done() or task.get_loop().is_closed()
 
 
+class Event(Protocol):
+    """An event that a task waits for."""
+
+    async def wait(self) -> object:
+        """Wait until it is set."""
+        ...
+
+
+class Driver(Protocol):
+    """The driver of a client, as far as its events need it."""
+
+    session: Session
+
+    def bell(self) -> tuple[Event, Callable[[], None]]:
+        """Return an event for a task to wait for, and what sets it from any thread."""
+        ...
+
+
 class LostEvent:
     """Is set when a hold ended without being released.
 
@@ -92,7 +110,7 @@ class LostEvent:
         hold: the hold.
     """
 
-    def __init__(self, driver: AsyncDriver, hold: Possession) -> None:
+    def __init__(self, driver: Driver, hold: Possession) -> None:
         self._driver = driver
         self._hold = hold
 
