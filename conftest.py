@@ -1,4 +1,8 @@
-"""In CI a test that was skipped is a failure: what was not run was not tested. And Ctrl-C works however the tests were started."""
+"""What was not run was not tested, and says so. In CI it is a failure.
+
+``INTERLOCK_LATER="bench hosts"`` names the extras whose tests CI runs in a later step. ``--extra
+bench`` is that step: it runs only the tests that need the extra, and fails if the extra is missing.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,14 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
+from extras import FOLDERS, FROM_EXTRA, VERSIONS, left_out, missing_versions
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_CI = os.environ.get("CI") == "true"
 _skipped: list[str] = []
 
 # A shell that starts the tests in the background has them ignore these, and so would every program that they start.
@@ -18,19 +27,87 @@ if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the choices of what to run."""
+    group = parser.getgroup("interlock")
+    group.addoption(
+        "--extra",
+        dest="extras",
+        action="append",
+        default=[],
+        choices=[*FOLDERS, "servers"],
+        help="run only the tests that need this extra (several times: these extras)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse to run the tests of an extra without it."""
+    for extra in config.getoption("extras"):
+        if extra in left_out():
+            raise pytest.UsageError(
+                f"--extra {extra}: {left_out()[extra]}; pip install --editable '.[{extra}]'"
+            )
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Pass over the folder of an extra that is missing."""
+    for extra, folder in FOLDERS.items():
+        if collection_path.is_relative_to(folder) and extra in left_out():
+            return True
+    return None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of servers that are missing, and with --extra all that need no extra."""
+    wanted = set(config.getoption("extras"))
+    kept, dropped = [], []
+    for item in items:
+        lacking = _versions(item) & set(missing_versions())
+        needed = not wanted or bool(_extras(item) & wanted)
+        (kept if needed and not lacking else dropped).append(item)
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = kept
+
+
+def _versions(item: pytest.Item) -> set[str]:
+    """Return the servers that *item* is about."""
+    call = getattr(item, "callspec", None)
+    return {value for value in call.params.values() if value in VERSIONS} if call else set()
+
+
+def _extras(item: pytest.Item) -> set[str]:
+    """Return the extras that *item* needs."""
+    found = {extra for extra, folder in FOLDERS.items() if item.path.is_relative_to(folder)}
+    return found | ({"servers"} if _versions(item) & FROM_EXTRA else set())
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Note what was skipped."""
     if report.skipped:
         _skipped.append(report.nodeid)
 
 
+def _wrong() -> list[str]:
+    """Return what may not happen in CI and did."""
+    later = os.environ.get("INTERLOCK_LATER", "").split()
+    wrong = [why for extra, why in left_out().items() if extra not in later]
+    return [*wrong, *(f"skipped {name}" for name in _skipped)] if _CI else []
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a run in CI that skipped anything."""
-    if _skipped and os.environ.get("CI") == "true":
-        session.exitstatus = 1
+    """Fail a run in CI that skipped or left out anything."""
+    if _wrong() and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say why."""
-    if _skipped and os.environ.get("CI") == "true":
-        terminalreporter.write_line(f"skipped, which fails in CI: {', '.join(_skipped)}", red=True)
+    """Say what was left out, and what of it fails in CI."""
+    if left_out():
+        extras = ",".join(left_out())
+        what = "; ".join(left_out().values())
+        terminalreporter.write_line(
+            f"left out: {what}; pip install --editable '.[{extras}]'", yellow=True
+        )
+    if _wrong():
+        terminalreporter.write_line(f"fails in CI: {', '.join(_wrong())}", red=True)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core import lock_like, lock_steps, session
+from extras import VERSIONS
+from interlock._core import lock_base, session
 from interlock._drivers import aio, threads
 from interlock.testing.proxy import FaultProxy
 from interlock.testing.servers import RedisServer, binaries, wait_until
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     import redis
 
 
-VERSIONS = ("redis-6.2", "redis-7.0", "redis-8.2", "valkey-8.1")
-"""All that the library is tested against; on a machine that lacks one the tests fail."""
-
 PATIENCE = 2.0
 """Seconds that a single try has in tests that ask for `patient`."""
 _QUIET_TIMEOUT = 10.0
@@ -34,7 +32,7 @@ _QUIET_TIMEOUT = 10.0
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a server that is well seconds to answer a single try: whether it is on the processor in time is luck."""
-    for module in (lock_like, lock_steps, session, threads):
+    for module in (lock_base, session, threads):
         monkeypatch.setattr(module, "GRACE", PATIENCE)
     monkeypatch.setattr(aio.AsyncDriver._seconds, "__defaults__", (PATIENCE,))
 

@@ -12,7 +12,10 @@ from typing import Literal, Self
 
 from interlock.errors import ConfigError
 
-MIN_LEASE = 0.1
+MIN_LEASE = 0.01
+"""Seconds. What is left of a shorter one after a round trip and the granularity of its expiry is of no use."""
+
+MIN_RENEWED_LEASE = 0.1
 """Seconds. A shorter lease could not be renewed three times within itself over a real network."""
 
 MAX_LEASE = 10 * 365 * 86400.0
@@ -83,7 +86,7 @@ class Options:
     client_id: str | None = None
 
     def __post_init__(self) -> None:
-        check_lease(self.lease)
+        check_lease(self.lease, MIN_RENEWED_LEASE)
         for name in ("fair_wait", "poll_cap", "command_timeout", "outage_timeout"):
             value = getattr(self, name)
             if not _is_number(value) or not 0 < value < math.inf:
@@ -115,14 +118,14 @@ class Options:
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]  # names checked above
 
 
-def check_lease(lease: float) -> float:
+def check_lease(lease: float, least: float = MIN_LEASE) -> float:
     """Return *lease* if a hold can live with it.
 
     Raises:
-        ConfigError: unless it is `MIN_LEASE` to `MAX_LEASE` seconds.
+        ConfigError: unless it is *least* to `MAX_LEASE` seconds.
     """
-    if not _is_number(lease) or not MIN_LEASE <= lease <= MAX_LEASE:
-        raise ConfigError(f"lease must be {MIN_LEASE} to {MAX_LEASE:.0f} seconds, not {lease!r}")
+    if not _is_number(lease) or not least <= lease <= MAX_LEASE:
+        raise ConfigError(f"lease must be {least} to {MAX_LEASE:.0f} seconds, not {lease!r}")
     return float(lease)
 
 

@@ -107,14 +107,40 @@ class TestAbandoned:
         assert hold.abandoned()
 
     def test_hold_is_when_its_handle_is_collected(self, bench: Bench) -> None:
-        """A hold that lives with what the user was given dies with it."""
-        hold, handle = bench.hold(), Handle()
-        hold.handle = weakref.ref(handle)
+        """A hold that lives with what the user was given dies with it, though its owner lives."""
+        hold, handle = bench.held(), Handle()
+        hold.hand(weakref.ref(handle))
         assert not hold.abandoned()
         del handle
         gc.collect()
 
         assert hold.abandoned()
+
+    def test_hold_is_not_while_a_handle_lives(self, bench: Bench) -> None:
+        """What can be released by a handle is kept after its thread has ended, at any depth."""
+        ended: list[bool] = []
+        owner, outer, inner = Owner("thread", lambda: bool(ended)), Handle(), Handle()
+        hold = bench.held(owner=owner)
+        hold.hand(weakref.ref(outer))
+        hold.depth = 2
+        hold.hand(weakref.ref(inner))
+        ended.append(True)
+        del outer
+        gc.collect()
+        assert not hold.abandoned()
+        del inner
+        gc.collect()
+
+        assert hold.abandoned()
+
+    def test_hold_is_not_while_its_owner_may_release_it(self, bench: Bench) -> None:
+        """A handle beside which the owner may release keeps the hold, and its end ends nothing."""
+        hold, handle = bench.held(), Handle()
+        hold.hand(weakref.ref(handle), alone=False)
+        del handle
+        gc.collect()
+
+        assert not hold.abandoned()
 
 
 class TestLoss:

@@ -22,11 +22,13 @@ PATIENCE = 0.3
 RIGHTS = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
 
 
-@pytest.fixture(scope="module")
-def logged() -> Iterator[ReplicatedServers]:
+@pytest.fixture(scope="module", params=["redis-8.2"])
+def logged(request: pytest.FixtureRequest) -> Iterator[ReplicatedServers]:
     """Give a primary and a replica of Redis 8.2 that write every command to disk at once."""
     always = {"appendfsync": "always"}
-    with ReplicatedServers(1, binary=binaries()["redis-8.2"], appendonly=True, config=always) as it:
+    with ReplicatedServers(
+        1, binary=binaries()[request.param], appendonly=True, config=always
+    ) as it:
         yield it
 
 

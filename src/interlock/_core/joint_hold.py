@@ -9,7 +9,7 @@ from interlock._core.holds import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.effects import Op
+    from interlock._core.effects import Step
     from interlock._core.holds import Hold
     from interlock.errors import LossReason
 
@@ -27,7 +27,7 @@ class JointRecipe(Protocol):
     name: str
     needed: int
 
-    def release_hold(self, hold: JointHold) -> Op[None]:
+    def release_hold(self, hold: JointHold) -> Step[None]:
         """Go down by one depth in every member of *hold*."""
         ...
 
@@ -114,7 +114,12 @@ class JointHold:
         """Return whether its owner has not released it yet, be it lost or not."""
         return any(hold.kept() for hold in self.members)
 
-    def release(self) -> Op[None]:
+    def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
+        """Keep every member as long as what *handle* refers to; arguments as for a `Hold`."""
+        for hold in self.members:
+            hold.hand(handle, alone=alone)
+
+    def release(self) -> Step[None]:
         """Go down by one depth in every member."""
         return self.recipe.release_hold(self)
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from interlock._core.holds import Owner
 from interlock._drivers.lifecycle import report
-from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,45 +20,30 @@ if TYPE_CHECKING:
 
 _owners: weakref.WeakKeyDictionary[asyncio.Task[object], Owner] = weakref.WeakKeyDictionary()
 
+elsewhere: list[Callable[[], Owner | None]] = []
+"""Return the owner that stands for the running task of another library, if there is one."""
+
 
 def current_owner() -> Owner:
     """Return the owner that stands for the running task.
 
     Raises:
-        ConfigError: there is no event loop of asyncio's.
         RuntimeError: outside of a task.
     """
     try:
         task = asyncio.current_task()
-    except RuntimeError:
-        raise no_loop() from None
+    except RuntimeError:  # no loop of asyncio's runs here
+        task = None
     if task is None:
+        for owner_of in elsewhere:
+            if (foreign := owner_of()) is not None:
+                return foreign
         raise RuntimeError("a lock must be used from a task")
     try:
         return _owners[task]
     except KeyError:
         owner = _owners[task] = _TaskOwner(task)
         return owner
-
-
-def no_loop() -> ConfigError:
-    """Return the error for who is not served by asyncio."""
-    return ConfigError(
-        "interlock.asyncio needs asyncio's event loop, and none runs here; under trio or in plain threads "
-        "use interlock, whose calls block (trio.to_thread.run_sync)"
-    )
-
-
-def running_loop() -> asyncio.AbstractEventLoop:
-    """Return the running loop.
-
-    Raises:
-        ConfigError: there is none, or it is not asyncio's.
-    """
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        raise no_loop() from None
 
 
 class _TaskOwner(Owner):
@@ -96,8 +80,7 @@ class LostEvent:
     async def wait(self) -> bool:
         """Wait until the hold is lost; return True."""
         if not self.is_set():
-            lost = asyncio.Event()
-            listener = partial(call_in, running_loop(), lost.set)
+            lost, listener = self._driver.bell()
             if self._hold.listen(listener):
                 try:
                     _ = await lost.wait()
@@ -164,7 +147,7 @@ def call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> 
 
 async def in_thread(work: Callable[[], None]) -> None:
     """Run *work* in a thread of its own that is gone when this returns; a cancellation leaves it to itself."""
-    loop = running_loop()
+    loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
     def run() -> None:
@@ -176,7 +159,11 @@ async def in_thread(work: Callable[[], None]) -> None:
             call_in(loop, partial(_settle, done, None))
 
     thread = threading.Thread(target=run, name="interlock-close", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:  # too many threads: rather block the loop than leave the work undone
+        work()
+        return
     # Whoever is cancelled does not wait: the work goes on without it.
     await done
     thread.join()

@@ -9,33 +9,38 @@ from interlock._core import count_down_latch as core_latch
 from interlock._core import leased_semaphore as core_leased
 from interlock._core import lock as core_lock
 from interlock._core import semaphore as core_semaphore
+from interlock._core import transfer
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.group_lock import GroupLock
+from interlock._core.no_hold import NoHold
 from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
 from interlock._drivers.aio import AsyncDriver
 from interlock._drivers.tasks import current_owner
 from interlock._links.urls import open_url, servers_of
 from interlock.asyncio.count_down_latch import CountDownLatch
-from interlock.asyncio.hold import Hold
+from interlock.asyncio.hold import Hold, attempt
 from interlock.asyncio.joint_lock import MultiLock, RedLock
 from interlock.asyncio.leased_semaphore import LeasedSemaphore
 from interlock.asyncio.lock import Lock
 from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
 from interlock.backoff import ExponentialBackoff
+from interlock.errors import ConfigError
 from interlock.options import Options, check_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import TracebackType
 
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.backoff import Backoff
     from interlock.check import Report
+
+_ADOPTABLE = {kind.kind: kind for kind in (core_lock.Lock, FairLock, FencedLock)}
 
 
 def connect(url: str | None = None, *, options: Options | None = None, **changes: Any) -> Client:
@@ -67,10 +72,11 @@ class Client:
 
     @classmethod
     def from_redis(cls, client: Any, *, options: Options | None = None, **changes: Any) -> Self:
-        """Return a client of the server that a redis-py *client* is configured for, with its credentials.
+        """Return a client of the server that a *client* of redis-py is configured for, as it is.
 
         Args:
-            client: a `Redis` or `RedisCluster` of redis-py's, sync or asyncio, `Sentinel.master_for` too; its connections are
+            client: a `Redis` or `RedisCluster` of redis-py's, sync or asyncio, `Sentinel.master_for`
+                too, or one of valkey-py's; its connections are
                 not used.
             options: how the client behaves.
             **changes: single fields of `Options`, as keywords.
@@ -267,15 +273,18 @@ class Client:
         return RedLock(*locks, timeout=timeout, lease=lease)
 
     def _face(
-        self, recipe: LockLike, timeout: float | None, lease: float | None, owner: str | None
+        self, recipe: LockBase, timeout: float | None, lease: float | None, owner: str | None
     ) -> Lock:
         named = None if owner is None else self._driver.named_owner(owner)
         return Lock(self._driver, recipe, timeout=timeout, lease=lease, owner=named)
 
-    async def try_lock(
-        self, name: str, *, timeout: float = 0, lease: float | None = None
-    ) -> Hold | None:
-        """Acquire the lock *name* in one call.
+    # asyncio only
+    @attempt
+    # end
+    async def try_lock(self, name: str, *, timeout: float = 0, lease: float | None = None) -> Hold:
+        """Acquire the lock *name* in one call: ``async with client.try_lock(name) as hold: if hold: ...``.
+
+        The hold is renewed as long as it is referred to, and released when its block is left.
 
         Args:
             name: the lock.
@@ -283,21 +292,61 @@ class Client:
             lease: as for `lock`.
 
         Returns:
-            The hold, or None. It is renewed as long as the hold is referred to and its task lives.
+            The hold. It is falsy if the lock was not acquired, and its ``holder`` tells who holds the lock, if that is known.
 
         Raises:
             InterlockError: as `Lock.acquire`.
+
+        Cost:
+            One round trip when it is free; one more to ask for the holder when it is not acquired.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        recipe = core_lock.Lock(driver.session, name)
-        hold = await driver.run(
-            recipe.acquire(current_owner(), driver.session.clock() + limit, lease)
-        )
+        recipe, owner = core_lock.Lock(driver.session, name), current_owner()
+        hold = await driver.perform(recipe.acquire(owner, driver.session.clock() + limit, lease))
         if hold is None:
-            return None
-        face = Hold(driver, hold)
-        if hold.depth == 1:
-            hold.handle = weakref.ref(face)
+            refusal = await driver.run(recipe.refusal(limit))
+            return Hold(driver, NoHold(recipe.kind, name, owner.label, refusal.holder))
+        try:
+            face = Hold(driver, hold)
+            hold.hand(weakref.ref(face))
+        except BaseException:
+            # A Ctrl-C between two steps: nobody has what would release it.
+            await driver.perform(hold.release())
+            raise
+        return face
+
+    async def adopt(self, ticket: str, *, lease: float | None = None) -> Hold:
+        """Take over a hold that another process gave away by `Hold.hand_over`.
+
+        Args:
+            ticket: what ``hand_over()`` returned there. Both clients need the same `Options.name_mapper`.
+            lease: seconds after which it ends by itself; None for a hold that is renewed until it is released.
+
+        Returns:
+            The hold, of this task. It is renewed as long as it is referred to and its task lives.
+
+        Raises:
+            ConfigError: *ticket* is not one.
+            NotHeldError: it was adopted before, or its lease has ended.
+            ReentryError: this task holds the lock.
+            ServerUnavailableError: no usable answer; it may be tried again.
+
+        Cost:
+            One round trip.
+        """
+        given, session = transfer.Ticket.read(ticket), self._driver.session
+        recipe: core_lock.Lock
+        if given.kind == SpinLock.kind:
+            recipe = SpinLock(session, given.name, backoff=ExponentialBackoff())
+        elif given.kind in _ADOPTABLE:
+            recipe = _ADOPTABLE[given.kind](session, given.name)
+        else:
+            raise ConfigError(f"{ticket!r} is not a ticket that Hold.hand_over() returned")
+        hold = await self._driver.run(
+            transfer.adopt(recipe, current_owner(), given.holder, given.token, lease)
+        )
+        face = Hold(self._driver, hold)
+        hold.hand(weakref.ref(face))
         return face
 
     def semaphore(self, name: str, *, timeout: float | None = None) -> Semaphore:

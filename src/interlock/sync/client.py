@@ -10,14 +10,17 @@ from interlock._core import count_down_latch as core_latch
 from interlock._core import leased_semaphore as core_leased
 from interlock._core import lock as core_lock
 from interlock._core import semaphore as core_semaphore
+from interlock._core import transfer
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.group_lock import GroupLock
+from interlock._core.no_hold import NoHold
 from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
 from interlock._drivers.threads import ThreadDriver, current_owner
 from interlock._links.urls import open_url, servers_of
 from interlock.backoff import ExponentialBackoff
+from interlock.errors import ConfigError
 from interlock.options import Options, check_timeout
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.hold import Hold
@@ -31,11 +34,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import TracebackType
 
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.backoff import Backoff
     from interlock.check import Report
+
+_ADOPTABLE = {kind.kind: kind for kind in (core_lock.Lock, FairLock, FencedLock)}
 
 
 def connect(url: str | None = None, *, options: Options | None = None, **changes: Any) -> Client:
@@ -67,10 +72,11 @@ class Client:
 
     @classmethod
     def from_redis(cls, client: Any, *, options: Options | None = None, **changes: Any) -> Self:
-        """Return a client of the server that a redis-py *client* is configured for, with its credentials.
+        """Return a client of the server that a *client* of redis-py is configured for, as it is.
 
         Args:
-            client: a `Redis` or `RedisCluster` of redis-py's, sync or asyncio, `Sentinel.master_for` too; its connections are
+            client: a `Redis` or `RedisCluster` of redis-py's, sync or asyncio, `Sentinel.master_for`
+                too, or one of valkey-py's; its connections are
                 not used.
             options: how the client behaves.
             **changes: single fields of `Options`, as keywords.
@@ -261,13 +267,15 @@ class Client:
         return RedLock(*locks, timeout=timeout, lease=lease)
 
     def _face(
-        self, recipe: LockLike, timeout: float | None, lease: float | None, owner: str | None
+        self, recipe: LockBase, timeout: float | None, lease: float | None, owner: str | None
     ) -> Lock:
         named = None if owner is None else self._driver.named_owner(owner)
         return Lock(self._driver, recipe, timeout=timeout, lease=lease, owner=named)
 
-    def try_lock(self, name: str, *, timeout: float = 0, lease: float | None = None) -> Hold | None:
-        """Acquire the lock *name* in one call.
+    def try_lock(self, name: str, *, timeout: float = 0, lease: float | None = None) -> Hold:
+        """Acquire the lock *name* in one call: ``with client.try_lock(name) as hold: if hold: ...``.
+
+        The hold is renewed as long as it is referred to, and released when its block is left.
 
         Args:
             name: the lock.
@@ -275,19 +283,61 @@ class Client:
             lease: as for `lock`.
 
         Returns:
-            The hold, or None. It is renewed as long as the hold is referred to and its thread lives.
+            The hold. It is falsy if the lock was not acquired, and its ``holder`` tells who holds the lock, if that is known.
 
         Raises:
             InterlockError: as `Lock.acquire`.
+
+        Cost:
+            One round trip when it is free; one more to ask for the holder when it is not acquired.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        recipe = core_lock.Lock(driver.session, name)
-        hold = driver.run(recipe.acquire(current_owner(), driver.session.clock() + limit, lease))
+        recipe, owner = core_lock.Lock(driver.session, name), current_owner()
+        hold = driver.perform(recipe.acquire(owner, driver.session.clock() + limit, lease))
         if hold is None:
-            return None
-        face = Hold(driver, hold)
-        if hold.depth == 1:
-            hold.handle = weakref.ref(face)
+            refusal = driver.run(recipe.refusal(limit))
+            return Hold(driver, NoHold(recipe.kind, name, owner.label, refusal.holder))
+        try:
+            face = Hold(driver, hold)
+            hold.hand(weakref.ref(face))
+        except BaseException:
+            # A Ctrl-C between two steps: nobody has what would release it.
+            driver.perform(hold.release())
+            raise
+        return face
+
+    def adopt(self, ticket: str, *, lease: float | None = None) -> Hold:
+        """Take over a hold that another process gave away by `Hold.hand_over`.
+
+        Args:
+            ticket: what ``hand_over()`` returned there. Both clients need the same `Options.name_mapper`.
+            lease: seconds after which it ends by itself; None for a hold that is renewed until it is released.
+
+        Returns:
+            The hold, of this thread. It is renewed as long as it is referred to and its thread lives.
+
+        Raises:
+            ConfigError: *ticket* is not one.
+            NotHeldError: it was adopted before, or its lease has ended.
+            ReentryError: this thread holds the lock.
+            ServerUnavailableError: no usable answer; it may be tried again.
+
+        Cost:
+            One round trip.
+        """
+        given, session = transfer.Ticket.read(ticket), self._driver.session
+        recipe: core_lock.Lock
+        if given.kind == SpinLock.kind:
+            recipe = SpinLock(session, given.name, backoff=ExponentialBackoff())
+        elif given.kind in _ADOPTABLE:
+            recipe = _ADOPTABLE[given.kind](session, given.name)
+        else:
+            raise ConfigError(f"{ticket!r} is not a ticket that Hold.hand_over() returned")
+        hold = self._driver.run(
+            transfer.adopt(recipe, current_owner(), given.holder, given.token, lease)
+        )
+        face = Hold(self._driver, hold)
+        hold.hand(weakref.ref(face))
         return face
 
     def semaphore(self, name: str, *, timeout: float | None = None) -> Semaphore:

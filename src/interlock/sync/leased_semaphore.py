@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from interlock._core import permit as core_permit
 from interlock._core.holds import Owner
 from interlock._drivers.threads import current_owner
-from interlock.errors import InterlockError
 from interlock.options import check_timeout
 from interlock.sync.hold import Hold
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from interlock._core.leased_semaphore import LeasedSemaphore as Recipe
     from interlock._drivers.threads import ThreadDriver
 
@@ -69,24 +66,6 @@ class Permit(Hold):
         """
         driver = self._driver
         driver.run(core_permit.update_lease(driver.session, self._permit, lease))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        own = self._driver.cancelled_by_loss(error, self._permit)
-        try:
-            self.release()
-        except InterlockError as trouble:
-            if error is None or own:
-                raise trouble from error
-            # The body's own exception goes on; it is told what else went wrong.
-            error.add_note(f"interlock: {trouble}")
 
 
 class LeasedSemaphore:

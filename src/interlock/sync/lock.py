@@ -3,20 +3,21 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING
 
-from interlock._drivers import first_try
 from interlock._drivers.threads import current_owner
 from interlock.errors import InterlockError
 from interlock.options import FOREVER, check_lease, check_timeout
+from interlock.sync.block import Block, Exit, entered
 from interlock.sync.hold import Hold
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from interlock._core.holds import Owner
+    from interlock._core.holds import Owner, Possession
     from interlock._core.joint import Joint
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
     from interlock._drivers.threads import ThreadDriver
 
 
@@ -35,7 +36,7 @@ class Lock:
     def __init__(
         self,
         driver: ThreadDriver,
-        recipe: LockLike | Joint,
+        recipe: LockBase | Joint,
         *,
         timeout: float | None = None,
         lease: float | None = None,
@@ -47,6 +48,7 @@ class Lock:
         self._lease = None if lease is None else check_lease(lease)
         self._fixed_owner = owner
         self.name = recipe.name
+        self._by_hand: list[Block] = []
 
     def __repr__(self) -> str:
         hold = self.hold
@@ -82,12 +84,12 @@ class Lock:
         """
         limit = FOREVER if timeout is None and blocking else check_timeout(blocking, timeout)
         driver = self.driver
-        hold = first_try.acquire(
-            driver,
-            self.recipe,
-            self._fixed_owner or current_owner(),
-            driver.session.clock() + limit,
-            self._lease if lease is None else lease,
+        hold = driver.perform(
+            self.recipe.acquire(
+                self._fixed_owner or current_owner(),
+                driver.session.clock() + limit,
+                self._lease if lease is None else lease,
+            )
         )
         return hold is not None
 
@@ -103,36 +105,84 @@ class Lock:
         Cost:
             One round trip.
         """
-        first_try.release(self.driver, self.recipe, self._fixed_owner or current_owner())
+        owner = self._fixed_owner or current_owner()
+        self.driver.perform(self.recipe.release(owner))
 
     def __enter__(self) -> Hold:
         limit, driver = self._timeout, self.driver
-        hold = first_try.acquire(
-            driver,
-            self.recipe,
-            self._fixed_owner or current_owner(),
-            driver.session.clock() + limit,
-            self._lease,
-        )
-        if hold is None:
-            raise driver.run(self.recipe.refusal(limit))
-        return Hold(driver, hold)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        hold = self.recipe.hold_of(self._fixed_owner or current_owner())
-        own = self.driver.cancelled_by_loss(error, hold)
+        looked_up = entered(self)
+        owner = self._fixed_owner or current_owner()
+        block = None if looked_up is None else looked_up()
+        if block is not None:
+            block.owner = owner
+        former = self.recipe.hold_of(owner)
+        depth = 0 if former is None else former.depth
         try:
-            self.release()
+            hold = driver.perform(
+                self.recipe.acquire(owner, driver.session.clock() + limit, self._lease)
+            )
+            if hold is not None:
+                if block is None or looked_up is None:
+                    self._enter_by_hand(owner, hold)
+                else:
+                    hold.hand(looked_up)
+                return Hold(driver, hold)
+        except BaseException:
+            # A Ctrl-C between two steps: a block that was never begun is left by nobody.
+            held = self.recipe.hold_of(owner)
+            if held is not None and held.depth > depth:
+                driver.perform(self.recipe.release(owner))
+            raise
+        raise driver.run(self.recipe.refusal(limit))
+
+    if TYPE_CHECKING:
+
+        def __exit__(
+            self,
+            kind: type[BaseException] | None,
+            error: BaseException | None,
+            trace: TracebackType | None,
+        ) -> None: ...
+    else:
+        __exit__ = Exit()
+
+    def leave(self, block: Block, error: BaseException | None) -> None:
+        """Release what *block* acquired, whoever leaves it; not for users."""
+        if block.given_away:
+            return
+        owner = block.owner or self._left_by_hand()
+        own = error is not None and self.driver.cancelled_by_loss(error, self.recipe.hold_of(owner))
+        try:
+            self.driver.perform(self.recipe.release(owner))
         except InterlockError as trouble:
             if error is None or own:
                 raise trouble from error
             # The body's own exception goes on; it is told what else went wrong.
             error.add_note(f"interlock: {trouble}")
+
+    def _enter_by_hand(self, owner: Owner, hold: Possession) -> None:
+        """Note that *owner* called ``__enter__`` by hand, and may leave by ``__exit__`` or `release`."""
+        block = Block(self)
+        block.owner = owner
+        self._by_hand = [
+            former
+            for former in self._by_hand
+            if former.owner is not None and self.recipe.hold_of(former.owner) is not None
+        ]
+        self._by_hand.append(block)
+        hold.hand(weakref.ref(block), alone=False)
+
+    def _left_by_hand(self) -> Owner:
+        """Return for whom an ``__exit__`` releases that was called by hand: the caller, or else who entered last."""
+        me = self._fixed_owner or current_owner()
+        blocks = self._by_hand
+        mine = [block for block in blocks if block.owner is me]
+        chosen = mine or ([] if self.recipe.hold_of(me) is not None else blocks)
+        if not chosen or chosen[-1].owner is None:
+            return me
+        owner = chosen[-1].owner
+        blocks.remove(chosen[-1])
+        return owner
 
     def locked(self) -> bool:
         """Return whether anyone holds it; one round trip."""
