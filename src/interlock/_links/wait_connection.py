@@ -60,6 +60,10 @@ class Pipeline(Link, Protocol):
         """Wait until everything that was sent so far is answered."""
         ...
 
+    async def finish(self) -> None:
+        """Refuse what is not sent yet, and wait for what was sent."""
+        ...
+
     def close(self) -> None:
         """Close; those who still wait hear of it."""
         ...
