@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import TracebackType
 
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.backoff import Backoff
@@ -272,7 +272,7 @@ class Client:
         return RedLock(*locks, timeout=timeout, lease=lease)
 
     def _face(
-        self, recipe: LockLike, timeout: float | None, lease: float | None, owner: str | None
+        self, recipe: LockBase, timeout: float | None, lease: float | None, owner: str | None
     ) -> Lock:
         named = None if owner is None else self._driver.named_owner(owner)
         return Lock(self._driver, recipe, timeout=timeout, lease=lease, owner=named)
@@ -301,7 +301,7 @@ class Client:
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         recipe, owner = core_lock.Lock(driver.session, name), current_owner()
-        hold = await driver.run(recipe.acquire(owner, driver.session.clock() + limit, lease))
+        hold = await driver.perform(recipe.acquire(owner, driver.session.clock() + limit, lease))
         if hold is None:
             refusal = await driver.run(recipe.refusal(limit))
             return Hold(driver, NoHold(recipe.kind, name, owner.label, refusal.holder))
@@ -310,7 +310,7 @@ class Client:
             hold.hand(weakref.ref(face))
         except BaseException:
             # A Ctrl-C between two steps: nobody has what would release it.
-            await driver.run(hold.release())
+            await driver.perform(hold.release())
             raise
         return face
 

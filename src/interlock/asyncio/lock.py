@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
-from interlock._drivers import aio_first_try as first_try
 from interlock._drivers.tasks import current_owner
 from interlock.asyncio.block import Block, Exit, entered
 from interlock.asyncio.hold import Hold
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from interlock._core.holds import Owner, Possession
     from interlock._core.joint import Joint
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
     from interlock._drivers.aio import AsyncDriver
 
 
@@ -36,7 +35,7 @@ class Lock:
     def __init__(
         self,
         driver: AsyncDriver,
-        recipe: LockLike | Joint,
+        recipe: LockBase | Joint,
         *,
         timeout: float | None = None,
         lease: float | None = None,
@@ -87,12 +86,12 @@ class Lock:
         """
         limit = FOREVER if timeout is None and blocking else check_timeout(blocking, timeout)
         driver = self.driver
-        hold = await first_try.acquire(
-            driver,
-            self.recipe,
-            self._fixed_owner or current_owner(),
-            driver.session.clock() + limit,
-            self._lease if lease is None else lease,
+        hold = await driver.perform(
+            self.recipe.acquire(
+                self._fixed_owner or current_owner(),
+                driver.session.clock() + limit,
+                self._lease if lease is None else lease,
+            )
         )
         return hold is not None
 
@@ -108,7 +107,8 @@ class Lock:
         Cost:
             One round trip.
         """
-        await first_try.release(self.driver, self.recipe, self._fixed_owner or current_owner())
+        owner = self._fixed_owner or current_owner()
+        await self.driver.perform(self.recipe.release(owner))
 
     async def __aenter__(self) -> Hold:
         limit, driver = self._timeout, self.driver
@@ -120,8 +120,8 @@ class Lock:
         former = self.recipe.hold_of(owner)
         depth = 0 if former is None else former.depth
         try:
-            hold = await first_try.acquire(
-                driver, self.recipe, owner, driver.session.clock() + limit, self._lease
+            hold = await driver.perform(
+                self.recipe.acquire(owner, driver.session.clock() + limit, self._lease)
             )
             if hold is not None:
                 if block is None or looked_up is None:
@@ -137,7 +137,7 @@ class Lock:
             # A Ctrl-C between two steps: a block that was never begun is left by nobody.
             held = self.recipe.hold_of(owner)
             if held is not None and held.depth > depth:
-                await first_try.release(driver, self.recipe, owner)
+                await driver.perform(self.recipe.release(owner))
             raise
         raise await driver.run(self.recipe.refusal(limit))
 
@@ -159,7 +159,7 @@ class Lock:
         owner = block.owner or self._left_by_hand()
         own = error is not None and self.driver.cancelled_by_loss(error, self.recipe.hold_of(owner))
         try:
-            await first_try.release(self.driver, self.recipe, owner)
+            await self.driver.perform(self.recipe.release(owner))
         except InterlockError as trouble:
             if error is None or own:
                 raise trouble from error

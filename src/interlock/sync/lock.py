@@ -6,7 +6,6 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
-from interlock._drivers import first_try
 from interlock._drivers.threads import current_owner
 from interlock.errors import InterlockError
 from interlock.options import FOREVER, check_lease, check_timeout
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from interlock._core.holds import Owner, Possession
     from interlock._core.joint import Joint
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
     from interlock._drivers.threads import ThreadDriver
 
 
@@ -37,7 +36,7 @@ class Lock:
     def __init__(
         self,
         driver: ThreadDriver,
-        recipe: LockLike | Joint,
+        recipe: LockBase | Joint,
         *,
         timeout: float | None = None,
         lease: float | None = None,
@@ -85,12 +84,12 @@ class Lock:
         """
         limit = FOREVER if timeout is None and blocking else check_timeout(blocking, timeout)
         driver = self.driver
-        hold = first_try.acquire(
-            driver,
-            self.recipe,
-            self._fixed_owner or current_owner(),
-            driver.session.clock() + limit,
-            self._lease if lease is None else lease,
+        hold = driver.perform(
+            self.recipe.acquire(
+                self._fixed_owner or current_owner(),
+                driver.session.clock() + limit,
+                self._lease if lease is None else lease,
+            )
         )
         return hold is not None
 
@@ -106,7 +105,8 @@ class Lock:
         Cost:
             One round trip.
         """
-        first_try.release(self.driver, self.recipe, self._fixed_owner or current_owner())
+        owner = self._fixed_owner or current_owner()
+        self.driver.perform(self.recipe.release(owner))
 
     def __enter__(self) -> Hold:
         limit, driver = self._timeout, self.driver
@@ -118,8 +118,8 @@ class Lock:
         former = self.recipe.hold_of(owner)
         depth = 0 if former is None else former.depth
         try:
-            hold = first_try.acquire(
-                driver, self.recipe, owner, driver.session.clock() + limit, self._lease
+            hold = driver.perform(
+                self.recipe.acquire(owner, driver.session.clock() + limit, self._lease)
             )
             if hold is not None:
                 if block is None or looked_up is None:
@@ -131,7 +131,7 @@ class Lock:
             # A Ctrl-C between two steps: a block that was never begun is left by nobody.
             held = self.recipe.hold_of(owner)
             if held is not None and held.depth > depth:
-                first_try.release(driver, self.recipe, owner)
+                driver.perform(self.recipe.release(owner))
             raise
         raise driver.run(self.recipe.refusal(limit))
 
@@ -153,7 +153,7 @@ class Lock:
         owner = block.owner or self._left_by_hand()
         own = error is not None and self.driver.cancelled_by_loss(error, self.recipe.hold_of(owner))
         try:
-            first_try.release(self.driver, self.recipe, owner)
+            self.driver.perform(self.recipe.release(owner))
         except InterlockError as trouble:
             if error is None or own:
                 raise trouble from error
