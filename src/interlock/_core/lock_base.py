@@ -853,8 +853,8 @@ def not_held(kind: str, name: str, who: str) -> NotHeldError:
 def not_acquired(kind: str, name: str, timeout: float, holder: str | None) -> AcquireTimeoutError:
     """Return the error for what was not acquired in *timeout* seconds."""
     return AcquireTimeoutError(
-        f"{kind} {name!r} not acquired in {timeout:g} s; "
-        f"held by {holder or 'somebody who could not be asked for'}",
+        f"{kind} {name!r} not acquired in {timeout:g} s"
+        + (f"; held by {holder}" if holder else ""),
         name=name,
         timeout=timeout,
         holder=holder,

@@ -7,6 +7,7 @@ import random
 import threading
 import uuid
 import weakref
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -27,7 +28,7 @@ from interlock._core.effects import (
 from interlock._core.holds import Owner
 from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
-from interlock._drivers import clock, lifecycle
+from interlock._drivers import clock, lifecycle, wrong_type
 from interlock._drivers.aio_fan_out import ask
 from interlock._drivers.callbacks import report_aside
 from interlock._drivers.renewer import Renewer
@@ -36,7 +37,13 @@ from interlock._drivers.subscriber import subscriber_of
 from interlock._drivers.tasks import Alarm, call_in, in_thread
 from interlock._links.multiplexer import Multiplexer
 from interlock._links.topology import topology_of
-from interlock.errors import ClosedError, ConfigError, ServerUnavailableError
+from interlock.errors import (
+    ClosedError,
+    ConfigError,
+    InterlockError,
+    ServerUnavailableError,
+    WrongTypeError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -154,17 +161,24 @@ class AsyncDriver:
                 _alarm(ticket).stop()
 
     async def eval(self, call: Eval[object]) -> object:
-        """Run *call* and return its reply; errors as `Pipeline.eval`."""
+        """Run *call* and return its reply; errors as `Pipeline.eval`. A WrongTypeError costs another round trip to say what was found."""
         seconds = self._seconds(call)
-        pipeline = self._multiplexer.ready(call) if call.confirm is None else None
-        if pipeline is None:
-            return await self._multiplexer.eval(call, seconds)
         try:
-            reply = await pipeline.begin(call, seconds)
-        except ServerUnavailableError as error:
-            reply = error
-        if isinstance(reply, Exception):
-            return await self._multiplexer.judged(pipeline, call, reply, seconds)
+            pipeline = self._multiplexer.ready(call) if call.confirm is None else None
+            if pipeline is None:
+                return await self._multiplexer.eval(call, seconds)
+            try:
+                reply = await pipeline.begin(call, seconds)
+            except ServerUnavailableError as error:
+                reply = error
+            if isinstance(reply, Exception):
+                return await self._multiplexer.judged(pipeline, call, reply, seconds)
+        except WrongTypeError as error:
+            with suppress(InterlockError):
+                wrong_type.describe(
+                    error, await self._multiplexer.eval(wrong_type.types_of(error), GRACE)
+                )
+            raise
         return reply
 
     async def _prepare(self) -> None:
@@ -274,6 +288,11 @@ class AsyncDriver:
         listener = partial(call_in, asyncio.get_running_loop(), callback)
         if not hold.listen(listener):
             listener()
+
+    def bell(self) -> tuple[asyncio.Event, Callable[[], None]]:
+        """Return an event for a task to wait for, and what sets it from any thread."""
+        event = asyncio.Event()
+        return event, partial(call_in, asyncio.get_running_loop(), event.set)
 
     def cancel_on_lost(self, hold: Possession) -> None:
         """Cancel the running task when *hold* is lost before it is released."""

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 import uuid
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -26,7 +27,7 @@ from interlock._core.effects import (
 from interlock._core.holds import Owner
 from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
-from interlock._drivers import clock, lifecycle
+from interlock._drivers import clock, lifecycle, wrong_type
 from interlock._drivers.alarm import Alarm
 from interlock._drivers.callbacks import call_user, report_aside
 from interlock._drivers.fan_out import ask
@@ -35,7 +36,8 @@ from interlock._drivers.sentinel_monitor import monitor_of
 from interlock._drivers.subscriber import subscriber_of
 from interlock._links.pool import Pool
 from interlock._links.topology import topology_of
-from interlock.errors import ClosedError, ConfigError
+from interlock._misuse import warn_in_event_loop
+from interlock.errors import ClosedError, ConfigError, InterlockError, WrongTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,6 +170,7 @@ class ThreadDriver:
         Whatever happens meanwhile in this thread, a Ctrl-C included, is thrown into the operation, whose clean-up is still
         performed.
         """
+        warn_in_event_loop()
         if not self._renewer.started:
             self._begin()
         try:
@@ -180,6 +183,7 @@ class ThreadDriver:
 
     def _begin(self) -> None:
         """Have everything in place that the first operation needs, and a claim must not be without."""
+        warn_in_event_loop()
         options = self.session.options
         self._pool.open(options.pubsub, self._timeout)
         self.session.publish = self._subscriber.publish(options.pubsub)
@@ -228,7 +232,7 @@ class ThreadDriver:
         return self._pool, call, min(self._timeout, call.deadline - clock.now())
 
     def eval(self, call: Eval[object]) -> object:
-        """Run *call* and return its reply; errors as `Pool.eval`."""
+        """Run *call* and return its reply; errors as `Pool.eval`. A WrongTypeError costs another round trip to say what was found."""
         timeout = self._timeout
         if call.deadline != NEVER:
             timeout = min(timeout, max(call.deadline - clock.now(), GRACE))
@@ -241,6 +245,10 @@ class ThreadDriver:
             return self._pool.eval(call, timeout)
         except ClosedError:
             self._end_with_the_process()
+            raise
+        except WrongTypeError as error:
+            with suppress(InterlockError):
+                wrong_type.describe(error, self._pool.eval(wrong_type.types_of(error), GRACE))
             raise
 
     def _perform(self, effect: Effect, tickets: list[Ticket]) -> object:  # noqa: PLR0911 - one for each effect

@@ -114,7 +114,7 @@ def refusal(
         more = ", or a key that belongs to it," if len(keys) > 1 else ""
         return WrongTypeError(
             f"{named} at {where}{more} is in use by something else than this kind of object; "
-            "choose another name or remove that key",
+            "choose another name",
             keys=keys,
         )
     if code in ("MOVED", "ASK"):
