@@ -102,6 +102,7 @@ class AsyncDriver:
         is cancelled again.
         """
         failure: BaseException | None = None
+        call: Eval[object] | None = None
         try:
             if self._loop is not asyncio.get_running_loop() or not self._renewer.started:
                 await self._prepare()
