@@ -28,7 +28,6 @@ WORDS = [
     (r"\bawait ", ""),
     (r"__a(enter|exit|iter|next)__", r"__\1__"),
     (r"\basync with\b", "with"),
-    (r"\baio_first_try as first_try\b", "first_try"),
     (r"interlock\._drivers\.aio\b", "interlock._drivers.threads"),
     (r"interlock\._drivers\.tasks\b", "interlock._drivers.threads"),
     (r"interlock\.asyncio\b", "interlock.sync"),

@@ -4,8 +4,10 @@ Rules:
 
 * A hold is in the table before the server can grant it, so that an interruption anywhere finds it.
 * Reentrancy is decided from this table, never from what is found on the server.
-* PENDING -> HELD -> ENDING -> ENDED is the owner's path; LOST can be entered from HELD and ENDING only, and is final. The
-  watchdog touches a hold only while it is HELD, so an answer about a hold that was meanwhile released says nothing.
+* Only this file changes a hold. The table `TRANSITIONS` says how its state may change; LOST and ENDED are final.
+* The watchdog touches a hold only while it is HELD, so an answer about a hold that was meanwhile released says nothing.
+* `Hold.late_grants` counts the commands that may still make it the holder, because no reply to them was read. Whatever ends
+  the hold has the cleanup release it again and again until as many were found, or its lease would have ended it.
 * ``valid_until`` is the time of *sending* the last acknowledged acquire or renewal, plus the lease, less what clocks may
   drift. Until then nobody else can hold the lock; after it, nobody may believe in the hold.
 * A number whose release was sent and not answered is not used again for a new hold: that release may still arrive.
@@ -18,19 +20,23 @@ import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
+from interlock.errors import ClosedError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from interlock._core.confirmation import Confirmation
-    from interlock._core.effects import Eval, Op
+    from interlock._core.effects import Eval, Step
     from interlock._core.session import Session
     from interlock._core.watchdog import Renewal
-    from interlock.errors import LossReason
+    from interlock.errors import InterlockError, LossReason
 
 DRIFT = 0.001
 """The bound on the difference between two clocks' rates; 500 ppm each way is a bad quartz."""
 SLACK = 0.002
 """Seconds: the granularity of the server's expiry."""
+
+NEVER = float("inf")
 
 _numbers = itertools.count(1)
 
@@ -72,6 +78,23 @@ class State:
     LOST: Final = "lost"
 
 
+TRANSITIONS: Final = {
+    # from            method            to
+    (State.PENDING, "grant"): State.HELD,
+    (State.PENDING, "end"): State.ENDED,
+    (State.HELD, "begin_release"): State.ENDING,
+    (State.HELD, "end"): State.ENDED,
+    (State.HELD, "lose"): State.LOST,
+    (State.ENDING, "begin_release"): State.ENDING,
+    (State.ENDING, "take_back"): State.HELD,
+    (State.ENDING, "end"): State.ENDED,
+    (State.ENDING, "lose"): State.LOST,
+    (State.ENDED, "end"): State.ENDED,
+    (State.LOST, "end"): State.LOST,
+}
+"""Every change of a hold's state, for `Hold`'s methods of these names; in all other states they change nothing."""
+
+
 def valid_until(sent_at: float, lease: float) -> float:
     """Return until when nobody else can hold what the server acknowledged for *lease* seconds when asked at *sent_at*."""
     return sent_at + lease * (1 - DRIFT) - SLACK
@@ -86,10 +109,13 @@ class Recipe(Protocol):
     hold_key: object
     renewal: Renewal
     session: Session
-    hands_over: bool
 
-    def release_hold(self, hold: Hold) -> Op[None]:
+    def release_hold(self, hold: Hold) -> Step[None]:
         """Go down by one depth in *hold*."""
+        ...
+
+    def last_release(self, hold: Hold) -> Eval[int]:
+        """Return the script that takes *hold* down from depth 1; not to be changed."""
         ...
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
@@ -125,7 +151,7 @@ class Possession(Protocol):
     def unlisten(self, callback: Callable[[], object]) -> None: ...
     def kept(self) -> bool: ...
     def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None: ...
-    def release(self) -> Op[None]: ...
+    def release(self) -> Step[None]: ...
 
 
 class Hold:
@@ -138,23 +164,30 @@ class Hold:
         depth: how often it was entered.
         lease: seconds of one renewal, or of the whole hold.
         renewal: how it is kept alive; None when it ends with its lease.
-        renew_at: when the watchdog is to renew it.
+        renew_at: when the watchdog is to renew it; the watchdog's own.
         valid_until: see the rules above.
         token: the fencing token, or None.
         confirmation: what replicas were asked about it; None when they were not.
-        unsettled: True when a command for this hold may have run although no reply was read.
-        strays: how many tries to get it were given up although they were sent: each may be executed yet, whatever became of the hold.
-        offered: True when such a command may have been somebody else's, who released and offered the lock.
+        unanswered: how many tries to get it were sent without a reply being read. Each may be executed yet.
+        offered: whether somebody who releases may make it the holder; set and reset under the mutex of `waiters`.
+        queued: whether it may have a place in the server's queue (fair locks).
         handles: weak references to what its owner was given for single entries: blocks, holds. While one lives it is renewed.
         owned: whether its owner may release it without any of them.
     """
 
     __slots__ = (
-        "_listeners", "confirmation", "depth", "handles", "holder", "label", "lease", "offered", "owned", "owner", "reason",
-        "recipe", "renew_at", "renewal", "state", "strays", "table_key", "token", "unsettled", "valid_until",
+        "_listeners", "confirmation", "depth", "handles", "holder", "label", "lease", "offered", "owned", "owner", "queued",
+        "reason", "recipe", "renew_at", "renewal", "state", "table_key", "token", "unanswered", "valid_until",
     )  # fmt: skip
 
-    def __init__(self, recipe: Recipe, owner: Owner, holder: str, lease: float) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        owner: Owner,
+        holder: str,
+        lease: float,
+        renewal: Renewal | None = None,
+    ) -> None:
         self.recipe = recipe
         self.table_key = (recipe.hold_key, owner.identity)
         self.holder = holder
@@ -162,21 +195,185 @@ class Hold:
         self.label = owner.label
         self.depth = 0
         self.lease = lease
-        self.renewal: Renewal | None = None
+        self.renewal = renewal
         self.renew_at = 0.0
         self.valid_until = 0.0
         self.state: str = State.PENDING
         self.reason: LossReason | None = None
         self.token: int | None = None
         self.confirmation: Confirmation | None = None
-        self.strays = 0
-        self.unsettled = self.offered = False
+        self.unanswered = 0
+        self.offered = self.queued = False
         self.handles: tuple[Callable[[], object], ...] = ()
         self.owned = True
         self._listeners: list[Callable[[], object]] | None = None
 
     def __repr__(self) -> str:
         return f"<Hold {self.name!r} {self.state} depth={self.depth} holder={self.holder}>"
+
+    # Being acquired.
+
+    def sent(self) -> None:
+        """Note that a try to get it is sent."""
+        self.unanswered += 1
+
+    def answered(self) -> None:
+        """Note that the reply to a try was read."""
+        self.unanswered -= 1
+
+    def failed(self, error: InterlockError) -> None:
+        """Note that a try ended by *error*; what was not sent, or refused, will not be executed."""
+        if not isinstance(error, ClosedError) and not getattr(error, "sent", False):
+            self.unanswered -= 1
+
+    def late_grants(self) -> int:
+        """Return how many commands may still make it the holder, whatever becomes of it."""
+        return self.unanswered + self.offered + self.queued
+
+    def offer(self) -> None:
+        """Note that somebody who releases may make it the holder, whatever becomes of who does that."""
+        self.offered = True
+
+    def queue(self) -> None:
+        """Note that it has a place in the server's queue."""
+        self.queued = True
+
+    def grant(self, token: int | None, sent_at: float, now: float) -> bool:
+        """Take what the server granted to a command that was sent at *sent_at*; return whether it is held at *now*.
+
+        It is not if the client was closed meanwhile, or if the lease may be over: then it is the server's until it is given back.
+        """
+        if self.state is not State.PENDING:
+            return False
+        self.depth = 1
+        self.offered = self.queued = False
+        self.token = token
+        # `valid_until` written out: this is every acquire's.
+        until = self.valid_until = sent_at + self.lease * (1 - DRIFT) - SLACK
+        if now >= until:
+            return False
+        self.state = State.HELD
+        return True
+
+    def refuse_grant(self) -> None:
+        """Note that the server made it the holder, and that this cannot be made use of."""
+        self.depth = 1
+
+    def gave_back(self) -> None:
+        """Note that the server does not have it, nor a place for it, and that no command that is known of changes that."""
+        self.depth = self.unanswered = 0
+        self.offered = self.queued = False
+
+    def rename(self, holder: str) -> None:
+        """Be known to the server as *holder* from now on, of which nothing was sent yet; late commands do not meet it."""
+        self.holder = holder
+        self.gave_back()
+
+    def ask_replicas(self, confirmation: Confirmation) -> None:
+        """Note that replicas are asked about it."""
+        self.confirmation = confirmation
+
+    # Being held.
+
+    def enter(self) -> int:
+        """Go one deeper; return how deep it is."""
+        depth = self.depth = self.depth + 1
+        return depth
+
+    def leave(self) -> int:
+        """Go one less deep while it stays held; return how deep it is."""
+        depth = self.depth = self.depth - 1
+        return depth
+
+    def keep_renewed(self, renewal: Renewal) -> None:
+        """Be renewed by *renewal* from now on."""
+        self.renewal = renewal
+
+    def own(self) -> None:
+        """Go on when what the user was given has gone: its owner has entered again."""
+        self.owned = True
+
+    def extend_validity(self, sent_at: float, lease: float) -> None:
+        """Note that the server acknowledged *lease* seconds for a command sent at *sent_at*."""
+        self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
+
+    def ask_lease(self, ends_at: float) -> None:
+        """Note that the server is asked to end it at *ends_at*; until it answers, the earlier end counts, and it is not renewed."""
+        self.renewal = None
+        self.valid_until = min(self.valid_until, ends_at)
+
+    def set_lease(self, sent_at: float, lease: float) -> None:
+        """Note that it ends *lease* seconds after *sent_at*."""
+        self.lease = lease
+        self.extend_validity(sent_at, lease)
+
+    # Its end.
+
+    def take_back(self) -> None:
+        """Be held again, after a release or hand-over that did not come about."""
+        if self.state is State.ENDING:
+            self.state = State.HELD
+
+    def begin_release(self) -> tuple[int, bool] | None:
+        """Go one less deep; at the last depth enter ENDING, in which it is not renewed.
+
+        Makes no call, so that of two threads that release it each goes down by one.
+
+        Returns:
+            The depth to reach, and whether no release to it was begun before; None if it is not held.
+        """
+        state = self.state
+        if state is State.PENDING or state is State.ENDED:
+            return None
+        if self.depth > 1:
+            self.depth -= 1
+            return self.depth, True
+        first = state is State.HELD
+        if first:
+            self.state = State.ENDING
+        return 0, first
+
+    def released(self) -> None:
+        """Note that the server has it no more."""
+        self.depth = 0
+
+    def end(self) -> None:
+        """Be over."""
+        if self.state is not State.LOST:
+            self.state = State.ENDED
+
+    def lose(self, reason: LossReason) -> list[Callable[[], object]]:
+        """Enter LOST; return whom to tell (nobody when it is not held any more)."""
+        if self.state not in (State.HELD, State.ENDING):
+            return []
+        self.reason = reason
+        if self.state is State.ENDING:
+            self.depth = 0
+        self.state = State.LOST
+        listeners, self._listeners = self._listeners, None
+        return listeners or []
+
+    def listen(self, callback: Callable[[], object]) -> bool:
+        """Have *callback* told of a loss; False when it is lost already (and the caller must tell it)."""
+        if self._listeners is None:
+            self._listeners = []
+        listeners = self._listeners
+        listeners.append(callback)
+        if self.state is not State.LOST:
+            return True
+        # The loss may have come in between: whoever can take the callback out is the one to call it.
+        try:
+            listeners.remove(callback)
+        except ValueError:
+            return True
+        return False
+
+    def unlisten(self, callback: Callable[[], object]) -> None:
+        """Have *callback* told no more of a loss."""
+        with suppress(ValueError, AttributeError):  # it was told, or is just being told
+            self._listeners.remove(callback)  # type: ignore[union-attr]
+
+    # What it is.
 
     @property
     def key(self) -> str:
@@ -192,10 +389,6 @@ class Hold:
     def replicas(self) -> int | None:
         """Return how many replicas had it when it was acquired; None when they were not asked."""
         return None if self.confirmation is None else self.confirmation.acknowledged
-
-    def extend_validity(self, sent_at: float, lease: float) -> None:
-        """Note that the server acknowledged *lease* seconds for a command sent at *sent_at*."""
-        self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
 
     def valid(self, now: float) -> bool:
         """Return whether nobody else can hold the lock at *now*."""
@@ -242,40 +435,62 @@ class Hold:
         """Return whether its owner has not released it yet, be it lost or not."""
         return self in self.recipe.session.holds
 
-    def release(self) -> Op[None]:
+    def release(self) -> Step[None]:
         """Go down by one depth; free the lock at 0."""
         return self.recipe.release_hold(self)
 
-    def lose(self, reason: LossReason) -> list[Callable[[], object]]:
-        """Enter LOST; return whom to tell (nobody when it is not held any more)."""
-        if self.state not in (State.HELD, State.ENDING):
-            return []
-        self.reason = reason
-        if self.state is State.ENDING:
-            self.depth = 0
-        self.state = State.LOST
-        listeners, self._listeners = self._listeners, None
-        return listeners or []
 
-    def listen(self, callback: Callable[[], object]) -> bool:
-        """Have *callback* told of a loss; False when it is lost already (and the caller must tell it)."""
-        if self._listeners is None:
-            self._listeners = []
-        listeners = self._listeners
-        listeners.append(callback)
-        if self.state is not State.LOST:
-            return True
-        # The loss may have come in between: whoever can take the callback out is the one to call it.
-        try:
-            listeners.remove(callback)
-        except ValueError:
-            return True
-        return False
+class Permit(Hold):
+    """Permits that were acquired together, and end together.
 
-    def unlisten(self, callback: Callable[[], object]) -> None:
-        """Have *callback* told no more of a loss."""
-        with suppress(ValueError, AttributeError):  # it was told, or is just being told
-            self._listeners.remove(callback)  # type: ignore[union-attr]
+    Their lease may be cut short while a renewal is under way, whose answer then speaks of a longer one: so what is believed is
+    the shorter of the two.
+
+    Attributes:
+        ids: what the server knows them by, 32 hex digits each.
+        ends_at: when a lease of their own ends, whatever a renewal says; never while they are renewed.
+    """
+
+    __slots__ = ("ends_at", "ids")
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        owner: Owner,
+        ids: tuple[str, ...],
+        lease: float,
+        renewal: Renewal | None = None,
+    ) -> None:
+        super().__init__(recipe, owner, "", lease, renewal)
+        self.identify(ids)
+        self.ends_at = NEVER
+
+    def identify(self, ids: tuple[str, ...]) -> None:
+        """Be known to the server by *ids* from now on, of which nothing was sent yet."""
+        self.ids = ids
+        self.rename("".join(ids))
+
+    def ask_to_end(self, ends_at: float, *, renewed: bool) -> None:
+        """Note that the server is asked to end them at *ends_at*; until it answers, the earlier end counts."""
+        self.ends_at = min(self.ends_at, ends_at)
+        if not renewed:
+            self.renewal = None
+
+    def end_at(self, ends_at: float, lease: float, renewal: Renewal | None) -> None:
+        """Note that the server has them until *ends_at*, and whether they are renewed from now on."""
+        self.lease = lease
+        self.valid_until = ends_at
+        self.renewal = renewal
+        self.ends_at = NEVER if renewal is not None else ends_at
+
+    def valid(self, now: float) -> bool:
+        """Return whether nobody else can have the permits at *now*."""
+        return now < self.ends_at and super().valid(now)
+
+    def lost(self, now: float) -> bool:
+        """Return whether they ended without being released."""
+        over = now >= self.ends_at and self.state in (State.HELD, State.ENDING)
+        return over or super().lost(now)
 
 
 class Holds:
@@ -298,8 +513,7 @@ class Holds:
 
     def end(self, hold: Hold) -> None:
         """Forget *hold*; a later one of the same owner stays."""
-        if hold.state is not State.LOST:
-            hold.state = State.ENDED
+        hold.end()
         # Others may be ending it at the same time: a client that closes, the watchdog. No call, so that no thread comes in between.
         try:
             if self.table[hold.table_key] is hold:

@@ -9,7 +9,7 @@ from interlock._core.holds import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.effects import Op
+    from interlock._core.effects import Step
     from interlock._core.holds import Hold
     from interlock.errors import LossReason
 
@@ -27,7 +27,7 @@ class JointRecipe(Protocol):
     name: str
     needed: int
 
-    def release_hold(self, hold: JointHold) -> Op[None]:
+    def release_hold(self, hold: JointHold) -> Step[None]:
         """Go down by one depth in every member of *hold*."""
         ...
 
@@ -119,7 +119,7 @@ class JointHold:
         for hold in self.members:
             hold.hand(handle, alone=alone)
 
-    def release(self) -> Op[None]:
+    def release(self) -> Step[None]:
         """Go down by one depth in every member."""
         return self.recipe.release_hold(self)
 

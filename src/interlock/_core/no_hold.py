@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core.holds import State
+from interlock._core.lock_base import Refused
 from interlock.errors import NotHeldError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.effects import Op
+    from interlock._core.effects import Step
     from interlock.errors import LossReason
 
 
@@ -75,7 +76,6 @@ class NoHold:
             f"{self.kind} {self.name!r} was not acquired{by}", name=self.name, owner=self.label
         )
 
-    def release(self) -> Op[None]:
+    def release(self) -> Step[None]:
         """Raise NotHeldError."""
-        raise self.not_held()
-        yield  # an operation is a generator
+        return Refused(self.not_held())

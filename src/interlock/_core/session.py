@@ -10,7 +10,7 @@ from interlock._core.effects import NEVER, Eval, R, Settle, Wait, undoing
 from interlock._core.holds import Holds, State
 from interlock._core.names import check_one_slot
 from interlock._core.watchdog import Watchdog
-from interlock.errors import ClosedError, ServerUnavailableError
+from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,6 +39,7 @@ class Session:
         clock: seconds, monotonic, counting suspend; never the wall clock.
         client_id: the first half of every holder id.
         where: the server's address, which tells it from others.
+        database: what tells its database from others.
         home: the driver that performs for this client.
         epoch: larger each time that another server, which may lack the last writes, has taken over.
         publish: the command that announces releases, PUBLISH or SPUBLISH, or empty for none; decided before the first operation.
@@ -58,11 +59,13 @@ class Session:
         poke: Callable[[], None],
         tell: Callable[[Callable[[], object]], None],
         where: str = "",
+        database: str = "",
         home: object = None,
         epoch: Callable[[], int] = lambda: 0,
         clustered: bool = False,
     ) -> None:
         self.where = where
+        self.database = database or where
         self.home = home
         self.epoch = epoch
         self.options = options
@@ -122,7 +125,7 @@ class Session:
         """Forget every hold of a client that closes; return the scripts that release them."""
         for hold in self.holds:
             # One that is just being acquired may be held without anybody having heard of it.
-            if hold.state in (State.HELD, State.ENDING) or hold.unsettled or hold.strays:
+            if hold.state in (State.HELD, State.ENDING) or hold.late_grants():
                 yield hold.recipe.release_script(hold, 0)
             self.holds.end(hold)
 
@@ -145,21 +148,38 @@ class Session:
         )
         return cap * (0.75 + self.random() / 4)
 
-    def persist(self, call: Eval[R]) -> Op[R]:
+    def persist(self, call: Eval[R], hold: Hold | None = None) -> Op[R]:
         """Send *call*, which changes nothing when repeated, until a reply is read.
 
         Gives up at the call's deadline; one without a deadline sits out an outage of `Options.outage_timeout`.
+
+        Args:
+            call: the script.
+            hold: what it may get, which counts how often it was sent without a reply being read.
 
         Raises:
             ServerUnavailableError: the last error, when time is up or trying again is no use.
         """
         try:
-            return call.script.decode((yield call))
+            return (yield from self._send(call, hold))
         except ServerUnavailableError as error:
             failure = error
-        return (yield from self.again(call, failure))
+        return (yield from self.again(call, failure, hold))
 
-    def again(self, call: Eval[R], failure: BaseException) -> Op[R]:
+    @staticmethod
+    def _send(call: Eval[R], hold: Hold | None) -> Op[R]:
+        if hold is None:
+            return call.script.decode((yield call))
+        hold.sent()
+        try:
+            answer = call.script.decode((yield call))
+        except InterlockError as error:
+            hold.failed(error)
+            raise
+        hold.answered()
+        return answer
+
+    def again(self, call: Eval[R], failure: BaseException, hold: Hold | None = None) -> Op[R]:
         """Go on as `persist` after a first try of *call* ended by *failure*."""
         pause, until = FIRST_PAUSE, call.deadline
         while True:
@@ -180,7 +200,7 @@ class Session:
                 raise failure
             pause = min(pause * 2, LONGEST_PAUSE)
             try:
-                return (yield from call)
+                return (yield from self._send(call, hold))
             except ServerUnavailableError as error:
                 failure = error
 

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from interlock._core import releasing, strays
 from interlock._core.effects import undoing
 from interlock._core.holds import Hold, Owner, State, valid_until
 from interlock._core.lock import Lock
+from interlock._core.lock_base import lost, not_held, outlive, retire_number
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.script import Grant
 from interlock.errors import ConfigError, NotHeldError, ReentryError
@@ -98,15 +98,16 @@ def hand_over(possession: Possession, lease: float | None) -> Op[Ticket]:
     nobody = session.holder(Owner("ticket"))
     call = scripts.lock_hand_over(recipe.key, hold.holder, nobody, lease, deadline=hold.valid_until)
     # The watchdog lets it alone from here on.
-    hold.state = State.ENDING
+    _ = hold.begin_release()
     done = yield from undoing(session.persist(call), _take_back, session, hold, nobody)
-    strays.retire_number(hold)
+    retire_number(hold)
     if not done:
         session.lose(hold, "force-released")
         session.holds.end(hold)
-        raise releasing.lost(hold)
-    releasing.note(session, hold, 0)
-    yield from strays.outlive(session, hold)
+        raise lost(hold)
+    hold.released()
+    session.holds.end(hold)
+    yield from outlive(session, hold)
     return Ticket(recipe.kind, nobody, hold.token, hold.name)
 
 
@@ -137,16 +138,16 @@ def adopt(
         )
     hold = recipe.new_hold(owner, lease)
     session.holds.begin(hold)
-    hold.unsettled = True
+    hold.sent()
     try:
         sent_at = session.clock()
         call = scripts.lock_hand_over(recipe.key, holder, hold.holder, hold.lease)
         done = yield from undoing(session.persist(call), _give_back, session, hold, holder)
+        hold.answered()
         if done and Lock.accept(recipe, hold, sent_at, Grant(token)):
             return hold
     finally:
         if hold.state is State.PENDING:
-            hold.state = State.ENDED
             session.holds.end(hold)
     if done:
         # The answer took longer than the lease.
@@ -175,17 +176,15 @@ def set_lease(possession: Possession, lease: float) -> Op[None]:
     lease = check_lease(lease)
     _ensure(session, hold)
     sent_at = session.clock()
-    hold.renewal = None
+    deadline = min(hold.valid_until, sent_at + session.options.outage_timeout)
     # Before it is sent: the server may do it without our hearing of it.
-    former, hold.valid_until = hold.valid_until, min(hold.valid_until, valid_until(sent_at, lease))
-    deadline = min(former, sent_at + session.options.outage_timeout)
+    hold.ask_lease(valid_until(sent_at, lease))
     call = scripts.lock_set_lease(recipe.key, lease, hold.holder, deadline=deadline)
     done = yield from session.persist(call)
     if not done:
         session.lose(hold, "force-released")
-        raise releasing.lost(hold)
-    hold.lease = lease
-    hold.extend_validity(sent_at, lease)
+        raise lost(hold)
+    hold.set_lease(sent_at, lease)
     session.watchdog.watch(hold)
 
 
@@ -206,15 +205,15 @@ def _ensure(session: Session, hold: Hold) -> None:
     """Raise unless *hold* is held."""
     if hold.lost(session.clock()):
         session.lose(hold, hold.expiry_reason())
-        raise releasing.lost(hold)
+        raise lost(hold)
     if hold.state is not State.HELD:
-        raise releasing.not_held(hold.recipe.kind, hold.name, hold.label)
+        raise not_held(hold.recipe.kind, hold.name, hold.label)
 
 
 def _take_back(session: Session, hold: Hold, nobody: str, error: BaseException) -> Op[None]:
     """Go on holding what could not be handed over because of *error*."""
     call = scripts.lock_hand_over(hold.key, nobody, hold.holder, hold.lease)
-    hold.state = State.HELD
+    hold.take_back()
     session.watchdog.watch(hold)
     yield from session.settle_after(error, call, hold.valid_until)
 

@@ -150,7 +150,11 @@ async def in_thread(work: Callable[[], None]) -> None:
             loop.call_soon_threadsafe(_settle, done, None)
 
     thread = threading.Thread(target=run, name="interlock-close", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:  # too many threads: rather block the loop than leave the work undone
+        work()
+        return
     try:
         await done
     finally:

@@ -10,7 +10,7 @@ import redis.connection
 import redis.sentinel
 
 from interlock._links.endpoint import Endpoint
-from interlock._links.given import read_pool, read_url, redact
+from interlock._links.options import read_pool, read_url, redact
 from interlock._links.sentinel import Sentinels
 from interlock._links.sentinel_endpoint import SentinelEndpoint
 from interlock.errors import ConfigError

@@ -14,7 +14,7 @@ from interlock._embedded import EmbeddedServer, ensure
 from interlock._embedded.place import place_of
 from interlock._links.cluster import Cluster
 from interlock._links.endpoint import Endpoint
-from interlock._links.given import redact
+from interlock._links.options import redact
 from interlock._links.sentinel_origin import from_sentinel_pool, from_sentinel_url, is_sentinel_pool
 from interlock.errors import ConfigError
 

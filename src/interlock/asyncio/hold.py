@@ -137,7 +137,7 @@ class Hold:
             HoldLostError: it was lost before.
             ServerUnavailableError: no reply; it may be tried again.
         """
-        await self._driver.run(self._hold.release())
+        await self._driver.perform(self._hold.release())
         self._released = True
 
     async def set_lease(self, lease: Duration) -> None:
@@ -206,7 +206,7 @@ class Hold:
             return
         own = self._driver.cancelled_by_loss(error, self._hold)
         try:
-            await self._driver.run(self._hold.release())
+            await self._driver.perform(self._hold.release())
         except NotHeldError:
             return  # it was released inside, or not acquired
         except InterlockError as trouble:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import TracebackType
 
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.backoff import Backoff
@@ -281,7 +281,7 @@ class Client:
         return RedLock(*locks, timeout=timeout, lease=lease)
 
     def _face(
-        self, recipe: LockLike, timeout: Duration | None, lease: Duration | None, owner: str | None
+        self, recipe: LockBase, timeout: Duration | None, lease: Duration | None, owner: str | None
     ) -> Lock:
         named = None if owner is None else self._driver.named_owner(owner)
         return Lock(self._driver, recipe, timeout=timeout, lease=lease, owner=named)
@@ -307,7 +307,7 @@ class Client:
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         recipe, owner = core_lock.Lock(driver.session, name), current_owner()
-        hold = driver.run(
+        hold = driver.perform(
             recipe.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
         )
         if hold is None:
@@ -318,7 +318,7 @@ class Client:
             hold.hand(weakref.ref(face))
         except BaseException:
             # A Ctrl-C between two steps: nobody has what would release it.
-            driver.run(hold.release())
+            driver.perform(hold.release())
             raise
         return face
 

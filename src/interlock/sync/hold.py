@@ -127,7 +127,7 @@ class Hold:
             HoldLostError: it was lost before.
             ServerUnavailableError: no reply; it may be tried again.
         """
-        self._driver.run(self._hold.release())
+        self._driver.perform(self._hold.release())
         self._released = True
 
     def set_lease(self, lease: Duration) -> None:
@@ -194,7 +194,7 @@ class Hold:
             return
         own = self._driver.cancelled_by_loss(error, self._hold)
         try:
-            self._driver.run(self._hold.release())
+            self._driver.perform(self._hold.release())
         except NotHeldError:
             return  # it was released inside, or not acquired
         except InterlockError as trouble:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core import multi_lock, red_lock
-from interlock._core.lock_like import LockLike
+from interlock._core.lock_base import LockBase
 from interlock.errors import ConfigError
 from interlock.sync.lock import Lock
 
@@ -75,8 +75,8 @@ class RedLock(_JointLock):
         super().__init__(red_lock.RedLock(_members(locks)), locks, timeout, lease)
 
 
-def _members(locks: Sequence[object]) -> list[LockLike]:
-    members: list[LockLike] = []
+def _members(locks: Sequence[object]) -> list[LockBase]:
+    members: list[LockBase] = []
     for lock in locks:
         if isinstance(lock, list | tuple | set):
             raise ConfigError("give the locks as arguments of their own: *locks, not one list")
@@ -85,7 +85,7 @@ def _members(locks: Sequence[object]) -> list[LockLike]:
                 f"a member must be a lock of this face, not {lock!r}: "
                 "those of sync and of asyncio clients cannot be held as one"
             )
-        if not isinstance(lock.recipe, LockLike):
+        if not isinstance(lock.recipe, LockBase):
             raise ConfigError(f"{lock!r} is several locks itself and cannot be a member")
         members.append(lock.recipe)
     return members

@@ -7,7 +7,6 @@ import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from interlock._drivers import first_try
 from interlock._drivers.threads import current_owner
 from interlock._misuse import LOCK_NAMES, check_long_lease, suggests, wants_with
 from interlock.errors import InterlockError, NotHeldError
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from interlock._core.holds import Owner, Possession
     from interlock._core.joint import Joint
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 
@@ -41,7 +40,7 @@ class Lock:
     def __init__(
         self,
         driver: ThreadDriver,
-        recipe: LockLike | Joint,
+        recipe: LockBase | Joint,
         *,
         timeout: Duration | None = None,
         lease: Duration | None = None,
@@ -93,12 +92,12 @@ class Lock:
         """
         limit = FOREVER if timeout is None and blocking else check_timeout(blocking, timeout)
         driver = self.driver
-        hold = first_try.acquire(
-            driver,
-            self.recipe,
-            self._fixed_owner or current_owner(),
-            driver.session.clock() + limit,
-            self._lease if lease is None else lease_of(lease, driver),
+        hold = driver.perform(
+            self.recipe.acquire(
+                self._fixed_owner or current_owner(),
+                driver.session.clock() + limit,
+                self._lease if lease is None else lease_of(lease, driver),
+            )
         )
         return hold is not None
 
@@ -114,8 +113,9 @@ class Lock:
         Cost:
             One round trip, and another one to name the present holder in NotHeldError.
         """
+        owner = self._fixed_owner or current_owner()
         try:
-            first_try.release(self.driver, self.recipe, self._fixed_owner or current_owner())
+            self.driver.perform(self.recipe.release(owner))
         except NotHeldError as error:
             self._name_holder(error)
             raise
@@ -127,21 +127,25 @@ class Lock:
         block = None if looked_up is None else looked_up()
         if block is not None:
             block.owner = owner
-        hold = first_try.acquire(
-            driver, self.recipe, owner, driver.session.clock() + limit, self._lease
-        )
-        if hold is None:
-            raise driver.run(self.recipe.refusal(limit))
+        former = self.recipe.hold_of(owner)
+        depth = 0 if former is None else former.depth
         try:
-            if block is None or looked_up is None:
-                self._enter_by_hand(owner, hold)
-            else:
-                hold.hand(looked_up)
-            return Hold(driver, hold)
+            hold = driver.perform(
+                self.recipe.acquire(owner, driver.session.clock() + limit, self._lease)
+            )
+            if hold is not None:
+                if block is None or looked_up is None:
+                    self._enter_by_hand(owner, hold)
+                else:
+                    hold.hand(looked_up)
+                return Hold(driver, hold)
         except BaseException:
             # A Ctrl-C between two steps: a block that was never begun is left by nobody.
-            first_try.release(driver, self.recipe, owner)
+            held = self.recipe.hold_of(owner)
+            if held is not None and held.depth > depth:
+                driver.perform(self.recipe.release(owner))
             raise
+        raise driver.run(self.recipe.refusal(limit))
 
     if TYPE_CHECKING:
 
@@ -161,7 +165,7 @@ class Lock:
         owner = block.owner or self._left_by_hand()
         own = error is not None and self.driver.cancelled_by_loss(error, self.recipe.hold_of(owner))
         try:
-            first_try.release(self.driver, self.recipe, owner)
+            self.driver.perform(self.recipe.release(owner))
         except InterlockError as trouble:
             if error is None or own:
                 raise trouble from error

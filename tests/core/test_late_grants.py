@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core import releasing
+from interlock._core import lock_base
 from interlock._core.effects import NEVER, Eval, Settle, Wait
 from interlock._core.leased_semaphore import LeasedSemaphore
 from interlock._core.permit import Permit
@@ -26,7 +26,7 @@ LOST = ServerUnavailableError("no answer", sent=True)
 def hold(bench: Bench) -> Hold:
     """Give a hold of which a first try is still under way."""
     hold = bench.held()
-    hold.strays = 1
+    hold.unanswered = 1
     return hold
 
 
@@ -52,11 +52,11 @@ def watch_the_end(bench: Bench, hold: Hold) -> list[bool]:
 
 
 def _release(bench: Bench, hold: Hold, play: type[Play]) -> Play:
-    return play(releasing.release(bench.session, hold)).answer(1).answer(None)
+    return play(hold.release()).answer(1).answer(None)
 
 
 def _release_of_nothing(bench: Bench, hold: Hold, play: type[Play]) -> Play:
-    played = play(releasing.release(bench.session, hold)).answer(None)
+    played = play(hold.release()).answer(None)
     with pytest.raises(HoldLostError):
         played.answer(None)
     return played
@@ -68,7 +68,7 @@ def _inner_release_of_nothing(bench: Bench, hold: Hold, play: type[Play]) -> Pla
 
 
 def _extension_of_nothing(bench: Bench, hold: Hold, play: type[Play]) -> Play:
-    played = play(releasing.extend(bench.session, hold, 60.0)).answer([0])
+    played = play(lock_base.extend(bench.session, hold, 60.0)).answer([0])
     with pytest.raises(HoldLostError):
         played.answer(None)
     return played
@@ -76,7 +76,7 @@ def _extension_of_nothing(bench: Bench, hold: Hold, play: type[Play]) -> Play:
 
 def _release_of_what_was_removed(bench: Bench, hold: Hold, play: type[Play]) -> Play:
     bench.session.lose(hold, "force-released")
-    played = play(releasing.release(bench.session, hold))
+    played = play(hold.release())
     with pytest.raises(HoldLostError):
         played.answer(None)
     return played
@@ -84,14 +84,14 @@ def _release_of_what_was_removed(bench: Bench, hold: Hold, play: type[Play]) -> 
 
 def _late_release(bench: Bench, hold: Hold, play: type[Play]) -> Play:
     bench.now += 60.0
-    played = play(releasing.release(bench.session, hold))
+    played = play(hold.release())
     with pytest.raises(HoldLostError):
         played.answer(None)
     return played
 
 
 def _interrupted_release(bench: Bench, hold: Hold, play: type[Play]) -> Play:
-    played = play(releasing.release(bench.session, hold)).answer(KeyboardInterrupt()).answer(1)
+    played = play(hold.release()).answer(KeyboardInterrupt()).answer(1)
     with pytest.raises(KeyboardInterrupt):
         played.answer(None)
     return played
@@ -126,7 +126,7 @@ def test_a_release_without_an_answer_outlives_them_too(
     bench: Bench, play: type[Play], hold: Hold
 ) -> None:
     """One task for the background is enough: what the release is to find, and each stray."""
-    played = play(releasing.release(bench.session, hold)).answer(LOST)
+    played = play(hold.release()).answer(LOST)
     with pytest.raises(ServerUnavailableError):
         played.answer(None)
     assert settled(played) == [(hold.holder, 2)]
@@ -170,7 +170,7 @@ def test_another_field_owes_nothing_of_the_former_one(bench: Bench, play: type[P
     played.answer(None).answer(1).answer(None)
     assert settled(played) == [(former, 1)]
     assert hold.holder != former
-    assert hold.strays == 0
+    assert hold.unanswered == 0
 
 
 def test_permits_that_were_given_back_in_doubt_have_other_ids(

@@ -70,7 +70,7 @@ class TestAcquire:
         [hold] = bench.session.holds
 
         assert not played.over
-        assert (hold.state, hold.unsettled) == (State.PENDING, True)
+        assert (hold.state, hold.late_grants()) == (State.PENDING, 1)
 
     def test_lease_of_its_own_is_not_renewed(self, bench: Bench) -> None:
         """A hold with a lease ends with it."""
@@ -249,7 +249,7 @@ class TestUndo:
 
     def test_closing_leaves_the_outcome_open(self, bench: Bench) -> None:
         """A client that closes says nothing of whether an earlier try was executed."""
-        played = self.fail(bench, busy(), ClosedError("closed"), timeout=10)
+        played = self.fail(bench, lost_reply(), ClosedError("closed"), timeout=10)
 
         assert isinstance(played.effect, Settle)
 
