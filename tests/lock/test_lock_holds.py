@@ -392,7 +392,9 @@ async def test_a_hold_entered_again_outlives_its_first_handle(plain: Stage) -> N
 
 
 @pytest.fixture
-def reports(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[BaseException]]:
+async def reports(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], list[BaseException]]:
     """Give the errors that were reported because they had no caller to go to."""
     seen: list[BaseException] = []
 
@@ -403,6 +405,6 @@ def reports(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[
         if args.exc_value is not None:
             seen.append(args.exc_value)
 
-    asyncio.get_event_loop_policy().get_event_loop().set_exception_handler(in_loop)
+    asyncio.get_running_loop().set_exception_handler(in_loop)
     monkeypatch.setattr(threading, "excepthook", in_thread)
     return lambda: seen

@@ -85,10 +85,11 @@ class Client:
     def from_redis(
         cls, client: Any, *, options: Options | None = None, **changes: Unpack[OptionChanges]
     ) -> Self:
-        """Return a client of the server that a redis-py *client* is configured for, with its credentials.
+        """Return a client of the server that a *client* of redis-py is configured for, as it is.
 
         Args:
-            client: a `Redis` or `RedisCluster` of redis-py's, sync or asyncio, `Sentinel.master_for` too; its connections are
+            client: a `Redis` or `RedisCluster` of redis-py's, sync or asyncio, `Sentinel.master_for`
+                too, or one of valkey-py's; its connections are
                 not used.
             options: how the client behaves.
             **changes: single fields of `Options`, as keywords.
