@@ -52,10 +52,6 @@ class Pipeline(Link, Protocol):
         """Give the reply in *slot* no more than *seconds*."""
         ...
 
-    async def finish(self) -> None:
-        """Refuse what is not sent yet, and wait until what was sent is answered."""
-        ...
-
     async def answered(self) -> None:
         """Wait until everything that was sent so far is answered."""
         ...
