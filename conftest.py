@@ -40,8 +40,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run only the tests that need this extra (several times: these extras)",
     )
 
-
-    group.addoption("--quick", action="store_true", help="run some tests of every part: tests/quick.py")
+    group.addoption(
+        "--quick", action="store_true", help="run some tests of every part: tests/quick.py"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
