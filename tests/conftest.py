@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from extras import VERSIONS
-from interlock._core import lock_like, lock_steps, session
+from interlock._core import lock_base, session
 from interlock._drivers import aio, threads
 from interlock.testing.proxy import FaultProxy
 from interlock.testing.servers import RedisServer, binaries, wait_until
@@ -32,7 +32,7 @@ _QUIET_TIMEOUT = 10.0
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a server that is well seconds to answer a single try: whether it is on the processor in time is luck."""
-    for module in (lock_like, lock_steps, session, threads):
+    for module in (lock_base, session, threads):
         monkeypatch.setattr(module, "GRACE", PATIENCE)
     monkeypatch.setattr(aio.AsyncDriver._seconds, "__defaults__", (PATIENCE,))
 

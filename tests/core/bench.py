@@ -12,7 +12,7 @@ from interlock._core.waiters import Waiters
 from interlock.options import Options
 
 if TYPE_CHECKING:
-    from interlock._core.effects import Effect, Op
+    from interlock._core.effects import Effect, Op, Step
 
 LEASE = 30.0
 
@@ -27,8 +27,8 @@ class Play:
         over: whether it has returned or raised.
     """
 
-    def __init__(self, op: Op[Any]) -> None:
-        self._op = op
+    def __init__(self, op: Op[Any] | Step[Any]) -> None:
+        self._op = iter(op)
         self.effects: list[Effect] = []
         self.result: Any = None
         self.over = False

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock._core import (
-    lock_like,
-    releasing,
+    holds,
+    lock,
+    lock_base,
     session,
     settling,
-    strays,
     waiters,
     waiting,
     watchdog,
@@ -274,22 +274,22 @@ MUTATIONS = [
     ),
     Mutation(
         "acquire-is-not-undone",
-        strays.undo_acquire,
+        lock_base.undo_acquire,
         "if not (late or granted):",
         "if late or granted:",
         interrupted_acquire,
     ),
     Mutation(
         "strays-are-forgotten",
-        strays.outlive,
-        "if hold.strays:",
-        "if hold.strays > 2:",
+        lock_base.outlive,
+        "if hold.unanswered:",
+        "if hold.unanswered > 2:",
         strays_of_a_hold,
     ),
     Mutation(
         "strays-in-vain-are-forgotten",
-        lock_like.LockLike._claim,
-        "(hold.offered or hold.strays)",
+        lock_base.LockBase.go_on,
+        "hold.late_grants()",
         "hold.offered",
         strays_in_vain,
     ),
@@ -302,22 +302,22 @@ MUTATIONS = [
     ),
     Mutation(
         "late-grant-counts",
-        lock_like.LockLike.accept,
-        "if session.clock() >= hold.valid_until:",
-        "if session.clock() >= hold.valid_until + 9:",
+        holds.Hold.grant,
+        "if now >= until:",
+        "if now >= until + 9:",
         late_grant,
     ),
     Mutation(
         "late-grant-is-believed",
-        lock_like.LockLike.accept,
-        "valid_until(sent_at, hold.lease)",
-        "valid_until(session.clock(), hold.lease)",
+        holds.Hold.grant,
+        "until = self.valid_until = sent_at +",
+        "until = self.valid_until = now +",
         late_grant,
     ),
     Mutation(
         "number-is-used-again",
-        releasing.carry_on,
-        "if depth == 0 and (call.unknown or hold.strays):",
+        lock_base.Release.finish,
+        "if depth == 0 and (call.unknown or hold.unanswered):",
         "if depth < 0:",
         late_release,
     ),
@@ -363,8 +363,9 @@ def mutate(mutation: Mutation, patch: pytest.MonkeyPatch) -> None:
     *path, name = mutation.where.__qualname__.split(".")
     holder = getattr(module, path[0]) if path else module
     patch.setattr(holder, name, names[name])
-    if getattr(lock_like, name, None) is mutation.where:
-        patch.setattr(lock_like, name, names[name])
+    for user in (lock, lock_base):
+        if getattr(user, name, None) is mutation.where:
+            patch.setattr(user, name, names[name])
 
 
 FINDINGS = list(dict.fromkeys(mutation.found_by for mutation in MUTATIONS))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core import releasing
+from interlock._core import lock_base
 from interlock._core.effects import Eval, Settle, Wait
 from interlock._core.holds import Hold, Owner, State, valid_until
 from interlock._core.session import GRACE
@@ -39,13 +39,26 @@ class TestRelease:
 
     def test_last_release_frees(self, bench: Bench, play: type[Play], hold: Hold) -> None:
         """A hold of depth 1 ends: not renewed from the sending on, forgotten with the answer."""
-        played = play(releasing.release(bench.session, hold))
+        played = play(hold.release())
         assert hold.state is State.ENDING
         assert depth_told(played.effect) == 0
         played.answer(1)
 
         assert (hold.state, hold.depth) == (State.ENDED, 0)
         assert hold not in bench.session.holds
+
+    def test_two_releases_at_the_same_time(self, bench: Bench, play: type[Play]) -> None:
+        """Of two releases of depth 2 the outer one may be executed first: nothing is lost, and both succeed."""
+        hold = bench.held(depth=2)
+        inner = play(hold.release())
+        outer = play(hold.release())
+        assert (depth_told(inner.effect), depth_told(outer.effect)) == (1, 0)
+        outer.answer(1)
+        inner.answer(None)
+
+        assert (hold.state, hold.reason) == (State.ENDED, None)
+        with pytest.raises(NotHeldError):
+            play(hold.release())
 
     def test_entering_again_meanwhile_counts_from_there(
         self, bench: Bench, play: type[Play]
@@ -59,7 +72,7 @@ class TestRelease:
         entering.answer(None)
         assert hold.depth == 2
 
-        releasing_it = play(releasing.release(bench.session, hold))
+        releasing_it = play(hold.release())
         entering = play(lock.acquire(owner, float("inf"), None))
         assert depth_told(releasing_it.effect) == 1
         assert entering.effect.args[2] == 2
@@ -70,7 +83,7 @@ class TestRelease:
     def test_inner_release_keeps(self, bench: Bench, play: type[Play]) -> None:
         """A hold of depth 2 stays held, one less deep."""
         hold = bench.held(depth=2)
-        played = play(releasing.release(bench.session, hold))
+        played = play(hold.release())
         assert hold.state is State.HELD
         assert depth_told(played.effect) == 1
         played.answer(1)
@@ -84,7 +97,7 @@ class TestRelease:
         """Nothing is sent for a hold that is not there yet, or not any more."""
         hold.state = state
         with pytest.raises(NotHeldError, match="lock 'x' is not held by thread 'main'") as raised:
-            play(releasing.release(bench.session, hold))
+            play(hold.release())
 
         assert (raised.value.name, raised.value.owner) == ("x", "thread 'main'")
 
@@ -93,7 +106,7 @@ class TestRelease:
     ) -> None:
         """An owner whose lock was taken away hears of it when it releases, and holds nothing afterwards."""
         with pytest.raises(HoldLostError) as raised:
-            play(releasing.release(bench.session, hold)).answer(None)
+            play(hold.release()).answer(None)
 
         assert raised.value.reason == "force-released"
         assert (hold.state, len(bench.session.holds)) == (State.LOST, 0)
@@ -102,7 +115,7 @@ class TestRelease:
         self, bench: Bench, play: type[Play], hold: Hold
     ) -> None:
         """A release that finds nothing after one whose reply was lost has succeeded."""
-        played = play(releasing.release(bench.session, hold)).answer(unavailable(transient=True))
+        played = play(hold.release()).answer(unavailable(transient=True))
         assert isinstance(played.effect, Wait)
         played.answer(None).answer(None)
 
@@ -113,9 +126,7 @@ class TestRelease:
     ) -> None:
         """A first try that is still under way must not free the owner's next hold of the same lock."""
         number = bench.owner.number
-        play(releasing.release(bench.session, hold)).answer(unavailable(transient=True)).answer(
-            None
-        ).answer(1)
+        play(hold.release()).answer(unavailable(transient=True)).answer(None).answer(1)
 
         assert bench.owner.number != number
 
@@ -124,7 +135,7 @@ class TestRelease:
     ) -> None:
         """Nothing is under way after an answer, and holder ids stay what they were."""
         number = bench.owner.number
-        play(releasing.release(bench.session, hold)).answer(1)
+        play(hold.release()).answer(1)
 
         assert bench.owner.number == number
 
@@ -133,7 +144,7 @@ class TestRelease:
     ) -> None:
         """A release without an answer is left to the background, is not renewed, and trying again succeeds."""
         number = bench.owner.number
-        played = play(releasing.release(bench.session, hold)).answer(unavailable())
+        played = play(hold.release()).answer(unavailable())
         assert depth_told(played.effect) == 0
         assert played.effect.until == hold.valid_until
         with pytest.raises(ServerUnavailableError):
@@ -141,7 +152,7 @@ class TestRelease:
         assert (hold.state, hold.depth) == (State.ENDING, 1)
         assert bench.owner.number != number
 
-        play(releasing.release(bench.session, hold)).answer(None)
+        play(hold.release()).answer(None)
         assert hold.state is State.ENDED
 
     @pytest.mark.parametrize(("left", "given_up"), [(0.5, True), (60.0, False)])
@@ -150,7 +161,7 @@ class TestRelease:
     ) -> None:
         """A release that gets no answer is tried for as long as there is something to release, and no longer than an outage is sat out."""
         hold.valid_until = bench.now + left
-        played = play(releasing.release(bench.session, hold)).answer(unavailable(transient=True))
+        played = play(hold.release()).answer(unavailable(transient=True))
         assert isinstance(played.effect, Wait)
         bench.now += 1.0
         played.answer(None).answer(unavailable(transient=True))
@@ -160,8 +171,8 @@ class TestRelease:
         self, bench: Bench, play: type[Play], hold: Hold
     ) -> None:
         """Of two that release at once the one who finds nothing has not lost the hold."""
-        first = play(releasing.release(bench.session, hold))
-        play(releasing.release(bench.session, hold)).answer(None)
+        first = play(hold.release())
+        play(hold.release()).answer(None)
 
         assert first.answer(1).over
         assert hold.state is State.ENDED
@@ -169,7 +180,7 @@ class TestRelease:
     def test_unanswered_inner_release_is_done(self, bench: Bench, play: type[Play]) -> None:
         """What stays held anyway needs no answer: the depth is the client's, and the server is told of it later."""
         hold = bench.held(depth=2)
-        played = play(releasing.release(bench.session, hold)).answer(unavailable())
+        played = play(hold.release()).answer(unavailable())
         assert depth_told(played.effect) == 1
         played.answer(None)
 
@@ -181,7 +192,7 @@ class TestRelease:
     ) -> None:
         """A Ctrl-C during a release is raised when the release is done, at once if the server answers."""
         hold = bench.held(depth=depth)
-        played = play(releasing.release(bench.session, hold)).answer(KeyboardInterrupt())
+        played = play(hold.release()).answer(KeyboardInterrupt())
         assert depth_told(played.effect) == depth - 1
         assert played.effect.deadline == bench.now + GRACE
         with pytest.raises(KeyboardInterrupt):
@@ -193,7 +204,7 @@ class TestRelease:
         self, bench: Bench, play: type[Play], hold: Hold
     ) -> None:
         """A release that nobody drives any more leaves a hold that is not renewed."""
-        play(releasing.release(bench.session, hold)).abandon()
+        play(hold.release()).abandon()
 
         assert hold.state is State.ENDING
 
@@ -203,7 +214,7 @@ class TestRelease:
         """A hold can be released, and fail to be, when its owner is gone."""
         hold = bench.held(owner=Owner("gone"))
         assert hold.owner() is None
-        played = play(releasing.release(bench.session, hold)).answer(unavailable())
+        played = play(hold.release()).answer(unavailable())
         with pytest.raises(ServerUnavailableError):
             played.answer(None)
 
@@ -216,7 +227,7 @@ class TestLost:
         hold = bench.held(lease=5.0)
         number = bench.owner.number
         bench.now += 5.0
-        played = play(releasing.release(bench.session, hold))
+        played = play(hold.release())
         assert depth_told(played.effect) == 0
         assert played.effect.until == bench.now + GRACE
         with pytest.raises(HoldLostError) as raised:
@@ -234,7 +245,7 @@ class TestLost:
         hold = bench.held()
         bench.session.lose(hold, "force-released")
         with pytest.raises(HoldLostError):
-            play(releasing.release(bench.session, hold))
+            play(hold.release())
 
     def test_hold_that_was_acquired_anew_is_left_alone(
         self, bench: Bench, play: type[Play]
@@ -242,15 +253,17 @@ class TestLost:
         """Releasing a lost hold touches nothing of the one that its owner holds by now."""
         old = bench.held(lease=5.0)
         bench.now += 5.0
+        with pytest.raises(HoldLostError):
+            play(old.release()).answer(None)
         new = bench.held()
         with pytest.raises(HoldLostError):
-            play(releasing.release(bench.session, old))
+            play(old.release())
 
         assert new in bench.session.holds
 
     def test_reason_is_the_lease_where_none_is_known(self, bench: Bench) -> None:
         """A hold whose end nobody saw is said to have expired."""
-        assert releasing.lost(bench.hold()).reason == "expired"
+        assert lock_base.lost(bench.hold()).reason == "expired"
 
 
 class TestExtend:
@@ -260,7 +273,7 @@ class TestExtend:
         """The new lease counts from when it was asked for."""
         hold = bench.held(lease=5.0)
         sent_at = bench.now
-        played = play(releasing.extend(bench.session, hold, 60.0))
+        played = play(lock_base.extend(bench.session, hold, 60.0))
         assert played.effect.script.name == "lock_renew"
         bench.now += 1.0
         played.answer([1])
@@ -273,7 +286,7 @@ class TestExtend:
     ) -> None:
         """An extension is not waited for longer than the hold lasts, or than an outage is sat out."""
         hold = bench.held(lease=lease)
-        played = play(releasing.extend(bench.session, hold, 60.0))
+        played = play(lock_base.extend(bench.session, hold, 60.0))
 
         assert played.effect.deadline - bench.now == pytest.approx(deadline, abs=0.01)
 
@@ -281,7 +294,7 @@ class TestExtend:
         """A hold that is not there cannot be extended, and is lost."""
         hold = bench.held()
         with pytest.raises(HoldLostError):
-            play(releasing.extend(bench.session, hold, 60.0)).answer([0])
+            play(lock_base.extend(bench.session, hold, 60.0)).answer([0])
 
         assert (hold.state, len(bench.session.holds)) == (State.LOST, 0)
 
@@ -289,11 +302,21 @@ class TestExtend:
         """What has ended by the clock is not brought back."""
         hold = bench.held(lease=5.0)
         bench.now += 5.0
-        played = play(releasing.extend(bench.session, hold, 60.0))
+        played = play(lock_base.extend(bench.session, hold, 60.0))
         with pytest.raises(HoldLostError):
             played.answer(None)
+
+    def test_answer_that_comes_too_late_is_a_loss(self, bench: Bench, play: type[Play]) -> None:
+        """An extension that is answered after what it asked for does not succeed."""
+        hold = bench.held(lease=5.0)
+        played = play(lock_base.extend(bench.session, hold, 6.0))
+        bench.now += 7.0
+        with pytest.raises(HoldLostError):
+            played.answer([1]).answer(None)
+
+        assert hold.state is State.LOST
 
     def test_impossible_lease_is_refused(self, bench: Bench, play: type[Play]) -> None:
         """A lease that cannot be is refused before anything is sent."""
         with pytest.raises(ConfigError):
-            play(releasing.extend(bench.session, bench.held(), 0.0))
+            play(lock_base.extend(bench.session, bench.held(), 0.0))

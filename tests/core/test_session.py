@@ -50,7 +50,7 @@ def test_farewell_releases_what_may_be_held(bench: Bench) -> None:
         ("d", State.LOST),
     ):
         bench.hold(name, state=state)
-    bench.hold("e", state=State.PENDING).unsettled = True
+    bench.hold("e", state=State.PENDING).sent()
 
     assert [call.keys for call in bench.session.farewell()] == [("a",), ("b",), ("e",)]
     assert len(bench.session.holds) == 0

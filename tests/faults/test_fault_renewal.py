@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -54,7 +56,7 @@ async def _kept(locks: list[Any], owner: Any) -> None:
     ("place", "step"),
     [
         (Watchdog, "next_due"),
-        (Watchdog, "run"),
+        (Watchdog, "due"),
         (Watchdog, "end_overdue"),
         (Connection, "batch"),
     ],
@@ -69,7 +71,7 @@ async def test_an_error_in_one_round(
     failures: list[str] = []
 
     def fail_once(*args: Any, **kwargs: Any) -> Any:
-        if not failures and threading.current_thread().name == "interlock-keeper":
+        if not failures and threading.current_thread().name == "interlock-renewer":
             failures.append(step)
             raise ZeroDivisionError(step)
         return real(*args, **kwargs)
@@ -78,7 +80,7 @@ async def test_an_error_in_one_round(
     await until(lambda: failures, 10, "a round failed")
     await until(lambda: reported, 10, "it is reported")
     assert reported == [step]
-    assert sum(thread.name == "interlock-keeper" for thread in threading.enumerate()) >= 1
+    assert sum(thread.name == "interlock-renewer" for thread in threading.enumerate()) >= 1
     await _kept(locks, owner)
 
 
@@ -103,9 +105,59 @@ async def test_a_callback_that_raises(stage: Stage, reported: list[str]) -> None
     await _kept(locks[1:], owner)
 
 
+# One thread renews for both faces; in asyncio the loop calls.
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_a_callback_that_exits(stage: Stage, reported: list[str]) -> None:
+    """``sys.exit()`` in an on_lost callback ends the callback, is reported, and every other hold is renewed."""
+    locks, owner = await _held(stage, 3, lease=1.5)
+    lost = await owner.do(lambda: locks[0].hold)
+    await owner.do(lost.on_lost, sys.exit)
+    stage.redis.delete("name-0")
+    await until(lambda: reported, 10, "it is reported")
+    assert "sys.exit() ended this callback only" in reported[0]
+    await _kept(locks[1:], owner)
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_a_callback_that_hangs(stage: Stage) -> None:
+    """While an on_lost callback hangs, other holds are renewed, and their callbacks are called."""
+    locks, owner = await _held(stage, 4, lease=1.5)
+    hang, told = threading.Event(), threading.Event()
+    for lock, callback in zip(locks, (hang.wait, told.set), strict=False):
+        await owner.do((await owner.do(lambda lock=lock: lock.hold)).on_lost, callback)
+    stage.redis.delete("name-0")
+    first = await owner.do(lambda: locks[0].hold)
+    await until(first.lost.is_set, 10, "the first loss is known")
+    stage.redis.delete("name-1")
+    await until(told.is_set, 10, "the second callback is called")
+    await _kept(locks[2:], owner)
+    hang.set()
+    await until(lambda: not _callback_threads(), 10, "the threads of the callbacks have ended")
+
+
+def _callback_threads() -> list[str]:
+    return [each.name for each in threading.enumerate() if each.name == "interlock-callback"]
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_a_warning_hook_that_exits(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, reported: list[str]
+) -> None:
+    """A hook for warnings that raises anything does not end renewals when an abandoned hold is named."""
+    locks, owner = await _held(stage, 2, lease=1.5)
+    (client,), forgetful = stage._clients, stage.face.owner()
+    monkeypatch.setattr(warnings, "showwarning", lambda *_: sys.exit())
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        await forgetful.do(client.lock("abandoned").acquire)
+        await forgetful.end()
+        await until(lambda: reported, 10, "the hook has failed")
+        await _kept(locks, owner)
+
+
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_callback_that_closes_the_client(stage: Stage) -> None:
-    """An on_lost callback may close the client from the renewal thread: what is held is released, and nothing hangs."""
+    """An on_lost callback may close the client: what is held is released, and nothing hangs."""
     locks, owner = await _held(stage, 3)
     lost, ended = await owner.do(lambda: locks[0].hold), threading.Event()
     (client,) = stage._clients

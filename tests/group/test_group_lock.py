@@ -10,7 +10,7 @@ import pytest
 
 import interlock
 from interlock import ConfigError, HoldLostError, ReentryError
-from lock.lock_like import until
+from lock.lock_like import renewed, until
 
 if TYPE_CHECKING:
     from lock.lock_like import Stage
@@ -80,6 +80,21 @@ async def test_losing_one_value_is_losing_all(stage: Stage) -> None:
     with pytest.raises(HoldLostError, match="force-released"):
         await owner.do(lock.release)
     await until(lambda: stage.redis.keys() == [], 20, "its other value ends")
+
+
+async def test_a_hold_that_vanished_beside_the_next_one(stage: Stage) -> None:
+    """When a hold vanishes and another owner acquires by the same lock object, that one and all other holds are renewed."""
+    client, owner, other = stage.client(lease=1.5), stage.owner(), stage.owner()
+    lock, bystander = client.group_lock("g", ["a", "b"]), client.lock("bystander")
+    await owner.do(bystander.acquire)
+    await owner.do(lock.acquire)
+    lost = await owner.do(lambda: lock.hold)
+    stage.redis.delete("g")
+    await other.do(lock.acquire)
+    await until(lost.lost.is_set, 20, "the loss is told")
+    await renewed(await other.do(lambda: lock.hold), await owner.do(lambda: bystander.hold))
+    await other.do(lock.release)
+    await owner.do(bystander.release)
 
 
 @pytest.mark.parametrize("ask_first", [True, False])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import struct
 import threading
 import time
 from contextlib import contextmanager
@@ -19,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-    Exchange: TypeAlias = Callable[[socket.socket, bytes], bytes]
+    Exchange: TypeAlias = Callable[[socket.socket, bytes, float], bytes]
+
+SECONDS = 10.0
 
 
 @pytest.fixture
@@ -27,24 +28,35 @@ def in_c() -> Exchange:
     """Give the one in C."""
     if not exchanges.COMPILED:
         pytest.skip("the part in C was not compiled: python setup.py build_ext --inplace")
-    return exchanges.exchange
+    from interlock._links import _exchange
+
+    return _exchange.exchange
 
 
 @pytest.fixture(params=["C", "Python"])
 def exchange(request: pytest.FixtureRequest) -> Exchange:
     """Give each in turn."""
     if request.param == "Python":
-        return exchanges.in_python
+        return exchanges.exchange_in_python
     compiled: Exchange = request.getfixturevalue("in_c")
     return compiled
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Give both ends of a connection, ours with the time-out that links set."""
+def limit(exchange: Exchange) -> Callable[[socket.socket, float], None]:
+    """Give the function that sets the timeout of a socket for *exchange*."""
+    in_python = exchange is exchanges.exchange_in_python
+    return exchanges.python_timeout if in_python else exchanges.kernel_timeout
+
+
+@pytest.fixture
+def ends(
+    limit: Callable[[socket.socket, float], None],
+) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Give both ends of a connection, ours with the timeout that links set."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 10, 0))
+        limit(ours, SECONDS)
         yield ours, theirs
 
 
@@ -69,7 +81,7 @@ def test_a_reply_is_returned(exchange: Exchange, ends: Ends) -> None:
     """What is sent arrives, and what is there of the reply is returned."""
     ours, theirs = ends
     theirs.sendall(b"a reply")
-    assert exchange(ours, b"a command") == b"a reply"
+    assert exchange(ours, b"a command", SECONDS) == b"a reply"
     assert theirs.recv(100) == b"a command"
 
 
@@ -86,7 +98,7 @@ def test_all_of_a_long_command_is_sent(exchange: Exchange, ends: Ends) -> None:
 
     peer = threading.Thread(target=answer)
     with _struck(lambda _, __: peer.start()):  # until then nobody reads, and sending waits
-        first = exchange(ours, command)
+        first = exchange(ours, command, SECONDS)
     left = 100_000 - len(first)
     while left:
         left -= len(ours.recv(left))
@@ -100,21 +112,48 @@ def test_the_end_of_the_connection(exchange: Exchange, ends: Ends) -> None:
     """A peer that closes is an empty reply, as it is for `socket.recv`; sending to it then is an error."""
     ours, theirs = ends
     theirs.shutdown(socket.SHUT_WR)
-    assert exchange(ours, b"a command") == b""
+    assert exchange(ours, b"a command", SECONDS) == b""
     theirs.close()
     with pytest.raises(BrokenPipeError):
-        exchange(ours, b"another")
+        exchange(ours, b"another", SECONDS)
 
 
-def test_silence(exchange: Exchange, ends: Ends) -> None:
-    """Without a reply the time-out of the socket ends it, with the error that `socket.recv` has."""
+def test_silence(
+    exchange: Exchange, limit: Callable[[socket.socket, float], None], ends: Ends
+) -> None:
+    """Without a reply the timeout of the socket ends it, with the error that `socket.recv` has."""
     ours, theirs = ends
-    ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 0, 50_000))
+    limit(ours, 0.05)
     began = time.monotonic()
-    with pytest.raises(BlockingIOError):
-        exchange(ours, b"a command")
+    with pytest.raises((BlockingIOError, TimeoutError)):
+        exchange(ours, b"a command", 0.05)
     assert time.monotonic() - began > 0.04
     assert theirs.recv(100) == b"a command"
+
+
+@pytest.mark.parametrize("size", [10, 10_000_000], ids=["receiving", "sending"])
+def test_signals_do_not_prolong_it(
+    exchange: Exchange,
+    limit: Callable[[socket.socket, float], None],
+    ends: Ends,
+    size: int,
+) -> None:
+    """A signal that comes again and again within the timeout does not put its end off."""
+    ours, _ = ends
+    limit(ours, 0.2)
+    former = signal.signal(signal.SIGALRM, lambda _, __: None)
+    signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+    rescue = threading.Timer(2, signal.setitimer, (signal.ITIMER_REAL, 0))
+    rescue.start()
+    began = time.monotonic()
+    try:
+        with pytest.raises((BlockingIOError, TimeoutError)):
+            exchange(ours, b"x" * size, 0.2)
+        assert 0.15 < time.monotonic() - began < 1
+    finally:
+        rescue.cancel()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        _ = signal.signal(signal.SIGALRM, former)
 
 
 def test_a_closed_socket(exchange: Exchange, ends: Ends) -> None:
@@ -122,7 +161,7 @@ def test_a_closed_socket(exchange: Exchange, ends: Ends) -> None:
     ours, _ = ends
     ours.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
-        exchange(ours, b"a command")
+        exchange(ours, b"a command", SECONDS)
 
 
 def test_others_run_meanwhile(exchange: Exchange, ends: Ends) -> None:
@@ -130,7 +169,7 @@ def test_others_run_meanwhile(exchange: Exchange, ends: Ends) -> None:
     ours, theirs = ends
     peer = threading.Timer(0.05, lambda: theirs.sendall(b"a reply"))
     peer.start()
-    assert exchange(ours, b"a command") == b"a reply"
+    assert exchange(ours, b"a command", SECONDS) == b"a reply"
     peer.join(10)
 
 
@@ -142,7 +181,7 @@ def test_a_signal_is_handled_and_the_reply_awaited(exchange: Exchange, ends: End
         theirs.sendall(b"a reply")
 
     with _struck(answer):
-        assert exchange(ours, b"a command") == b"a reply"
+        assert exchange(ours, b"a command", SECONDS) == b"a reply"
     assert theirs.recv(100) == b"a command"
 
 
@@ -150,10 +189,21 @@ def test_ctrl_c_ends_it(exchange: Exchange, ends: Ends) -> None:
     """What a handler of a signal raises comes out."""
     ours, _ = ends
     with pytest.raises(KeyboardInterrupt), _struck(signal.default_int_handler):
-        exchange(ours, b"a command")
+        exchange(ours, b"a command", SECONDS)
 
 
-@pytest.mark.parametrize("arguments", [(), (b"",), ("text", b""), (-1, b""), (0, "text")], ids=repr)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        (b"", 1.0),
+        ("text", b"", 1.0),
+        (-1, b"", 1.0),
+        (0, "text", 1.0),
+        (0, b"", "text"),
+    ],
+    ids=repr,
+)
 def test_misuse_is_an_error(in_c: Exchange, arguments: tuple[object, ...]) -> None:
     """The one in C looks at what it is given."""
     with pytest.raises((TypeError, OSError)):

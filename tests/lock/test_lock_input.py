@@ -113,7 +113,7 @@ async def test_timeouts_that_threading_takes(stage: Stage) -> None:
         ({"timeout": -3}, ValueError),
         ({"timeout": NAN}, ValueError),
         ({"timeout": math.inf}, OverflowError),
-        ({"lease": 0.01}, ValueError),
+        ({"lease": 0.005}, ValueError),
         ({"lease": NAN}, ValueError),
         ({"nonsense": 1}, TypeError),
     ],
@@ -126,7 +126,7 @@ async def test_arguments_of_the_factory(
         stage.lock(stage.client(), **options)
 
 
-@pytest.mark.parametrize("lease", [-1, 0, NAN, 0.01, "1"])
+@pytest.mark.parametrize("lease", [-1, 0, NAN, 0.005, "1"])
 async def test_arguments_of_extend(stage: Stage, lease: Any) -> None:
     """A lease to extend by must make sense; the hold is as before."""
     lock, owner = stage.lock(stage.client()), stage.owner()
@@ -203,7 +203,7 @@ def test_unknown_options(face: Face, redis_url: str) -> None:
 @pytest.mark.parametrize(
     "bad",
     [
-        {"lease": 0.01},
+        {"lease": 0.005},
         {"lease": NAN},
         {"poll_cap": 0},
         {"poll_cap": NAN},

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from interlock._core.effects import Eval, Op
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
     from interlock.testing.simulator import Process
 
     Work = Generator[Op[Any], Any, None]
@@ -34,7 +34,7 @@ def visitor(me: Process) -> Work:
     read, write = ReadLock(me.client.session, "name"), WriteLock(me.client.session, "name")
     for _ in range(5):
         yield me.sleep(me.random.random() ** 3)
-        plan: list[LockLike] = me.random.choice(
+        plan: list[LockBase] = me.random.choice(
             ([read], [read, read], [write], [write, read], [write, read, write], [write, write])
         )
         for lock in plan:
@@ -47,7 +47,7 @@ def visitor(me: Process) -> Work:
             yield from _leave(me, lock)
 
 
-def _enter(me: Process, lock: LockLike) -> Work:
+def _enter(me: Process, lock: LockBase) -> Work:
     timeout = me.random.choice((None, 0.0, 0.3, 1.5))
     lease = me.random.choice((None, None, 0.2, 1.0))
     try:
@@ -56,7 +56,7 @@ def _enter(me: Process, lock: LockLike) -> Work:
         return
 
 
-def _goes_not_up(me: Process, write: LockLike) -> Work:
+def _goes_not_up(me: Process, write: LockBase) -> Work:
     read = me.client.session.holds.get((write.key, 0), me.owner)
     assert read is not None
     if not read.valid(me.client.clock()):
@@ -67,7 +67,7 @@ def _goes_not_up(me: Process, write: LockLike) -> Work:
     assert len(me.effects) == sent, "nothing was asked"
 
 
-def _leave(me: Process, lock: LockLike) -> Work:
+def _leave(me: Process, lock: LockBase) -> Work:
     for _ in range(TRIES):
         if not me.holds(lock):
             return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock import AcquireTimeoutError, ConfigError, HoldLostError, NotHeldError, WrongTypeError
-from lock.lock_like import until
+from lock.lock_like import renewed, until
 
 if TYPE_CHECKING:
     from lock.lock_like import Stage
@@ -100,6 +100,26 @@ async def test_without_a_lease_it_is_renewed(leased: Stage) -> None:
     assert await _counts(owner, semaphore) == (0, 2, 2)
     await owner.do(one.release)
     await owner.do(two.release)
+
+
+async def test_a_key_of_another_type_is_one_loss(leased: Stage) -> None:
+    """When a semaphore's key becomes something else its permit is lost, and permits of other semaphores are renewed."""
+    owner, client = leased.owner(), leased.client(lease=1.5)
+    permits = []
+    for name in ("spoiled", "kept"):
+        semaphore = client.leased_semaphore(name)
+        await owner.do(semaphore.try_set_permits, 1)
+        permits.append(await owner.do(semaphore.acquire))
+    (leases,) = [
+        key
+        for key in leased.redis.scan_iter()
+        if leased.redis.type(key) == b"zset" and b"spoiled" in key
+    ]
+    leased.redis.set(leases, "something else")
+    await until(permits[0].lost.is_set, 20, "the loss is told")
+    await renewed(permits[1])
+    await owner.do(permits[1].release)
+    leased.redis.delete(leases)
 
 
 async def test_a_forgotten_permit_ends(leased: Stage) -> None:

@@ -103,17 +103,11 @@ def leaser(*wants: int, lease: float | None = None) -> Callable[[Process], Work]
                 yield me.sleep(0.05)
                 assert permit is not None
                 if permit.state is State.HELD:
-                    yield semaphore.release_id(permit.ids[0]) if number == 1 else _end(permit)
+                    yield semaphore.release_id(permit.ids[0]) if number == 1 else permit.release()
             except TROUBLE:
                 continue
 
     return program
-
-
-def _end(permit: Permit) -> Op[None]:
-    from interlock._core.releasing import release
-
-    return release(permit.recipe.session, permit)
 
 
 def _number(simulator: Simulator) -> int:

@@ -44,7 +44,8 @@ def is_grant(answer: object) -> bool:
 def confirm(call: Eval[Grant | float], hold: Hold, policy: ReplicaPolicy) -> None:
     """Have replicas asked about *hold*, if *call* grants it."""
     what = f"{hold.recipe.kind} {hold.name!r}"
-    hold.confirmation = call.confirm = Confirmation(policy, what, lease=hold.lease)
+    call.confirm = Confirmation(policy, what, lease=hold.lease)
+    hold.ask_replicas(call.confirm)
 
 
 class Confirmation:

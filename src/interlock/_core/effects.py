@@ -10,8 +10,10 @@ Rules for operations:
 * Time is read from the session's clock, which the driver supplies.
 * *Interrupted*: the driver throws what happened (lost connection, Ctrl-C, cancellation) at the ``yield`` and still performs
   the clean-up that the operation then asks for. *Abandoned* (`GeneratorExit`): nobody is left, nothing may be yielded.
-* Only `undoing`, and `LockLike._claim` for it, may yield in an ``except`` or ``finally``.
+* Only `undoing`, and `LockBase._claim` for it, may yield in an ``except`` or ``finally``.
 * State first and synchronously, I/O after and interruptible.
+* A hot operation is a `Step`: an object with one first command, which usually completes it. Drivers perform that without a
+  generator, because between two system calls caches are cold, and an acquire costs what code it passes through.
 
 Rejected: ``async def`` cores (a stray ``await asyncio.sleep()`` passes every type checker, and an opaque await cannot be
 seen or interrupted), hand-written state machines (four times the lines), two copies (they drift).
@@ -25,7 +27,7 @@ import hashlib
 import inspect
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast
 
 if TYPE_CHECKING:
     from interlock._core.confirmation import Confirmation
@@ -97,6 +99,16 @@ class Eval(Generic[R_co]):
         return self.script.decode((yield self))
 
 
+def _decoded(call: Eval[R], reply: object) -> R | Exception:
+    """Return what *call* came to; a reply that cannot be read is the error of that one alone."""
+    if isinstance(reply, Exception):
+        return reply
+    try:
+        return call.script.decode(reply)
+    except Exception as error:  # noqa: BLE001 - whoever asked for several hears of each one
+        return error
+
+
 @dataclass(slots=True)
 class Batch(Generic[R_co]):
     """Run all *evals* in one write per server, and hear of each one: its result, or its error."""
@@ -105,10 +117,7 @@ class Batch(Generic[R_co]):
 
     def __iter__(self) -> Generator[Effect, object, list[R_co | Exception]]:
         replies = cast("list[object]", (yield self))
-        return [
-            reply if isinstance(reply, Exception) else call.script.decode(reply)
-            for call, reply in zip(self.evals, replies, strict=True)
-        ]
+        return [_decoded(call, reply) for call, reply in zip(self.evals, replies, strict=True)]
 
 
 @dataclass(slots=True)
@@ -119,10 +128,7 @@ class Ask(Generic[R_co]):
 
     def __iter__(self) -> Generator[Effect, object, list[R_co | Exception]]:
         replies = cast("list[object]", (yield self))
-        return [
-            reply if isinstance(reply, Exception) else call.script.decode(reply)
-            for (_, call), reply in zip(self.calls, replies, strict=True)
-        ]
+        return [_decoded(call, reply) for (_, call), reply in zip(self.calls, replies, strict=True)]
 
 
 @dataclass(slots=True)
@@ -184,6 +190,90 @@ Effect: TypeAlias = (
     "Eval[object] | Batch[object] | Ask[object] | Away[object] | Join | Wait | Settle[object]"
 )
 Op: TypeAlias = Generator[Effect, object, R]
+
+
+class Step(Generic[R_co]):
+    """An operation that its first command usually completes.
+
+    A driver sends what `begin` returns and shows the decoded answer to `done`. If that says True, it returns `result`. In all
+    other cases, an exception at any point included, it runs `rest`. Iterating over a step does just that, with generators: it is
+    what an operation does that consists of steps, and what the simulator does.
+    """
+
+    __slots__ = ()
+
+    result: R_co
+
+    def begin(self) -> Eval[Any] | None:
+        """Note what must be known before anything is sent; return the first command, None if there is more to it."""
+        return None
+
+    def done(self, answer: Any) -> bool:
+        """Take the answer to the first command; return whether `result` is what the operation comes to."""
+        raise NotImplementedError
+
+    def rest(self, failure: BaseException | None) -> Op[R_co]:
+        """Return the operation that goes on where `begin` or `done` ended, or clears up what *failure* has left.
+
+        A driver may ask for it once more, if a Ctrl-C strikes before the first one has begun.
+        """
+        raise NotImplementedError
+
+    def over(self) -> bool:
+        """Return whether there is nothing left to clear up."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Op[R_co]:
+        failure: BaseException | None = None
+        try:
+            call = self.begin()
+            if call is not None and self.done(call.script.decode((yield call))):
+                return self.result
+            call = None
+        except GeneratorExit:
+            self.abandon()
+            raise
+        except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
+            failure = error
+        return (yield from self.rest(failure))
+
+    def abandon(self) -> None:
+        """Note that nobody is left to perform the rest."""
+
+
+class Whole(Step[R]):
+    """A step without a first command of its own: all of it is *op*.
+
+    Args:
+        op: the operation.
+        carried_through: whether it is performed even if a Ctrl-C strikes before it begins.
+    """
+
+    __slots__ = ("_carried_through", "_op")
+
+    def __init__(self, op: Op[R], *, carried_through: bool = False) -> None:
+        self._op = op
+        self._carried_through = carried_through
+
+    def rest(self, failure: BaseException | None) -> Op[R]:
+        """Return the operation."""
+        if failure is None:
+            return self._op
+        through = self._carried_through and not isinstance(failure, Exception)
+        return failing(failure, self._op if through else None)
+
+    def over(self) -> bool:
+        """Return whether it has begun, or need not."""
+        begun = inspect.getgeneratorstate(self._op) != inspect.GEN_CREATED
+        return begun or not self._carried_through
+
+
+def failing(failure: BaseException | None, op: Op[object] | None = None) -> Op[Any]:
+    """Return the operation that raises *failure*, after *op*."""
+    assert failure is not None
+    if op is not None:
+        yield from op
+    raise failure
 
 
 def ended(op: Op[object]) -> bool:

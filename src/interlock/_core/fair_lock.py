@@ -21,13 +21,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from interlock._core import names, strays
+from interlock._core import names
 from interlock._core.confirmation import confirm
 from interlock._core.effects import undoing
 from interlock._core.lock import Lock
+from interlock._core.lock_base import reach, retire_number
 from interlock._core.scripts import fair_lock as scripts
 from interlock._core.waiting import wait_in_queue
-from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op
@@ -64,7 +64,7 @@ class FairLock(Lock):
             hold.holder,
             1,
             enqueue=deadline > now,
-            deadline=self._answer_by(deadline, now),
+            deadline=self.answer_by(deadline, now),
         )
         if self.session.replicas is not None:
             confirm(call, hold, self.session.replicas)
@@ -73,7 +73,8 @@ class FairLock(Lock):
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
         """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
         if isinstance(answer, scripts.Queued):
-            # It stays unsettled: whatever ends this acquire, a place has to be given back.
+            hold.answered()
+            hold.queue()  # whatever ends this acquire, a place has to be given back
             return False
         return super().accept(hold, sent_at, answer)
 
@@ -91,27 +92,17 @@ class FairLock(Lock):
             self._leave,
             hold,
         )
-        if not taken and hold.unsettled:
+        if not taken and hold.late_grants():
             yield from self._leave(hold, None)
         return taken
-
-    def _try(self, hold: Hold, deadline: float) -> Op[float | None]:
-        # Who is interrupted here may have two things to give back: the place, and what this try gets.
-        hold.strays += 1
-        try:
-            left = yield from super()._try(hold, deadline)
-        except ServerUnavailableError:
-            hold.strays -= 1  # it is counted already
-            raise
-        hold.strays -= 1
-        return left
 
     def _leave(self, hold: Hold, error: BaseException | None) -> Op[None]:
         """Give up the place in the queue, and what an unanswered try may have got."""
         session = self.session
-        strays.retire_number(hold)
-        call, now = self.release_script(hold, 0), session.clock()
-        until, late = strays.reach(hold, now + max(hold.lease, session.options.fair_wait), now)
+        retire_number(hold)
+        call = self.release_script(hold, 0)
+        now = session.clock()
+        until, late = reach(hold, now + max(hold.lease, session.options.fair_wait), now)
         yield from session.settle_after(error, call, until, late)
         # Only now: a client that closes meanwhile, or another interruption, sees to it as well.
-        hold.depth, hold.unsettled, hold.strays = 0, False, 0
+        hold.gave_back()

@@ -61,7 +61,8 @@ class FencedLock(Lock):
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
         """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
         if isinstance(answer, Grant) and (answer.token or 0) <= self._epoch_floor():
-            hold.depth, hold.unsettled = 1, False  # it stands on the server until it is given back
+            hold.answered()
+            hold.refuse_grant()  # it stands on the server until it is given back
             return False
         held = super().accept(hold, sent_at, answer)
         if hold.token is not None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core import highway_hash, names
 from interlock._core.effects import NEVER, Eval
-from interlock._core.lock_like import LockLike
+from interlock._core.lock_base import LockBase
 from interlock._core.scripts import group_lock as scripts
 from interlock._core.waiters import section
 from interlock._core.waiting import wait_in_queue
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from interlock._core.session import Session
 
 
-class GroupLock(LockLike):
+class GroupLock(LockBase):
     """Several values of one group, which one owner at a time holds.
 
     Args:
@@ -104,8 +104,8 @@ class GroupLock(LockLike):
     def _renew(
         self, keys: Sequence[str], lease: float, holders: Sequence[str], /, *, deadline: float
     ) -> Eval[list[bool]]:
-        (group,), (holder,) = keys, holders
-        return scripts.group_lock_renew(group, lease, holder, self._fields, deadline=deadline)
+        # All are holds of these values, of which the server knows one at most: the others are lost.
+        return scripts.group_lock_renew(keys[0], lease, holders, self._fields, deadline=deadline)
 
     def _holder(self, owner: Owner) -> str:
         owner.renumber()

@@ -4,8 +4,10 @@ Rules:
 
 * A hold is in the table before the server can grant it, so that an interruption anywhere finds it.
 * Reentrancy is decided from this table, never from what is found on the server.
-* PENDING -> HELD -> ENDING -> ENDED is the owner's path; LOST can be entered from HELD and ENDING only, and is final. The
-  watchdog touches a hold only while it is HELD, so an answer about a hold that was meanwhile released says nothing.
+* Only this file changes a hold. The table `TRANSITIONS` says how its state may change; LOST and ENDED are final.
+* The watchdog touches a hold only while it is HELD, so an answer about a hold that was meanwhile released says nothing.
+* `Hold.late_grants` counts the commands that may still make it the holder, because no reply to them was read. Whatever ends
+  the hold has the cleanup release it again and again until as many were found, or its lease would have ended it.
 * ``valid_until`` is the time of *sending* the last acknowledged acquire or renewal, plus the lease, less what clocks may
   drift. Until then nobody else can hold the lock; after it, nobody may believe in the hold.
 * A number whose release was sent and not answered is not used again for a new hold: that release may still arrive.
@@ -15,21 +17,26 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
+
+from interlock.errors import ClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from interlock._core.confirmation import Confirmation
-    from interlock._core.effects import Eval, Op
+    from interlock._core.effects import Eval, Step
     from interlock._core.session import Session
     from interlock._core.watchdog import Renewal
-    from interlock.errors import LossReason
+    from interlock.errors import InterlockError, LossReason
 
 DRIFT = 0.001
 """The bound on the difference between two clocks' rates; 500 ppm each way is a bad quartz."""
 SLACK = 0.002
 """Seconds: the granularity of the server's expiry."""
+
+NEVER = float("inf")
 
 _numbers = itertools.count(1)
 
@@ -41,9 +48,11 @@ class Owner:
         identity: tells owners of this process apart.
         number: the second half of the holder id; drawn from a process-wide counter, never used for another owner.
         label: what to call the owner in messages.
+        shared: whether others may come and release under the same name when those who have used it are gone.
         known_as: a client's id, a number, and as whom that client lets this owner hold by that number; None until it comes again.
     """
 
+    shared = False
     __slots__ = ("__weakref__", "_gone", "identity", "known_as", "label", "number")
 
     def __init__(self, label: str, gone: Callable[[], bool] | None = None) -> None:
@@ -60,6 +69,10 @@ class Owner:
         """Return whether the thread or task has ended."""
         return self._gone is not None and self._gone()
 
+    def reference(self) -> Callable[[], Owner | None]:
+        """Return what a hold refers to its owner by: a thread or task is not kept alive by what it holds."""
+        return weakref.ref(self)
+
 
 class State:
     """Where a hold is in its life; plain strings, because the hot path looks at them often."""
@@ -69,6 +82,23 @@ class State:
     ENDING: Final = "ending"
     ENDED: Final = "ended"
     LOST: Final = "lost"
+
+
+TRANSITIONS: Final = {
+    # from            method            to
+    (State.PENDING, "grant"): State.HELD,
+    (State.PENDING, "end"): State.ENDED,
+    (State.HELD, "begin_release"): State.ENDING,
+    (State.HELD, "end"): State.ENDED,
+    (State.HELD, "lose"): State.LOST,
+    (State.ENDING, "begin_release"): State.ENDING,
+    (State.ENDING, "take_back"): State.HELD,
+    (State.ENDING, "end"): State.ENDED,
+    (State.ENDING, "lose"): State.LOST,
+    (State.ENDED, "end"): State.ENDED,
+    (State.LOST, "end"): State.LOST,
+}
+"""Every change of a hold's state, for `Hold`'s methods of these names; in all other states they change nothing."""
 
 
 def valid_until(sent_at: float, lease: float) -> float:
@@ -85,10 +115,13 @@ class Recipe(Protocol):
     hold_key: object
     renewal: Renewal
     session: Session
-    hands_over: bool
 
-    def release_hold(self, hold: Hold) -> Op[None]:
+    def release_hold(self, hold: Hold) -> Step[None]:
         """Go down by one depth in *hold*."""
+        ...
+
+    def last_release(self, hold: Hold) -> Eval[int]:
+        """Return the script that takes *hold* down from depth 1; not to be changed."""
         ...
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
@@ -97,11 +130,12 @@ class Recipe(Protocol):
 
 
 class Possession(Protocol):
-    """What the faces ask of a hold, of one lock or of several (`joint_hold`)."""
+    """What the faces ask of a hold, of one lock, of several (`joint_hold`) or of none (`no_hold`)."""
 
-    holder: str
     label: str
 
+    @property
+    def holder(self) -> str | None: ...
     @property
     def name(self) -> str: ...
     @property
@@ -120,8 +154,10 @@ class Possession(Protocol):
     def lost(self, now: float) -> bool: ...
     def expiry_reason(self) -> LossReason: ...
     def listen(self, callback: Callable[[], object]) -> bool: ...
+    def unlisten(self, callback: Callable[[], object]) -> None: ...
     def kept(self) -> bool: ...
-    def release(self) -> Op[None]: ...
+    def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None: ...
+    def release(self) -> Step[None]: ...
 
 
 class Hold:
@@ -130,101 +166,196 @@ class Hold:
     Attributes:
         recipe: the lock.
         holder: the hash field, ``"<client id>:<number>"``.
-        owner: who holds, as long as it lives.
+        owner: returns who holds, as long as it lives.
         depth: how often it was entered.
         lease: seconds of one renewal, or of the whole hold.
         renewal: how it is kept alive; None when it ends with its lease.
-        renew_at: when the watchdog is to renew it.
+        renew_at: when the watchdog is to renew it; the watchdog's own.
         valid_until: see the rules above.
         token: the fencing token, or None.
         confirmation: what replicas were asked about it; None when they were not.
-        unsettled: True when a command for this hold may have run although no reply was read.
-        strays: how many tries to get it were given up although they were sent: each may be executed yet, whatever became of the hold.
-        offered: True when such a command may have been somebody else's, who released and offered the lock.
-        handle: for a hold that lives and dies with what the user was given: a weak reference to that.
+        unanswered: how many tries to get it were sent without a reply being read. Each may be executed yet.
+        offered: whether somebody who releases may make it the holder; set and reset under the mutex of `waiters`.
+        queued: whether it may have a place in the server's queue (fair locks).
+        handles: weak references to what its owner was given for single entries: blocks, holds. While one lives it is renewed.
+        owned: whether its owner may release it without any of them.
     """
 
     __slots__ = (
-        "_listeners", "confirmation", "depth", "handle", "holder", "label", "lease", "offered", "owner", "reason", "recipe",
-        "renew_at", "renewal", "state", "strays", "table_key", "token", "unsettled", "valid_until",
+        "_listeners", "confirmation", "depth", "handles", "holder", "label", "lease", "offered", "owned", "owner", "queued",
+        "reason", "recipe", "renew_at", "renewal", "state", "table_key", "token", "unanswered", "valid_until",
     )  # fmt: skip
 
-    def __init__(self, recipe: Recipe, owner: Owner, holder: str, lease: float) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        owner: Owner,
+        holder: str,
+        lease: float,
+        renewal: Renewal | None = None,
+    ) -> None:
         self.recipe = recipe
         self.table_key = (recipe.hold_key, owner.identity)
         self.holder = holder
-        self.owner: weakref.ref[Owner] = weakref.ref(owner)
+        self.owner = owner.reference()
         self.label = owner.label
         self.depth = 0
         self.lease = lease
-        self.renewal: Renewal | None = None
+        self.renewal = renewal
         self.renew_at = 0.0
         self.valid_until = 0.0
         self.state: str = State.PENDING
         self.reason: LossReason | None = None
         self.token: int | None = None
         self.confirmation: Confirmation | None = None
-        self.strays = 0
-        self.unsettled = self.offered = False
-        self.handle: weakref.ref[object] | None = None
+        self.unanswered = 0
+        self.offered = self.queued = False
+        self.handles: tuple[Callable[[], object], ...] = ()
+        self.owned = True
         self._listeners: list[Callable[[], object]] | None = None
 
     def __repr__(self) -> str:
         return f"<Hold {self.name!r} {self.state} depth={self.depth} holder={self.holder}>"
 
-    @property
-    def key(self) -> str:
-        """Return the lock's key."""
-        return self.recipe.key
+    # Being acquired.
 
-    @property
-    def name(self) -> str:
-        """Return what the user calls it."""
-        return self.recipe.name
+    def sent(self) -> None:
+        """Note that a try to get it is sent."""
+        self.unanswered += 1
 
-    @property
-    def replicas(self) -> int | None:
-        """Return how many replicas had it when it was acquired; None when they were not asked."""
-        return None if self.confirmation is None else self.confirmation.acknowledged
+    def answered(self) -> None:
+        """Note that a try was refused, or never sent."""
+        self.unanswered -= 1
+
+    def failed(self, error: InterlockError) -> None:
+        """Note that a try ended by *error*; what was not sent, or refused, will not be executed."""
+        if not isinstance(error, ClosedError) and not getattr(error, "sent", False):
+            self.unanswered -= 1
+
+    def late_grants(self) -> int:
+        """Return how many commands may still make it the holder, whatever becomes of it."""
+        return self.unanswered + self.offered + self.queued
+
+    def offer(self) -> None:
+        """Note that somebody who releases may make it the holder, whatever becomes of who does that."""
+        self.offered = True
+
+    def queue(self) -> None:
+        """Note that it has a place in the server's queue."""
+        self.queued = True
+
+    def grant(self, token: int | None, sent_at: float, now: float) -> bool:
+        """Take what the server granted to a try that was sent at *sent_at*; return whether it is held at *now*.
+
+        It is not if the client was closed meanwhile, or if the lease may be over: then it is the server's until it is given back.
+        """
+        self.unanswered -= 1
+        if self.state is not State.PENDING:
+            return False
+        self.depth = 1
+        self.offered = self.queued = False
+        self.token = token
+        # `valid_until` written out: this is every acquire's.
+        until = self.valid_until = sent_at + self.lease * (1 - DRIFT) - SLACK
+        if now >= until:
+            return False
+        self.state = State.HELD
+        return True
+
+    def refuse_grant(self) -> None:
+        """Note that the server made it the holder, and that this cannot be made use of."""
+        self.depth = 1
+
+    def gave_back(self) -> None:
+        """Note that the server does not have it, nor a place for it, and that no command that is known of changes that."""
+        self.depth = self.unanswered = 0
+        self.offered = self.queued = False
+
+    def rename(self, holder: str) -> None:
+        """Be known to the server as *holder* from now on, of which nothing was sent yet; late commands do not meet it."""
+        self.holder = holder
+        self.gave_back()
+
+    def ask_replicas(self, confirmation: Confirmation) -> None:
+        """Note that replicas are asked about it."""
+        self.confirmation = confirmation
+
+    # Being held.
+
+    def enter(self) -> int:
+        """Go one deeper; return how deep it is."""
+        depth = self.depth = self.depth + 1
+        return depth
+
+    def leave(self) -> int:
+        """Go one less deep while it stays held; return how deep it is."""
+        depth = self.depth = self.depth - 1
+        return depth
+
+    def keep_renewed(self, renewal: Renewal) -> None:
+        """Be renewed by *renewal* from now on."""
+        self.renewal = renewal
+
+    def own(self) -> None:
+        """Go on when what the user was given has gone: its owner has entered again."""
+        self.owned = True
 
     def extend_validity(self, sent_at: float, lease: float) -> None:
         """Note that the server acknowledged *lease* seconds for a command sent at *sent_at*."""
         self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
 
-    def valid(self, now: float) -> bool:
-        """Return whether nobody else can hold the lock at *now*."""
-        return self.state is State.HELD and now < self.valid_until
+    def ask_lease(self, ends_at: float) -> None:
+        """Note that the server is asked to end it at *ends_at*; until it answers, the earlier end counts, and it is not renewed."""
+        self.renewal = None
+        self.valid_until = min(self.valid_until, ends_at)
 
-    def lost(self, now: float) -> bool:
-        """Return whether the hold ended without being released."""
-        if self.state is State.LOST:
-            return True
-        return self.state in (State.HELD, State.ENDING) and now >= self.valid_until
+    def set_lease(self, sent_at: float, lease: float) -> None:
+        """Note that it ends *lease* seconds after *sent_at*."""
+        self.lease = lease
+        self.extend_validity(sent_at, lease)
 
-    def expiry_reason(self) -> LossReason:
-        """Return why a hold is lost whose validity ended by the clock."""
-        return "unreachable past validity" if self.renewal is not None else "expired"
+    # Its end.
 
-    def abandoned(self) -> bool:
-        """Return whether nobody is left who could release it."""
-        if self.handle is not None and self.handle() is None:
-            return True
-        owner = self.owner()
-        return owner is None or owner.gone()
+    def take_back(self) -> None:
+        """Be held again, after a release or hand-over that did not come about."""
+        if self.state is State.ENDING:
+            self.state = State.HELD
 
-    def kept(self) -> bool:
-        """Return whether its owner has not released it yet, be it lost or not."""
-        return self in self.recipe.session.holds
+    def begin_release(self) -> tuple[int, bool] | None:
+        """Go one less deep; at the last depth enter ENDING, in which it is not renewed.
 
-    def release(self) -> Op[None]:
-        """Go down by one depth; free the lock at 0."""
-        return self.recipe.release_hold(self)
+        Makes no call, so that of two threads that release it each goes down by one.
+
+        Returns:
+            The depth to reach, and whether no release to it was begun before; None if it is not held.
+        """
+        state = self.state
+        if state is State.PENDING or state is State.ENDED:
+            return None
+        if self.depth > 1:
+            self.depth -= 1
+            return self.depth, True
+        first = state is State.HELD
+        if first:
+            self.state = State.ENDING
+        return 0, first
+
+    def released(self) -> None:
+        """Note that the server has it no more."""
+        self.depth = 0
+
+    def end(self) -> None:
+        """Be over."""
+        if self.state is not State.LOST:
+            self.state = State.ENDED
 
     def lose(self, reason: LossReason) -> list[Callable[[], object]]:
         """Enter LOST; return whom to tell (nobody when it is not held any more)."""
         if self.state not in (State.HELD, State.ENDING):
             return []
         self.reason = reason
+        if self.state is State.ENDING:
+            self.depth = 0
         self.state = State.LOST
         listeners, self._listeners = self._listeners, None
         return listeners or []
@@ -244,6 +375,130 @@ class Hold:
             return True
         return False
 
+    def unlisten(self, callback: Callable[[], object]) -> None:
+        """Have *callback* told no more of a loss."""
+        with suppress(ValueError, AttributeError):  # it was told, or is just being told
+            self._listeners.remove(callback)  # type: ignore[union-attr]
+
+    # What it is.
+
+    @property
+    def key(self) -> str:
+        """Return the lock's key."""
+        return self.recipe.key
+
+    @property
+    def name(self) -> str:
+        """Return what the user calls it."""
+        return self.recipe.name
+
+    @property
+    def replicas(self) -> int | None:
+        """Return how many replicas had it when it was acquired; None when they were not asked."""
+        return None if self.confirmation is None else self.confirmation.acknowledged
+
+    def valid(self, now: float) -> bool:
+        """Return whether nobody else can hold the lock at *now*."""
+        return self.state is State.HELD and now < self.valid_until
+
+    def lost(self, now: float) -> bool:
+        """Return whether the hold ended without being released."""
+        if self.state is State.LOST:
+            return True
+        return self.state in (State.HELD, State.ENDING) and now >= self.valid_until
+
+    def expiry_reason(self) -> LossReason:
+        """Return why a hold is lost whose validity ended by the clock."""
+        return "unreachable past validity" if self.renewal is not None else "expired"
+
+    def abandoned(self) -> bool:
+        """Return whether nobody is left who could release it."""
+        for handle in self.handles:
+            if handle() is not None:
+                return False
+        owner = self.owner()
+        return not self.owned or owner is None or owner.gone()
+
+    def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
+        """Keep it as long as what *handle* refers to, which was given for the newest entry.
+
+        Args:
+            handle: a weak reference to what releases that entry, in any thread or task.
+            alone: nothing else releases that entry. If there is no other entry, the hold is abandoned
+                when *handle* is dead, though its owner lives.
+        """
+        if alone and self.depth == 1:
+            self.handles, self.owned = (handle,), False
+        else:
+            living = [former for former in self.handles if former() is not None]
+            self.handles = (*living, handle)
+
+    def inside(self) -> bool:
+        """Return whether somebody may go on believing in it: it was neither released nor abandoned."""
+        released = self.depth == 0 or self.state is State.ENDING
+        return not released and not self.abandoned()
+
+    def kept(self) -> bool:
+        """Return whether its owner has not released it yet, be it lost or not."""
+        return self in self.recipe.session.holds
+
+    def release(self) -> Step[None]:
+        """Go down by one depth; free the lock at 0."""
+        return self.recipe.release_hold(self)
+
+
+class Permit(Hold):
+    """Permits that were acquired together, and end together.
+
+    Their lease may be cut short while a renewal is under way, whose answer then speaks of a longer one: so what is believed is
+    the shorter of the two.
+
+    Attributes:
+        ids: what the server knows them by, 32 hex digits each.
+        ends_at: when a lease of their own ends, whatever a renewal says; never while they are renewed.
+    """
+
+    __slots__ = ("ends_at", "ids")
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        owner: Owner,
+        ids: tuple[str, ...],
+        lease: float,
+        renewal: Renewal | None = None,
+    ) -> None:
+        super().__init__(recipe, owner, "", lease, renewal)
+        self.identify(ids)
+        self.ends_at = NEVER
+
+    def identify(self, ids: tuple[str, ...]) -> None:
+        """Be known to the server by *ids* from now on, of which nothing was sent yet."""
+        self.ids = ids
+        self.rename("".join(ids))
+
+    def ask_to_end(self, ends_at: float, *, renewed: bool) -> None:
+        """Note that the server is asked to end them at *ends_at*; until it answers, the earlier end counts."""
+        self.ends_at = min(self.ends_at, ends_at)
+        if not renewed:
+            self.renewal = None
+
+    def end_at(self, ends_at: float, lease: float, renewal: Renewal | None) -> None:
+        """Note that the server has them until *ends_at*, and whether they are renewed from now on."""
+        self.lease = lease
+        self.valid_until = ends_at
+        self.renewal = renewal
+        self.ends_at = NEVER if renewal is not None else ends_at
+
+    def valid(self, now: float) -> bool:
+        """Return whether nobody else can have the permits at *now*."""
+        return now < self.ends_at and super().valid(now)
+
+    def lost(self, now: float) -> bool:
+        """Return whether they ended without being released."""
+        over = now >= self.ends_at and self.state in (State.HELD, State.ENDING)
+        return over or super().lost(now)
+
 
 class Holds:
     """The table of one client's holds.
@@ -259,14 +514,28 @@ class Holds:
         """Return *owner*'s hold of *key*, in whatever state; locks of two sides have a key for each."""
         return self.table.get((key, owner.identity))
 
+    def claim(self, hold: Hold) -> None:
+        """Enter *hold* before the first try to get it is sent, and count that."""
+        hold.unanswered = 1
+        self.table[hold.table_key] = hold
+
     def begin(self, hold: Hold) -> None:
         """Enter *hold* before anything is sent for it."""
         self.table[hold.table_key] = hold
 
     def end(self, hold: Hold) -> None:
         """Forget *hold*; a later one of the same owner stays."""
+        hold.end()
+        self._forget(hold)
+
+    def released(self, hold: Hold) -> None:
+        """Forget *hold*, which the server has no more."""
+        hold.depth = 0
         if hold.state is not State.LOST:
             hold.state = State.ENDED
+        self._forget(hold)
+
+    def _forget(self, hold: Hold) -> None:
         # Others may be ending it at the same time: a client that closes, the watchdog. No call, so that no thread comes in between.
         try:
             if self.table[hold.table_key] is hold:

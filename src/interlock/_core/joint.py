@@ -18,10 +18,10 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from interlock._core import releasing
-from interlock._core.effects import Wait, undoing
+from interlock._core.effects import Wait, Whole, undoing
 from interlock._core.holds import State
 from interlock._core.joint_hold import JointHold
+from interlock._core.lock_base import not_acquired, not_held
 from interlock._core.scripts.lock import LockStatus
 from interlock._core.session import GRACE
 from interlock._core.several import Several, depths
@@ -32,7 +32,7 @@ from interlock.options import check_lease
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.effects import Op
+    from interlock._core.effects import Op, Step
     from interlock._core.holds import Hold, Owner
     from interlock.errors import AcquireTimeoutError
 
@@ -76,7 +76,7 @@ class Joint(Several):
 
     # What the faces call.
 
-    def acquire(self, owner: Owner, deadline: float, lease: float | None) -> Op[JointHold | None]:
+    def acquire(self, owner: Owner, deadline: float, lease: float | None) -> Step[JointHold | None]:
         """Acquire for *owner*, waiting until *deadline*.
 
         Args:
@@ -93,10 +93,16 @@ class Joint(Several):
             ServerUnavailableError: of a multi lock: a server gave no usable answer in time; what was taken is given back.
             QuorumError: of a red lock: so many servers cannot be reached that there is no quorum.
         """
+        return Whole(self._acquire(owner, deadline, lease))
+
+    def _acquire(self, owner: Owner, deadline: float, lease: float | None) -> Op[JointHold | None]:
         lease = None if lease is None else check_lease(lease)
         holds = self._holds(owner)
         hold = self._made_of(holds)
         if hold is not None and hold.lost(self._session.clock()):
+            if any(member.inside() for member in hold.members):
+                # The owner must hear of the loss; it releases the lost hold before it acquires another.
+                raise self._lost(hold)
             # What is left of it would be entered again, and what is lost acquired anew: their depths would differ.
             yield from self._end(hold)
             hold, holds = None, self._holds(owner)
@@ -109,13 +115,16 @@ class Joint(Several):
         answers = yield from together(asking, GRACE / 2)
         known = [answer.holders for answer in answers if isinstance(answer, LockStatus)]
         holder = next((holder for holders in known for holder in holders), None)
-        return releasing.not_acquired(self.kind, self.name, timeout, holder)
+        return not_acquired(self.kind, self.name, timeout, holder)
 
-    def release(self, owner: Owner) -> Op[None]:
+    def release(self, owner: Owner) -> Step[None]:
         """Go down by one depth in every member; errors as `release_hold`."""
-        yield from self.release_hold(self._mine(owner))
+        return Whole(self._release_own(owner), carried_through=True)
 
-    def release_hold(self, hold: JointHold) -> Op[None]:
+    def _release_own(self, owner: Owner) -> Op[None]:
+        yield from self._release(self._mine(owner))
+
+    def release_hold(self, hold: JointHold) -> Step[None]:
         """Go down by one depth in every member of *hold*, whoever asks.
 
         Raises:
@@ -126,15 +135,19 @@ class Joint(Several):
         Cost:
             One round trip to all servers at once.
         """
+        return Whole(self._release(hold), carried_through=True)
+
+    def _release(self, hold: JointHold) -> Op[None]:
         present = [member for member in hold.members if member.state is not State.ENDED]
         begun = any(member.state is State.ENDING for member in present)
         if len(present) < self.needed and not begun:
-            raise releasing.not_held(self.kind, self.name, hold.label)
+            raise not_held(self.kind, self.name, hold.label)
         outcomes = yield from self._release_all(present)
         if outcomes.count(None) == len(outcomes):
             return  # the rule; what follows is about failures
         lost = [outcome for outcome in outcomes if isinstance(outcome, HoldLostError)]
         if lost and len(outcomes) - len(lost) < self.needed:
+            yield from self._end(hold)
             raise self._lost(hold, lost[0]) from lost[0]
         unreached = [
             outcome
@@ -158,7 +171,7 @@ class Joint(Several):
         """
         hold = self._mine(owner)
         if hold.state is State.ENDED:
-            raise releasing.not_held(self.kind, self.name, owner.label)
+            raise not_held(self.kind, self.name, owner.label)
         failure = yield from self._extend(owner, check_lease(lease))
         if isinstance(failure, HoldLostError):
             # Who asked for a lost member to be extended has it no more; so it goes with the others.
@@ -237,7 +250,7 @@ class Joint(Several):
     def _mine(self, owner: Owner) -> JointHold:
         hold = self.hold_of(owner)
         if hold is None:
-            raise releasing.not_held(self.kind, self.name, owner.label)
+            raise not_held(self.kind, self.name, owner.label)
         return hold
 
     def _extend(self, owner: Owner, lease: float) -> Op[InterlockError | None]:
@@ -261,7 +274,7 @@ class Joint(Several):
         taken = [
             hold
             for hold, depth in zip(self._holds(claim.owner), claim.former, strict=True)
-            if hold and hold.state is State.HELD and hold.depth > depth
+            if hold and hold.state in (State.HELD, State.LOST) and hold.depth > depth
         ]
         # A release that fails has left the rest to the background; the try failed for its own reason.
         _ = yield from self._release_all(taken)
@@ -271,10 +284,10 @@ class Joint(Several):
         del error
         yield from self._give_back(claim)
 
-    def _lost(self, hold: JointHold, first: HoldLostError) -> HoldLostError:
+    def _lost(self, hold: JointHold, first: HoldLostError | None = None) -> HoldLostError:
         reason = hold.reason or hold.expiry_reason()
         return HoldLostError(
-            f"{self.kind} {self.name!r} was lost: {first}", name=self.name, reason=reason
+            f"{self.kind} {self.name!r} was lost: {first or reason}", name=self.name, reason=reason
         )
 
     def _pause(self, deadline: float) -> Op[None]:

@@ -9,7 +9,7 @@ from interlock._core.holds import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.effects import Op
+    from interlock._core.effects import Step
     from interlock._core.holds import Hold
     from interlock.errors import LossReason
 
@@ -27,7 +27,7 @@ class JointRecipe(Protocol):
     name: str
     needed: int
 
-    def release_hold(self, hold: JointHold) -> Op[None]:
+    def release_hold(self, hold: JointHold) -> Step[None]:
         """Go down by one depth in every member of *hold*."""
         ...
 
@@ -114,23 +114,29 @@ class JointHold:
         """Return whether its owner has not released it yet, be it lost or not."""
         return any(hold.kept() for hold in self.members)
 
-    def release(self) -> Op[None]:
+    def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
+        """Keep every member as long as what *handle* refers to; arguments as for a `Hold`."""
+        for hold in self.members:
+            hold.hand(handle, alone=alone)
+
+    def release(self) -> Step[None]:
         """Go down by one depth in every member."""
         return self.recipe.release_hold(self)
 
     def listen(self, callback: Callable[[], object]) -> bool:
         """Have *callback* told once of a loss; False when it is lost already (and the caller must tell it)."""
-        untold = [callback]
-
-        def member_lost() -> None:
-            if self._is_lost() and (last := _taken(untold)):
-                _ = last()
-
+        listener = _Listener(self, callback)
         for hold in self.members:
-            _ = hold.listen(member_lost)
-        return not (self._is_lost() and _taken(untold))
+            _ = hold.listen(listener)
+        return not (self.is_lost() and listener.taken())
 
-    def _is_lost(self) -> bool:
+    def unlisten(self, callback: Callable[[], object]) -> None:
+        """Have *callback* told no more of a loss."""
+        for hold in self.members:
+            hold.unlisten(_Listener(self, callback))
+
+    def is_lost(self) -> bool:
+        """Return whether it is known to be lost."""
         return self._too_few([hold.state is State.LOST for hold in self.members])
 
     def _too_few(self, gone: Sequence[bool]) -> bool:
@@ -138,9 +144,31 @@ class JointHold:
         return any(gone) and gone.count(False) < self.recipe.needed
 
 
-def _taken(untold: list[Callable[[], object]]) -> Callable[[], object] | None:
-    """Return what is still to be told, to one of several threads that may ask at once."""
-    try:
-        return untold.pop()
-    except IndexError:
-        return None
+class _Listener:
+    """Tells *callback* once, when *hold* is lost; is told of the loss of each member."""
+
+    __slots__ = ("_callback", "_hold", "_untold")
+
+    def __init__(self, hold: JointHold, callback: Callable[[], object]) -> None:
+        self._hold = hold
+        self._callback = callback
+        self._untold = [callback]
+
+    def __call__(self) -> None:
+        if self._hold.is_lost() and self.taken():
+            _ = self._callback()
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether *other* tells the same callback."""
+        return isinstance(other, _Listener) and self._callback == other._callback
+
+    def __hash__(self) -> int:
+        return hash(self._callback)
+
+    def taken(self) -> bool:
+        """Return whether the callback is still to be told, to one of several threads that may ask at once."""
+        try:
+            _ = self._untold.pop()
+        except IndexError:
+            return False
+        return True

@@ -19,10 +19,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from interlock._core import names, releasing, strays
+from interlock._core import names
 from interlock._core.confirmation import confirm
 from interlock._core.effects import Eval, undoing
 from interlock._core.holds import State
+from interlock._core.lock_base import Release, not_held, outlive, undo_acquire
 from interlock._core.permit import Permit, update_lease
 from interlock._core.request import Requests, new_id
 from interlock._core.scripts import leased_semaphore as scripts
@@ -55,7 +56,6 @@ class LeasedSemaphore:
 
     kind = "leased semaphore"
     renewal: Renewal = staticmethod(scripts.leased_semaphore_renew)
-    hands_over = False
 
     def __init__(self, session: Session, name: str) -> None:
         self.name = check_name(name)
@@ -94,21 +94,21 @@ class LeasedSemaphore:
         if check_permits(permits) > MAX_TOGETHER:
             raise ConfigError(f"at most {MAX_TOGETHER} permits can be acquired together")
         wanted = session.options.lease if lease is None else check_lease(lease)
-        permit = Permit(self, owner, self._new_ids(permits), wanted)
-        if lease is None:
-            permit.renewal = self.renewal
+        permit = Permit(
+            self, owner, self._new_ids(permits), wanted, self.renewal if lease is None else None
+        )
         session.holds.begin(permit)
         channel = section(self.channel, permits)
         taken = yield from undoing(
             wait_for(session, channel, deadline, None, self._try, permit, deadline),
-            strays.undo_acquire,
+            undo_acquire,
             session,
             permit,
             None,
         )
         if taken:
             return permit
-        yield from strays.undo_acquire(session, permit, None, None)
+        yield from undo_acquire(session, permit, None, None)
         return None
 
     def acquire_or_raise(
@@ -124,9 +124,13 @@ class LeasedSemaphore:
             raise out_of_time(self.kind, self.name, permits, timeout)
         return permit
 
-    def release_hold(self, hold: Hold) -> Op[None]:
-        """Give *hold* back, whoever asks; errors as `releasing.release`."""
-        return releasing.release(self.session, hold)
+    def release_hold(self, hold: Hold) -> Release:
+        """Give *hold* back, whoever asks."""
+        return Release(hold)
+
+    def last_release(self, hold: Hold) -> Eval[int]:
+        """Return the script that gives *hold* back."""
+        return self.release_script(hold, 0)
 
     def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
         """Return the script that gives *hold* back; a permit has no depths."""
@@ -236,7 +240,7 @@ class LeasedSemaphore:
         return tuple(new_id(self.session) for _ in range(permits))
 
     def _not_held(self, what: str) -> InterlockError:
-        return releasing.not_held(self.kind, self.name, what)
+        return not_held(self.kind, self.name, what)
 
     def _known(self, permit_id: object) -> Permit | None:
         """Return this client's permit with *permit_id*, if it has it."""
@@ -262,34 +266,27 @@ class LeasedSemaphore:
         """Ask the server once; None when *permit* is held now, else when to look again."""
         session = self.session
         sent_at = session.clock()
-        permit.unsettled = True
         call = scripts.leased_semaphore_acquire(
             self.key, permit.lease, permit.holder, session.publish, self.channel, deadline=deadline
         )
         if session.replicas is not None:
             confirm(call, permit, session.replicas)
-        try:
-            answer = yield from session.persist(call)
-        finally:
-            permit.strays += call.unknown
+        answer = yield from session.persist(call, permit)
         if not isinstance(answer, Grant):
-            permit.unsettled = False
+            permit.answered()
             return answer
-        permit.depth = 1
-        permit.unsettled = False
+        if permit.grant(None, sent_at, session.clock()):
+            session.watchdog.watch(permit)
+            return None
         if permit.state is State.ENDED:
+            permit.refuse_grant()
             raise ClosedError("the client was closed, and what it was just acquiring given back")
-        permit.extend_validity(sent_at, permit.lease)
-        if session.clock() >= permit.valid_until:
-            # The answer took longer than the lease: they may be somebody else's by now.
-            call = self.release_script(permit, 0)
-            _ = yield from session.persist(call)
-            permit.depth = 0
-            if call.unknown:
-                # A try of that release may still be under way: it must not meet what is granted next under the same ids.
-                yield from strays.outlive(session, permit)
-                permit.identify(self._new_ids(len(permit.ids)))
-            return 0.0
-        permit.state = State.HELD
-        session.watchdog.watch(permit)
-        return None
+        # The answer took longer than the lease: they may be somebody else's by now.
+        call = self.release_script(permit, 0)
+        _ = yield from session.persist(call)
+        if call.unknown:
+            # A try of that release may still be under way: it must not meet what is granted next under the same ids.
+            yield from outlive(session, permit)
+            permit.identify(self._new_ids(len(permit.ids)))
+        permit.released()
+        return 0.0

@@ -7,27 +7,36 @@ Source: RLock, Redisson 4.7.0.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core import names
 from interlock._core.effects import NEVER, Eval
-from interlock._core.lock_like import LockLike
+from interlock._core.holds import State
+from interlock._core.lock_base import LockBase, Release
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.script import GRANTED
+from interlock._core.waiting import wait_in_queue
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.effects import Op
     from interlock._core.holds import Hold
     from interlock._core.scripts.lock import LockStatus
     from interlock._core.scripts.script import Grant
     from interlock._core.session import Session
+    from interlock._core.tickets import Ticket
+    from interlock._core.waiters import Waiters
 
 
-class Lock(LockLike):
+class Lock(LockBase):
     """A lock that one owner at a time holds."""
 
     kind = "lock"
     renewal = staticmethod(scripts.lock_renew)
     hands_over = True
+    """Whether the one who releases it may make a waiter of the same client its holder."""
     repeats = True
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
@@ -46,16 +55,131 @@ class Lock(LockLike):
         """Return the script that takes *hold* down to *depth*."""
         return scripts.lock_release(self.key, hold.holder, depth, self._publish, self.channel)
 
+    def release_hold(self, hold: Hold) -> Release:
+        """Go down by one depth in *hold*; the lock is handed over to the first who waits here."""
+        session = self.session
+        if self.queue in session.waiters.queues and self.hands_over and session.counts_waiters:
+            return HandOver(self, hold)
+        return Release(hold)
+
     def hand_over_script(self, hold: Hold, heir: Hold) -> Eval[int]:
         """Return the script that makes *heir* the holder instead of *hold*."""
         return scripts.lock_hand_over(self.key, hold.holder, heir.holder, heir.lease)
 
     def given(self, hold: Hold, sent_at: float) -> bool:
         """Take *hold* as granted by what somebody sent at *sent_at*; tell whether it is held now."""
+        hold.sent()
         return self.accept(hold, sent_at, GRANTED)
+
+    def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
+        return wait_in_queue(
+            self.session,
+            self.channel,
+            deadline,
+            hold.lease,
+            self._try,
+            hold,
+            deadline,
+            candidate=hold if self.hands_over else None,
+        )
 
     def _force_release_script(self) -> Eval[bool]:
         return scripts.lock_force_release(self.key, self._publish, self.channel)
 
     def _query_script(self, deadline: float = NEVER) -> Eval[LockStatus]:
         return scripts.lock_query(self.key, deadline=deadline)
+
+
+class HandOver(Release):
+    """A release of *hold*, of *lock*, while others wait here: the first of them becomes the holder, or now and then nobody.
+
+    Errors as of `Release`.
+
+    Cost:
+        One round trip, and none of the waiter's.
+    """
+
+    __slots__ = ("_freeing", "_lock", "_offer", "_sent_at")
+
+    def __init__(self, lock: Lock, hold: Hold) -> None:
+        super().__init__(hold)
+        self._lock = lock
+        self._freeing = False
+        self._offer: _Offer | None = None
+
+    def begin(self) -> Eval[int] | None:
+        """Return the script that makes the first waiter the holder, or that frees the lock for all."""
+        call = super().begin()
+        if call is None or self._depth > 0:
+            return call
+        lock, waiters = self._lock, self._lock.session.waiters
+        now = self._sent_at = lock.session.clock()
+        ticket = waiters.offer(lock.channel, type(lock), now)
+        successor = None if ticket is None else ticket.candidate
+        if ticket is None or successor is None:
+            self._freeing = True
+            return call
+        accept = partial(lock.given, successor, now)
+        offer = self._offer = _Offer(waiters, ticket, successor, accept)
+        call = self._call = lock.hand_over_script(self._hold, successor)
+        call.then = offer.answered
+        return call
+
+    def done(self, answer: int) -> bool:
+        """Take the server's answer; return whether that is all."""
+        over = super().done(answer)
+        if over:
+            self._conclude()
+        return over and (self._offer is None or not self._offer.abandoned)
+
+    def finish(self, failure: BaseException | None) -> Op[None]:
+        """Carry it through, and tell the waiter what came of it."""
+        try:
+            if self._hold.state is not State.ENDED:
+                yield from super().finish(failure)
+        finally:
+            self._conclude()
+        offer = self._offer
+        if offer is not None and offer.abandoned:
+            # It has left; what it undid may have come before what it was given.
+            call = self._lock.release_script(offer.successor, 0)
+            yield from self._lock.session.settle(call, self._sent_at + offer.successor.lease)
+
+    def _conclude(self) -> None:
+        if self._offer is not None:
+            # Without a clear answer the waiter asks: it is the holder, or the lock is free, or soon will be.
+            self._offer.conclude(given=self._found > 0)
+        elif self._freeing:
+            self._freeing = False
+            session = self._lock.session
+            session.waiters.freed(self._lock.channel, self._found - 1, session.clock())
+
+
+class _Offer:
+    """A lock that is given to the first who waits here.
+
+    Who gets it is told as soon as the reply is read, where the driver can: its own command is on the way then before the former
+    holder goes on with whatever it does next.
+    """
+
+    __slots__ = ("_accept", "_end", "abandoned", "successor")
+
+    def __init__(
+        self, waiters: Waiters, ticket: Ticket, successor: Hold, accept: Callable[[], bool]
+    ) -> None:
+        self._end = partial(waiters.conclude, ticket)
+        self._accept: Callable[[], bool] | None = accept
+        self.successor = successor
+        self.abandoned = False
+
+    def answered(self, reply: object) -> None:
+        """Take the server's bare *reply*, should it say that the lock was given."""
+        if reply == 1:
+            self.conclude(given=True)
+
+    def conclude(self, *, given: bool) -> None:
+        """Have the waiter hold what was *given* to it, or ask; what a waiter that left was given is *abandoned*. The first time counts."""
+        accept, self._accept = self._accept, None
+        if accept is not None:
+            left = self._end(accept if given else None)
+            self.abandoned = given and left

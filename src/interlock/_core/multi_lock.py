@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from interlock._core.effects import Op
     from interlock._core.joint import Claim
     from interlock._core.joint_hold import JointHold
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
     from interlock.errors import InterlockError
 
 MEMBER_BUDGET = 1.5
@@ -37,7 +37,7 @@ class MultiLock(Joint):
 
     kind = "multi lock"
 
-    def __init__(self, members: Sequence[LockLike]) -> None:
+    def __init__(self, members: Sequence[LockBase]) -> None:
         super().__init__(members, len(members))
 
     def _obtain(self, claim: Claim) -> Op[JointHold | None]:
@@ -73,7 +73,7 @@ class MultiLock(Joint):
             # The first one would be over before the last one comes.
             budget = min(budget, lease)
         for member in self.members:
-            taken = yield from Away(member.session, member.acquire(owner, until, lease))
+            taken = yield from Away(member.session, iter(member.acquire(owner, until, lease)))
             if taken is None:
                 return False
             if member is self.members[0]:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core import names
 from interlock._core.effects import NEVER, Eval
-from interlock._core.lock_like import LockLike
+from interlock._core.lock_base import LockBase
 from interlock._core.scripts import lock as lock_scripts
 from interlock._core.scripts import read_write_lock as scripts
 from interlock._core.waiting import wait_in_queue
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from interlock._core.session import Session
 
 
-class _Side(LockLike):
+class _Side(LockBase):
     """What the two sides of a read/write lock share."""
 
     side: int
@@ -128,9 +128,9 @@ class ReadLock(_Side):
             self.channel,
         )
 
-    def _may_overtake(self, hold: Hold, deadline: float) -> bool:
+    def may_overtake(self, hold: Hold, deadline: float) -> bool:
         # Who waits may be waiting for this very owner to stop writing.
-        first = super()._may_overtake(hold, deadline)
+        first = super().may_overtake(hold, deadline)
         return first or self._valid_hold(scripts.WRITER, hold) is not None
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:

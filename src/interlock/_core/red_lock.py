@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from interlock._core.effects import Op
     from interlock._core.joint import Claim
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
 
 SHARE = 50
 """Each server is given this fraction of the lease to answer."""
@@ -67,7 +67,7 @@ class _Contest:
 
     claim: Claim
     hold: JointHold | None = None
-    queue: LockLike | None = None
+    queue: LockBase | None = None
     give_up: float = NEVER
     failures: dict[str, InterlockError] = field(default_factory=dict[str, InterlockError])
 
@@ -77,7 +77,7 @@ class RedLock(Joint):
 
     kind = "red lock"
 
-    def __init__(self, members: Sequence[LockLike]) -> None:
+    def __init__(self, members: Sequence[LockBase]) -> None:
         super().__init__(members, len(members) // 2 + 1)
         if warning := self._weakness():
             warnings.warn(warning, UserWarning, stacklevel=_level_of_user())
@@ -144,7 +144,7 @@ class RedLock(Joint):
         return 0.0
 
     def _enter(
-        self, claim: Claim, members: Sequence[LockLike]
+        self, claim: Claim, members: Sequence[LockBase]
     ) -> Op[Sequence[Hold | InterlockError | None]]:
         """Try each of *members* once."""
         return self._all(
@@ -179,7 +179,7 @@ class RedLock(Joint):
             one = member.hold_of(owner)
             if isinstance(outcome, ServerUnavailableError) and one and one.state is State.HELD:
                 # Depths are told absolutely: the server learns of this one later, or need not.
-                one.depth += 1
+                _ = one.enter()
         return hold
 
     def _patience(self, lease: float | None = None) -> float:
@@ -202,6 +202,6 @@ def _level_of_user() -> int:
     return level
 
 
-def _queue(member: LockLike) -> str:
+def _queue(member: LockBase) -> str:
     """Return where red locks wait for *member*: who waits for it alone may have to wait although a quorum is free."""
     return section(member.channel, 0)

@@ -20,9 +20,9 @@ from interlock.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.effects import Op, R
+    from interlock._core.effects import Op, R, Step
     from interlock._core.holds import Hold, Owner
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
 
 
 _FAILURES = (ServerUnavailableError, WrongTypeError, HoldLostError, ReplicationError)
@@ -48,7 +48,7 @@ class Several(ABC):
 
     kind: str
 
-    def __init__(self, members: Sequence[LockLike], needed: int) -> None:
+    def __init__(self, members: Sequence[LockBase], needed: int) -> None:
         if not members:
             raise ConfigError(f"a {self.kind} needs members")
         self.members = sorted(members, key=lambda member: member.place)
@@ -72,8 +72,8 @@ class Several(ABC):
 
     def _all(
         self,
-        op: Callable[[LockLike], Op[R]],
-        members: Sequence[LockLike] | None = None,
+        op: Callable[[LockBase], Op[R] | Step[R]],
+        members: Sequence[LockBase] | None = None,
         lease: float | None = None,
     ) -> Op[list[R | InterlockError]]:
         """Run *op* of each of *members* (None: of all) at once."""
@@ -88,7 +88,7 @@ class Several(ABC):
         for hold, outcome in zip(holds, outcomes, strict=True):
             if hold.state is State.HELD and outcome is not None:
                 # Depths are told absolutely: the server learns of this one later, or need not.
-                hold.depth -= 1
+                _ = hold.leave()
         return outcomes
 
     def _release_each(self, holds: Sequence[Hold]) -> Op[list[InterlockError | None]]:
@@ -115,7 +115,7 @@ class Several(ABC):
                 hold.recipe.session.holds.end(hold)
 
     def _failures(
-        self, outcomes: Sequence[object], members: Sequence[LockLike] | None = None
+        self, outcomes: Sequence[object], members: Sequence[LockBase] | None = None
     ) -> dict[str, InterlockError]:
         """Return what failed with a server or the hold there, by member and server; raise what is the caller's own mistake."""
         chosen = self.members if members is None else members
@@ -129,5 +129,6 @@ class Several(ABC):
 
 
 def depths(holds: Sequence[Hold | None]) -> list[int]:
-    """Return how deep each of *holds* is held, as known locally."""
-    return [hold.depth if hold and hold.state is State.HELD else 0 for hold in holds]
+    """Return how deep each of *holds* was entered, as known locally, be it lost or not."""
+    entered = (State.HELD, State.LOST)
+    return [hold.depth if hold and hold.state in entered else 0 for hold in holds]

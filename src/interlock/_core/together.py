@@ -11,7 +11,7 @@ Rules:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.effects import Ask, Away, Eval, ended, undoing
 from interlock.errors import InterlockError
@@ -19,7 +19,7 @@ from interlock.errors import InterlockError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.effects import Effect, Op, R
+    from interlock._core.effects import Effect, Op, R, Step
     from interlock._core.session import Session
 
 TRIES = 2
@@ -31,12 +31,12 @@ class _Run:
 
     __slots__ = ("_call", "_op", "_tries", "effect", "interruption", "result", "session")
 
-    def __init__(self, session: Session, op: Op[object]) -> None:
+    def __init__(self, session: Session, op: Op[Any] | Step[Any]) -> None:
         self.session = session
         self.effect: Effect | None = None
         self.result: object = None
         self.interruption: BaseException | None = None
-        self._op = op
+        self._op: Op[object] = iter(op)
         self._call: Eval[object] | None = None
         self._tries = 0
 
@@ -90,7 +90,7 @@ class _Run:
 
 
 def together(
-    ops: Sequence[tuple[Session, Op[R]]], patience: float | None = None
+    ops: Sequence[tuple[Session, Op[R] | Step[R]]], patience: float | None = None
 ) -> Op[list[R | InterlockError]]:
     """Run *ops*, each for the client of its session.
 

@@ -10,7 +10,7 @@ Rules:
   again soon, until the local validity ends.
 * One failing batch, hold or callback never stops the others.
 * A hold whose owner or handle is gone is not renewed any more: it ends with its lease. One that has a lease of its own was
-  meant to end so.
+  meant to end so. An owner that a word names is gone when every thread and task that used the word is.
 
 Source: LockTask of Redisson 4.7.0.
 """
@@ -24,7 +24,7 @@ from interlock._core.effects import NEVER, Batch, Eval
 from interlock._core.holds import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from interlock._core.effects import Op
     from interlock._core.holds import Hold, Holds
@@ -48,7 +48,7 @@ class Round:
     Attributes:
         abandoned: holds whose owner is gone; they were dropped.
         renewed: holds that were renewed.
-        failures: batches without an answer.
+        failures: scripts without an answer, and errors that nobody foresaw.
     """
 
     abandoned: list[Hold] = field(default_factory=list["Hold"])
@@ -66,6 +66,9 @@ class Watchdog:
         poke: called when something is due earlier than `next_due` said last.
         lose: notes that a hold is lost, and tells its listeners.
         apart: keys with different values cannot share a script.
+
+    Attributes:
+        deserted: returns whether nobody is left at all who could release anything.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class Watchdog:
         self._poke = poke
         self._lose = lose
         self._apart = apart
+        self.deserted: Callable[[], bool | None] = lambda: False
         self.lease = lease
         self.period = lease / 3
         self.retry = lease / 20
@@ -160,7 +164,7 @@ class Watchdog:
         """Renew *due*; those of different servers may be renewed at the same time, by several threads."""
         for start in range(0, len(due), self._batch):
             chunk = due[start : start + self._batch]
-            calls = list(self._calls(chunk))
+            calls = self._calls(chunk, result)
             now = clock()
             for hold in chunk:
                 hold.renew_at = now + self.retry
@@ -168,34 +172,55 @@ class Watchdog:
             for (_, group), reply in zip(calls, replies, strict=True):
                 if isinstance(reply, Exception):
                     result.failures.append(reply)
-                else:
+                    continue
+                try:
                     self._note(group, reply, now, result)
+                except Exception as error:  # noqa: BLE001 - an error in one renewal must not touch another
+                    result.failures.append(error)
 
     def _sort(self, now: float, result: Round) -> list[Hold]:
         """Note what is over at *now*; return what is to be renewed."""
         _ = self._look(now)
+        deserted = self.deserted()
         due: list[Hold] = []
         for hold in self._holds:
             if hold.state is State.LOST:
                 if hold.abandoned():
                     self._holds.end(hold)
             elif hold.state is State.HELD and hold.renewal is not None:
-                if hold.abandoned():
-                    self._holds.end(hold)
+                if deserted or hold.abandoned():
+                    self._abandon(hold)
                     result.abandoned.append(hold)
                 elif hold.renew_at <= now:
                     due.append(hold)
         return due
 
-    def _calls(self, chunk: Sequence[Hold]) -> Iterator[tuple[Eval[list[bool]], list[Hold]]]:
+    def _abandon(self, hold: Hold) -> None:
+        """Renew *hold* no more."""
+        owner = hold.owner()
+        if owner is not None and owner.shared:
+            # Somebody else may come under the same word and release it, until its lease ends.
+            hold.renewal = None
+        else:
+            self._holds.end(hold)
+
+    def _calls(
+        self, chunk: Sequence[Hold], result: Round
+    ) -> list[tuple[Eval[list[bool]], list[Hold]]]:
+        """Return the scripts that renew *chunk*, each with its holds."""
         groups: dict[tuple[Renewal, object], list[Hold]] = {}
         for hold in chunk:
             if hold.renewal is not None:
                 groups.setdefault((hold.renewal, self._apart(hold.key)), []).append(hold)
+        calls: list[tuple[Eval[list[bool]], list[Hold]]] = []
         for (renewal, _), group in groups.items():
             deadline = min(hold.valid_until for hold in group)
             keys, holders = [hold.key for hold in group], [hold.holder for hold in group]
-            yield renewal(keys, self.lease, holders, deadline=deadline), group
+            try:
+                calls.append((renewal(keys, self.lease, holders, deadline=deadline), group))
+            except Exception as error:  # noqa: BLE001 - an error in one renewal must not touch another
+                result.failures.append(error)
+        return calls
 
     def _note(self, group: list[Hold], kept: list[bool], sent_at: float, result: Round) -> None:
         for hold, is_kept in zip(group, kept, strict=True):

@@ -1,8 +1,8 @@
 """One blocking connection: redis-py connects and logs in, then the socket is read and written here.
 
 Theory. Between a script and its reply redis-py's command layer costs more than the server does. A lock needs one kind of
-command, so this file packs it with hiredis, writes it, reads with hiredis, and nothing else. The socket stays in blocking mode
-with SO_RCVTIMEO: a Python socket time-out costs a poll() for every read.
+command, so this file packs it with hiredis, writes it, reads with hiredis, and nothing else. Where it can, the socket stays in
+blocking mode with SO_RCVTIMEO (`exchange`): a Python socket time-out costs a poll() for every read.
 
 Rules:
 
@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import socket
 import ssl
-import struct
 from typing import TYPE_CHECKING, Any
 
-from interlock._links.exchange import CHUNK, exchange, in_python
-from interlock._links.inquiry import inquiry_about, packed
-from interlock._links.replies import left, refusal
+from interlock._links.exchange import methods_for
+from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
     ParserError,
@@ -30,6 +28,7 @@ from interlock._links.resp import (
     pack_evalsha,
     unknown_script,
 )
+from interlock._links.wait_command import packed, wait_command_for
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
     from interlock._core.effects import Eval
     from interlock._links.endpoint import Origin
-    from interlock._links.inquiry import Inquiry
+    from interlock._links.wait_command import WaitCommand
 
 TICK = 0.05
 REFUSED_WAIT = 0.01
@@ -59,22 +58,19 @@ class Connection:
     """
 
     def __init__(self, endpoint: Origin, timeout: float) -> None:
+        self._endpoint = endpoint
         self.where = endpoint.where
         self.moves = endpoint.moves
         self.told: set[str] = set()
-        self._inquiry: Inquiry | None = None
+        self._wait_command: WaitCommand | None = None
         self._inner: Any = endpoint.connect(timeout)
         self._socket: socket.socket = self._inner._sock  # noqa: SLF001 - redis-py connects, we drive
-        self._kernel_timeout = not isinstance(self._socket, ssl.SSLSocket)
         self._reader = Reader()
         # Bound once: looking them up costs more than calling some of them.
-        self._sendall = self._socket.sendall
-        self._exchange = exchange if self._kernel_timeout else in_python
+        self._exchange, self._send_all, self._limit = methods_for(self._socket)
         self._feed, self._gets = self._reader.feed, self._reader.gets
         self._timeout = -1.0
         self.replicas = self._pending = 0
-        if self._kernel_timeout:
-            self._socket.settimeout(None)
         self.set_timeout(timeout)
 
     def set_timeout(self, seconds: float) -> None:
@@ -82,12 +78,7 @@ class Connection:
         if seconds == self._timeout:
             return
         self._timeout = seconds
-        if self._kernel_timeout:
-            value = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6) or 1)
-            for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-                self._socket.setsockopt(socket.SOL_SOCKET, option, value)
-        else:
-            self._socket.settimeout(seconds)
+        self._limit(self._socket, seconds)
 
     def eval(self, call: Eval[object], timeout: float) -> object:
         """Run *call* and return its reply.
@@ -100,7 +91,7 @@ class Connection:
         packed = call.packed or pack_evalsha(call)
         self._pending = 1
         try:
-            self._feed(self._exchange(self._socket, packed))
+            self._feed(self._exchange(self._socket, packed, timeout))
             reply = self._gets()
             # Short replies come whole; what is not so, an end of the connection too, is for the general way of reading.
             if reply is False:
@@ -108,7 +99,10 @@ class Connection:
         except (OSError, ParserError) as error:
             raise self._broken(error) from error
         self._pending = 0
-        return self._judged(call, reply) if isinstance(reply, ReplyError) else reply
+        if isinstance(reply, ReplyError):
+            return self._judged(call, reply)
+        self._endpoint.served = True
+        return reply
 
     def start(self, call: Eval[object], timeout: float) -> None:
         """Send *call*, whose reply `result` reads; arguments and errors as `eval`."""
@@ -127,8 +121,14 @@ class Connection:
             self._write([pack_eval(call)])
             [reply] = self._replies(1, self._timeout)
         if isinstance(reply, ReplyError):
-            raise refusal(str(reply), call, self.where, moves=self.moves)
+            raise refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
+        self._endpoint.served = True
         return reply
+
+    @property
+    def served(self) -> bool:
+        """Return whether the server has executed scripts for this client."""
+        return self._endpoint.served
 
     @property
     def owes(self) -> bool:
@@ -178,7 +178,9 @@ class Connection:
         if meanwhile is None:
             self.set_timeout(timeout)
         replies = self._replies(len(calls), timeout, meanwhile)
-        if self._inquiry is None and not any(isinstance(reply, ReplyError) for reply in replies):
+        if self._wait_command is None and not any(
+            isinstance(reply, ReplyError) for reply in replies
+        ):
             return replies
         missing = [i for i, reply in enumerate(replies) if unknown_script(reply)]
         if missing:
@@ -188,13 +190,13 @@ class Connection:
             for i, answer in zip(missing, again, strict=True):
                 replies[i] = answer
         answers = [
-            refusal(str(reply), call, self.where, moves=self.moves)
+            refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
             if isinstance(reply, ReplyError)
             else reply
             for call, reply in zip(calls, replies, strict=True)
         ]
-        if self._inquiry is not None:
-            self._confirm(self._inquiry, answers, timeout)
+        if self._wait_command is not None:
+            self._confirm(self._wait_command, answers, timeout)
         for answer in answers:
             if isinstance(answer, ServerUnavailableError) and left(answer):
                 answer.sent = True  # by those of the others that came before the server was demoted
@@ -203,30 +205,30 @@ class Connection:
 
     def _inquire(self, calls: Sequence[Eval[object]]) -> list[bytes]:
         """Return what asks the replicas about *calls*, if that is wanted."""
-        inquiry = self._inquiry = inquiry_about(calls, self)
-        return [] if inquiry is None else inquiry.commands()
+        wait_command = self._wait_command = wait_command_for(calls, self)
+        return [] if wait_command is None else wait_command.commands()
 
     def _answers(self, timeout: float) -> list[object]:
-        """Return what was answered to the present inquiry."""
-        if self._inquiry is None:
+        """Return what was answered to the present wait_command."""
+        if self._wait_command is None:
             return []
-        self.set_timeout(self._inquiry.timeout + timeout)
-        return self._replies(self._inquiry.answers, self._timeout)
+        self.set_timeout(self._wait_command.timeout + timeout)
+        return self._replies(self._wait_command.answers, self._timeout)
 
-    def _confirm(self, inquiry: Inquiry, replies: list[object], timeout: float) -> None:
+    def _confirm(self, wait_command: WaitCommand, replies: list[object], timeout: float) -> None:
         """Have what was granted by *replies* confirmed, and put the errors of what was not in its place."""
-        if not inquiry.concerns(replies):
+        if not wait_command.concerns(replies):
             # The answer comes at once unless replicas lag behind what others wrote.
             _ = self.drain(REFUSED_WAIT)
             return
-        while not inquiry.heard(self._answers(timeout)):
-            self._write(inquiry.commands())
-        inquiry.conclude(replies)
+        while not wait_command.heard(self._answers(timeout)):
+            self._write(wait_command.commands())
+        wait_command.conclude(replies)
 
     def _write(self, commands: list[bytes]) -> None:
         self._pending = len(commands)
         try:
-            self._sendall(b"".join(commands))
+            self._send_all(self._socket, b"".join(commands), self._timeout)
         except OSError as error:
             raise self._broken(error) from error
 
@@ -258,7 +260,7 @@ class Connection:
             ServerUnavailableError: the connection failed.
         """
         try:
-            self._socket.sendall(pack(parts))
+            self._send_all(self._socket, pack(parts), self._timeout)
         except OSError as error:
             raise self._broken(error) from error
 
@@ -302,7 +304,7 @@ class Connection:
         reader = self._reader
         reply = reader.gets()
         while reply is False:
-            data = self._socket.recv(CHUNK)
+            data = self._exchange(self._socket, b"", self._timeout)
             if not data:
                 raise ConnectionResetError("the server closed the connection")
             reader.feed(data)
@@ -312,6 +314,8 @@ class Connection:
     def _broken(self, error: Exception, timeout: float | None = None) -> InterlockError:
         timed_out = isinstance(error, BlockingIOError | TimeoutError)
         what = f"no reply in {timeout or self._timeout:g} s" if timed_out else str(error)
+        if not self.served and not isinstance(self._socket, ssl.SSLSocket):
+            what += maybe_tls(error)
         return ServerUnavailableError(
             f"lost the connection to {self.where}: {what}", sent=True, transient=True
         )

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from interlock._drivers import aio_first_try as first_try
 from interlock._drivers.tasks import current_owner
+from interlock._misuse import LOCK_NAMES, check_long_lease, suggests, wants_async_with
+from interlock.asyncio.block import Block, Exit, entered
 from interlock.asyncio.hold import Hold
-from interlock.errors import InterlockError
-from interlock.options import FOREVER, check_lease, check_timeout
+from interlock.errors import InterlockError, NotHeldError
+from interlock.options import FOREVER, check_lease, check_timeout, lease_of
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from interlock._core.holds import Owner
+    from interlock._core.holds import Owner, Possession
     from interlock._core.joint import Joint
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
     from interlock._drivers.aio import AsyncDriver
+    from interlock.options import Duration
 
 
+@wants_async_with
+@suggests(LOCK_NAMES)
 class Lock:
     """A reentrant lock, shared with Java's RLock; made by `Client.lock`.
 
@@ -28,27 +34,28 @@ class Lock:
         name: what it is called.
         driver: performs for the client; not for users.
         recipe: the operations of this lock; not for users.
-        cancel_on_lost: cancel the task in an ``async with`` block when the hold is lost (asyncio).
+        cancel_on_lost: cancel the task in an ``async with`` block when the hold is lost.
     """
 
     def __init__(
         self,
         driver: AsyncDriver,
-        recipe: LockLike | Joint,
+        recipe: LockBase | Joint,
         *,
-        timeout: float | None = None,
-        lease: float | None = None,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
         owner: Owner | None = None,
     ) -> None:
         self.driver = driver
         self.recipe = recipe
         self._timeout = check_timeout(blocking=True, timeout=timeout)
-        self._lease = None if lease is None else check_lease(lease)
+        self._lease = lease_of(lease, driver)
         self._fixed_owner = owner
         # asyncio only
         self.cancel_on_lost = False
         # end
         self.name = recipe.name
+        self._by_hand: list[Block] = []
 
     def __repr__(self) -> str:
         hold = self.hold
@@ -56,7 +63,11 @@ class Lock:
         return f"<{type(self).__name__} {self.name!r} {state}>"
 
     async def acquire(
-        self, blocking: bool = True, timeout: float | None = None, *, lease: float | None = None
+        self,
+        blocking: bool = True,
+        timeout: Duration | None = None,
+        *,
+        lease: Duration | None = None,
     ) -> bool:
         """Acquire, waiting as long as allowed.
 
@@ -84,12 +95,12 @@ class Lock:
         """
         limit = FOREVER if timeout is None and blocking else check_timeout(blocking, timeout)
         driver = self.driver
-        hold = await first_try.acquire(
-            driver,
-            self.recipe,
-            self._fixed_owner or current_owner(),
-            driver.session.clock() + limit,
-            self._lease if lease is None else lease,
+        hold = await driver.perform(
+            self.recipe.acquire(
+                self._fixed_owner or current_owner(),
+                driver.session.clock() + limit,
+                self._lease if lease is None else lease_of(lease, driver),
+            )
         )
         return hold is not None
 
@@ -103,42 +114,98 @@ class Lock:
             ClosedError: the client is closed.
 
         Cost:
-            One round trip.
+            One round trip, and another one to name the present holder in NotHeldError.
         """
-        await first_try.release(self.driver, self.recipe, self._fixed_owner or current_owner())
+        try:
+            await self.driver.perform(self.recipe.release(self._fixed_owner or current_owner()))
+        except NotHeldError as error:
+            await self._name_holder(error)
+            raise
 
     async def __aenter__(self) -> Hold:
         limit, driver = self._timeout, self.driver
-        hold = await first_try.acquire(
-            driver,
-            self.recipe,
-            self._fixed_owner or current_owner(),
-            driver.session.clock() + limit,
-            self._lease,
-        )
-        if hold is None:
-            raise await driver.run(self.recipe.refusal(limit))
-        # asyncio only
-        if self.cancel_on_lost:
-            driver.cancel_on_lost(hold)
-        # end
-        return Hold(driver, hold)
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        hold = self.recipe.hold_of(self._fixed_owner or current_owner())
-        own = self.driver.cancelled_by_loss(error, hold)
+        looked_up = entered(self)
+        owner = self._fixed_owner or current_owner()
+        block = None if looked_up is None else looked_up()
+        if block is not None:
+            block.owner = owner
+        former = self.recipe.hold_of(owner)
+        depth = 0 if former is None else former.depth
         try:
-            await self.release()
+            hold = await driver.perform(
+                self.recipe.acquire(owner, driver.session.clock() + limit, self._lease)
+            )
+            if hold is not None:
+                if block is None or looked_up is None:
+                    self._enter_by_hand(owner, hold)
+                else:
+                    hold.hand(looked_up)
+                # asyncio only
+                if self.cancel_on_lost:
+                    driver.cancel_on_lost(hold)
+                # end
+                return Hold(driver, hold)
+        except BaseException:
+            # A Ctrl-C between two steps: a block that was never begun is left by nobody.
+            held = self.recipe.hold_of(owner)
+            if held is not None and held.depth > depth:
+                await driver.perform(self.recipe.release(owner))
+            raise
+        raise await driver.run(self.recipe.refusal(limit))
+
+    if TYPE_CHECKING:
+
+        async def __aexit__(
+            self,
+            kind: type[BaseException] | None,
+            error: BaseException | None,
+            trace: TracebackType | None,
+        ) -> None: ...
+    else:
+        __aexit__ = Exit()
+
+    async def leave(self, block: Block, error: BaseException | None) -> None:
+        """Release what *block* acquired, whoever leaves it; not for users."""
+        if block.given_away:
+            return
+        owner = block.owner or self._left_by_hand()
+        own = error is not None and self.driver.cancelled_by_loss(error, self.recipe.hold_of(owner))
+        try:
+            await self.driver.perform(self.recipe.release(owner))
         except InterlockError as trouble:
             if error is None or own:
                 raise trouble from error
             # The body's own exception goes on; it is told what else went wrong.
             error.add_note(f"interlock: {trouble}")
+
+    async def _name_holder(self, error: NotHeldError) -> None:
+        """Name in *error* who holds it, if the server tells at once."""
+        with suppress(InterlockError):
+            error.name_holder((await self.driver.run(self.recipe.refusal(0))).holder)
+
+    def _enter_by_hand(self, owner: Owner, hold: Possession) -> None:
+        """Note that *owner* called ``__aenter__`` by hand, and may leave by ``__aexit__`` or `release`."""
+        block = Block(self)
+        block.owner = owner
+        self._by_hand = [
+            former
+            for former in self._by_hand
+            if former.owner is not None and self.recipe.hold_of(former.owner) is not None
+        ]
+        self._by_hand.append(block)
+        hold.hand(weakref.ref(block), alone=False)
+
+    def _left_by_hand(self) -> Owner:
+        """Return for whom an ``__aexit__`` releases that was called by hand: the caller, or else who entered last."""
+        me = self._fixed_owner or current_owner()
+        blocks = self._by_hand
+        mine = [block for block in blocks if block.owner is me]
+        chosen = mine or ([] if self.recipe.hold_of(me) is not None else blocks)
+        if not chosen or chosen[-1].owner is None:
+            return me
+        owner = chosen[-1].owner
+        blocks.remove(chosen[-1])
+        return owner
 
     async def locked(self) -> bool:
         """Return whether anyone holds it; one round trip."""
@@ -156,15 +223,24 @@ class Lock:
         """Return the seconds until it ends unless it is renewed, whoever holds it; None when nobody does; one round trip."""
         return (await self.driver.run(self.recipe.status())).remaining
 
-    async def extend(self, lease: float) -> None:
-        """Have at least *lease* seconds from now; one round trip.
+    async def extend(self, lease: Duration) -> None:
+        """Have at least *lease* seconds from now.
 
         Raises:
             NotHeldError: this owner does not hold it.
             HoldLostError: it is lost.
             ServerUnavailableError: no usable answer.
+
+        Cost:
+            One round trip, and another one to name the present holder in NotHeldError.
         """
-        await self.driver.run(self.recipe.extend(self._fixed_owner or current_owner(), lease))
+        seconds, driver = check_lease(lease), self.driver
+        check_long_lease(lease, driver)
+        try:
+            await driver.run(self.recipe.extend(self._fixed_owner or current_owner(), seconds))
+        except NotHeldError as error:
+            await self._name_holder(error)
+            raise
 
     async def force_release(self) -> bool:
         """Free it, whoever holds it; the holder is told at its next renewal. One round trip.

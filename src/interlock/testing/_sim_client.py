@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from interlock._core.effects import Eval, Settle
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
     from interlock._core.watchdog import Round
     from interlock.errors import ServerUnavailableError
     from interlock.options import Options
@@ -155,7 +155,7 @@ class SimulatedClient:
         """Remember for the trace that *who* did *what*."""
         self._timeline.note(who, what)
 
-    def note_use(self, lock: LockLike, lease: float | None) -> None:
+    def note_use(self, lock: LockBase, lease: float | None) -> None:
         """Remember that *lock* is used, so that the invariants look at it."""
         self._simulator.note_use(lock, lease or self.session.options.lease)
 

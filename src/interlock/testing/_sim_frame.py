@@ -22,6 +22,7 @@ class Frame:
     Attributes:
         op: the operation.
         client: the client that it is performed for.
+        name: what traces call it.
         failed: whether something was raised in it, so that it is cleaning up.
         interrupted: whether that was a Ctrl-C or a cancellation.
         tickets: what to take back at its end.
@@ -29,6 +30,7 @@ class Frame:
 
     op: Op[Any]
     client: SimulatedClient
+    name: str
     failed: bool = False
     interrupted: bool = False
     tickets: list[Ticket] = field(default_factory=list["Ticket"])

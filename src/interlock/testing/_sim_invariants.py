@@ -13,7 +13,7 @@ from interlock.testing._sim_rules import RULES, Dumps
 
 if TYPE_CHECKING:
     from interlock._core.holds import Hold
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
     from interlock.testing._sim_client import SimulatedClient
     from interlock.testing.simulator import Simulator
 
@@ -79,8 +79,7 @@ def _settled(simulator: Simulator, client: SimulatedClient, hold: Hold) -> bool:
     """Return whether nothing is under way that could change the depth of *hold* on the server."""
     where = client.network.where
     return not (
-        hold.unsettled
-        or hold.abandoned()
+        hold.abandoned()
         or client.paused
         or simulator.doubts.blurred(where, hold.key)
         or any(process.acting for process in client.processes)
@@ -168,7 +167,7 @@ class NoLostWakeUp:
         return (COURTESY if released else options.poll_cap) + round_trips
 
 
-def _waited_for(simulator: Simulator, lock: LockLike) -> bool:
+def _waited_for(simulator: Simulator, lock: LockBase) -> bool:
     return any(
         client.session.waiters.crowded(lock.channel)
         for client in simulator.clients

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from interlock._core.effects import NEVER, Op, Wait
+from interlock._core.effects import NEVER, Op, Step, Wait
 from interlock._core.holds import Owner, State
 from interlock._core.lock import Lock
 from interlock.testing._sim_runner import Runner
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from interlock._core.holds import Hold
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
     from interlock.testing._sim_client import SimulatedClient
 
 Program: TypeAlias = Callable[["Process"], Generator[Op[Any], Any, object]]
@@ -51,8 +51,8 @@ class Process(Runner):
         return Lock(self.client.session, name, reentrant=reentrant)
 
     def acquire(
-        self, lock: LockLike, timeout: float | None = None, *, lease: float | None = None
-    ) -> Op[Hold | None]:
+        self, lock: LockBase, timeout: float | None = None, *, lease: float | None = None
+    ) -> Step[Hold | None]:
         """Return the operation that acquires *lock*; its result is the hold, or None when *timeout* came first.
 
         Args:
@@ -65,18 +65,18 @@ class Process(Runner):
         self._expect_end(deadline)
         return lock.acquire(self.owner, deadline, lease)
 
-    def holds(self, lock: LockLike) -> bool:
+    def holds(self, lock: LockBase) -> bool:
         """Return whether this process has acquired *lock* and neither released nor lost it, as far as it knows."""
         hold = self.client.session.holds.get(lock.hold_key, self.owner)
         return hold is not None and hold.depth > 0 and hold.state in (State.HELD, State.ENDING)
 
-    def release(self, lock: LockLike) -> Op[None]:
+    def release(self, lock: LockBase) -> Step[None]:
         """Return the operation that goes down by one depth in *lock*."""
         options = self.client.session.options
         self._expect_end(self.client.clock() + options.outage_timeout + 2 * options.command_timeout)
         return lock.release(self.owner)
 
-    def extend(self, lock: LockLike, lease: float) -> Op[None]:
+    def extend(self, lock: LockBase, lease: float) -> Op[None]:
         """Return the operation that has *lock* for at least *lease* seconds from now."""
         self.client.note_use(lock, lease)
         return lock.extend(self.owner, lease)

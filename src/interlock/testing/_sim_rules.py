@@ -12,7 +12,7 @@ from interlock.testing.redis_model import Stored
 
 if TYPE_CHECKING:
     from interlock._core.holds import Hold
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
 
 Dump: TypeAlias = Mapping[str, Stored]
 """What a server stores, by key."""
@@ -28,7 +28,7 @@ def depth_in_hash(hold: Hold, dump: Dump) -> int:
     return int(stored.value.get(hold.holder.encode(), 0))
 
 
-def one_holder(lock: LockLike, dump: Dump) -> str | None:
+def one_holder(lock: LockBase, dump: Dump) -> str | None:
     """Return what is wrong with an exclusive lock that is a hash."""
     stored = dump.get(lock.key)
     if stored is not None and isinstance(stored.value, dict) and len(stored.value) > 1:
@@ -36,7 +36,7 @@ def one_holder(lock: LockLike, dump: Dump) -> str | None:
     return None
 
 
-def fair_queue(lock: LockLike, dump: Dump) -> str | None:
+def fair_queue(lock: LockBase, dump: Dump) -> str | None:
     """Return what is wrong with a fair lock: its holders, or who waits."""
     queue, timeouts = (dump.get(key) for key in sorted(places(lock)))
     waiting = [] if queue is None else list(queue.value)
@@ -46,7 +46,7 @@ def fair_queue(lock: LockLike, dump: Dump) -> str | None:
     return one_holder(lock, dump)
 
 
-def places(lock: LockLike) -> frozenset[str]:
+def places(lock: LockBase) -> frozenset[str]:
     """Return the keys that say who waits for a fair lock, in whose names the list comes before the deadlines."""
     return frozenset({names.fair_queue(lock.key), names.fair_timeouts(lock.key)})
 
@@ -57,7 +57,7 @@ def depth_of_reader(hold: Hold, dump: Dump) -> int:
     return depth_in_hash(hold, dump) if entry in dump else 0
 
 
-def readers_or_writer(lock: LockLike, dump: Dump) -> str | None:
+def readers_or_writer(lock: LockBase, dump: Dump) -> str | None:
     """Return what is wrong with a read/write lock: who holds it, or a lease that outlasts it."""
     stored = dump.get(lock.key)
     if stored is None or not isinstance(stored.value, dict):
@@ -96,7 +96,7 @@ def depth_in_group(hold: Hold, dump: Dump) -> int:
     return min(int(found[f"{field}:{hold.holder}:lock_count".encode()]) for field in fields)
 
 
-def fields_of_values(lock: LockLike, dump: Dump) -> str | None:
+def fields_of_values(lock: LockBase, dump: Dump) -> str | None:
     """Return what is wrong with a group lock: a value has a holder, a time and a depth, or nothing of it is there."""
     stored = dump.get(lock.key)
     if stored is None or not isinstance(stored.value, dict):
@@ -111,7 +111,7 @@ def fields_of_values(lock: LockLike, dump: Dump) -> str | None:
     return None if expected == fields.keys() else f"fields: {sorted(fields)}"
 
 
-def _no_keys(_: LockLike) -> frozenset[str]:
+def _no_keys(_: LockBase) -> frozenset[str]:
     return frozenset()
 
 
@@ -128,10 +128,10 @@ class Rules:
     """
 
     depth: Callable[[Hold, Dump], int] = depth_in_hash
-    wrong: Callable[[LockLike, Dump], str | None] = one_holder
+    wrong: Callable[[LockBase, Dump], str | None] = one_holder
     exclude: Callable[[Hold, Hold], bool] = lambda _one, _other: True
-    free: Callable[[LockLike, Dump], bool] | None = lambda lock, dump: lock.key not in dump
-    survivors: Callable[[LockLike], frozenset[str]] = _no_keys
+    free: Callable[[LockBase, Dump], bool] | None = lambda lock, dump: lock.key not in dump
+    survivors: Callable[[LockBase], frozenset[str]] = _no_keys
 
 
 RULES: dict[str, Rules] = {

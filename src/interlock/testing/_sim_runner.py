@@ -9,7 +9,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from interlock._core.effects import NEVER, Ask, Away, Batch, Effect, Eval, Join, Op, Settle, Wait
+from interlock._core.effects import (
+    NEVER,
+    Ask,
+    Away,
+    Batch,
+    Effect,
+    Eval,
+    Join,
+    Op,
+    Settle,
+    Step,
+    Wait,
+)
 from interlock._core.session import GRACE
 from interlock.errors import InterlockError, ServerUnavailableError
 from interlock.testing._sim_frame import Frame, addressed, close, home, tell
@@ -122,8 +134,9 @@ class Runner:
             else:
                 outcome = self._meet(asked) if self._frames else self._begin(asked, self.client)
 
-    def _begin(self, op: Op[Any], client: SimulatedClient) -> Outcome:
-        self._frames.append(Frame(op, client))
+    def _begin(self, op: Op[Any] | Step[Any], client: SimulatedClient) -> Outcome:
+        name = getattr(op, "__name__", type(op).__name__.lower())
+        self._frames.append(Frame(iter(op), client, name))
         return _NOW
 
     def _over(self, result: object, error: BaseException | None) -> Outcome:
@@ -131,10 +144,9 @@ class Runner:
         if not self._frames:
             self._end(result, error)
             return _NOW
-        op = self._leave()
+        name = self._leave()
         if not self._frames:
             if not self._quiet:
-                name = getattr(op, "__name__", "operation")
                 self.client.note(self.name, f"{name}: {error or result!r}")
             self.client.check_bound(self, self._began, self._due_by)
             self._due_by = NEVER
@@ -146,13 +158,13 @@ class Runner:
         self.result, self.error = result, error
         self.client.ended(self)
 
-    def _leave(self) -> Op[Any]:
+    def _leave(self) -> str:
         """Take back the tickets of the innermost operation, which is over."""
         frame = self._frames.pop()
         for ticket in frame.tickets:
             frame.client.session.waiters.leave(ticket)
             del self._rung[ticket]
-        return frame.op
+        return frame.name
 
     def _stop_waiting(self) -> None:
         self._turn += 1

@@ -22,24 +22,23 @@ from interlock.testing.simulator import Simulator
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
-    from interlock._core.effects import Op
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
     from interlock.testing._sim_process import Process
 
 
-def _read_or_write(me: Process, name: str) -> LockLike:
+def _read_or_write(me: Process, name: str) -> LockBase:
     """Return a lock for reading for those of the first client, for writing for all others."""
     return (ReadLock if me.client.name == "a" else WriteLock)(me.client.session, name)
 
 
-def _group(me: Process, name: str) -> LockLike:
+def _group(me: Process, name: str) -> LockBase:
     """Return a lock of two values, of which each client shares one with every other."""
     return GroupLock(
         me.client.session, name, tuple({"a": "ab", "b": "bc"}.get(me.client.name, "ca"))
     )
 
 
-KINDS: dict[str, Callable[[Process, str], LockLike]] = {
+KINDS: dict[str, Callable[[Process, str], LockBase]] = {
     "lock": lambda me, name: me.lock(name),
     "fair lock": lambda me, name: FairLock(me.client.session, name),
     "fenced lock": lambda me, name: FencedLock(me.client.session, name),
@@ -101,7 +100,7 @@ def prepare(seed: int, kind: str = "lock", *, replicated: bool = False) -> Simul
     random = simulator.random
     names = [f"{kind}:{i}" for i in range(random.randint(1, 2))]
 
-    def program(me: Process) -> Generator[Op[Any], Any, None]:
+    def program(me: Process) -> Generator[Any, Any, None]:
         for _ in range(ROUNDS):
             yield me.sleep(random.random() ** 3)
             if replicated:
@@ -110,14 +109,14 @@ def prepare(seed: int, kind: str = "lock", *, replicated: bool = False) -> Simul
             yield from _visit(me, lock)
 
     for _ in range(random.randint(1, 3)):
-        policy = random.choice(POLICIES) if replicated else "off"
-        client = simulator.client(OPTIONS, replicas=policy)
+        options = OPTIONS.replace(replicas=random.choice(POLICIES)) if replicated else OPTIONS
+        client = simulator.client(options)
         for _ in range(random.randint(1, 3)):
             _ = simulator.spawn(client, program)
     return simulator
 
 
-def _visit(me: Process, lock: LockLike) -> Generator[Op[Any], Any, None]:
+def _visit(me: Process, lock: LockBase) -> Generator[Any, Any, None]:
     """Take *lock*, perhaps several times, and give it back as often."""
     random = me.random
     depth = 0
@@ -143,7 +142,7 @@ def _visit(me: Process, lock: LockLike) -> Generator[Op[Any], Any, None]:
                 continue
 
 
-def _give_back(me: Process, lock: LockLike) -> Generator[Op[Any], Any, None]:
+def _give_back(me: Process, lock: LockBase) -> Generator[Any, Any, None]:
     for _ in range(RETRIES):
         try:
             yield me.release(lock)

@@ -1,4 +1,4 @@
-"""Fixtures for tests that need a real server: ``interlock_server`` and ``interlock_url``.
+"""Fixtures for tests: ``interlock_server`` and ``interlock_url`` of a real server, ``interlock_fake`` without one.
 
 pytest loads this module in every run of whoever has interlock installed, so nothing but pytest is imported here, and a
 missing server program fails the tests that ask for a server and no others.
@@ -14,6 +14,8 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+    from interlock.testing.fake import FakeServer
 
 _LINGER = 5.0  # seconds that the server outlives a test process that was killed
 
@@ -47,3 +49,12 @@ def interlock_url(interlock_server: str) -> str:
 
     assert ask(unquote(urlsplit(interlock_server).path), "FLUSHALL") == ["+OK"]
     return interlock_server
+
+
+@pytest.fixture
+def interlock_fake() -> Generator[FakeServer, None, None]:
+    """Run an empty imitated server for this test; no server program is needed, but ``interlock[testing]`` is."""
+    from interlock.testing.fake import FakeServer  # noqa: PLC0415 - see the head of the module
+
+    with FakeServer() as fake:
+        yield fake

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import string
 from random import Random
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Unpack
 
 from interlock._core.session import GRACE
 from interlock.errors import InterlockError
@@ -44,7 +44,8 @@ from interlock.testing.schedule import Interrupted, Schedule
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.lock_like import LockLike
+    from interlock._core.lock_base import LockBase
+    from interlock.options import OptionChanges
     from interlock.testing._sim_runner import Runner
     from interlock.testing.schedule import Fault
 
@@ -113,7 +114,7 @@ class Simulator:
         self.timeline = Timeline(Random(seed))  # noqa: S311 - reproducible on purpose
         self.networks: list[Network] = []
         self.clients: list[SimulatedClient] = []
-        self.locks: dict[tuple[str, str, str], LockLike] = {}
+        self.locks: dict[tuple[str, str, str], LockBase] = {}
         self.disturbed_at = 0.0
         self._invariants = defaults() if invariants is None else tuple(invariants)
         self._budget = steps
@@ -141,7 +142,11 @@ class Simulator:
         return network
 
     def client(
-        self, options: Options | None = None, *, server: Network | None = None, **changes: object
+        self,
+        options: Options | None = None,
+        *,
+        server: Network | None = None,
+        **changes: Unpack[OptionChanges],
     ) -> SimulatedClient:
         """Return a new client.
 
@@ -230,7 +235,7 @@ class Simulator:
         """Note that a fault is at work."""
         self.disturbed_at = self.now
 
-    def note_use(self, lock: LockLike, lease: float) -> None:
+    def note_use(self, lock: LockBase, lease: float) -> None:
         """Have the invariants look at *lock*, which is held for *lease* seconds at a time."""
         if lock.kind not in RULES:
             raise KeyError(f"no rules for a {lock.kind}: the simulator must be told in RULES")

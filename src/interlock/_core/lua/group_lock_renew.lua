@@ -1,31 +1,42 @@
--- group_lock_renew: keep every field for another lease, if this holder still holds all of them.
+-- group_lock_renew: keep every field for another lease, for each holder only if it still holds all of them.
 --
--- KEYS[1]     group   hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds, "<field>:<holder>:lock_count": depth}
--- ARGV[1]     lease   integer > 0, milliseconds
--- ARGV[2]     holder  string, "<client id>:<number>"
--- ARGV[3..n]  field   string, what stands for one value
+-- A server that is out of memory refuses HSET, but only as a script's first write: hence the HDEL of a field that is never there.
+-- What somebody made into something else is a lost lock: hence pcall, and numbers that may be none.
 --
--- Returns  a list of one: 1 when they are kept, 0 when one is lost
+-- KEYS[1]     group    hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds, "<field>:<holder>:lock_count": depth}
+-- ARGV[1]     lease    integer > 0, milliseconds
+-- ARGV[2]     count    integer > 0, the number of holders
+-- ARGV[3..n]  words    string, the holders, "<client id>:<number>" each; then the fields, what stands for one value each
+--
+-- Returns  a list: 1 for a holder whose fields are kept, 0 for one that has lost one
 -- Source   FastMultilockTask (the watchdog), Redisson 4.7.0; never shortens anything
 -- Wire     the times of the fields and the TTL; this text is our own
-local group, lease, holder, fields = KEYS[1], tonumber(ARGV[1]), ARGV[2], ARGV
+local group, lease, count, words = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV
 local FIRST = 3
 
 local clock = redis.call('time')
 local expires = clock[1] * 1000 + math.floor(clock[2] / 1000) + lease
 
-for i = FIRST, #fields do
-  if redis.pcall('hget', group, fields[i]) ~= holder then
-    return {0}
+local kept = {}
+for i = 1, count do
+  local holder = words[FIRST + i - 1]
+  kept[i] = 1
+  for j = FIRST + count, #words do
+    if redis.pcall('hget', group, words[j]) ~= holder then
+      kept[i] = 0
+    end
+  end
+  if kept[i] == 1 then
+    redis.call('hdel', group, '')
+    for j = FIRST + count, #words do
+      local name = words[j] .. ':' .. holder .. ':expire_time'
+      if (tonumber(redis.call('hget', group, name) or 0) or 0) < expires then
+        redis.call('hset', group, name, string.format('%.0f', expires))
+      end
+    end
+    if redis.call('pttl', group) < lease then
+      redis.call('pexpire', group, lease)
+    end
   end
 end
-for i = FIRST, #fields do
-  local name = fields[i] .. ':' .. holder .. ':expire_time'
-  if tonumber(redis.call('hget', group, name) or 0) < expires then
-    redis.call('hset', group, name, string.format('%.0f', expires))
-  end
-end
-if redis.call('pttl', group) < lease then
-  redis.call('pexpire', group, lease)
-end
-return {1}
+return kept

@@ -1,5 +1,8 @@
 -- leased_semaphore_renew: keep many permits for another lease, each only if all its ids are still held.
 --
+-- A key that somebody made into something else is a lost permit, and no reason to keep none of the others: hence pcall. A server that is
+-- out of memory refuses ZADD, but only as a script's first write: hence the ZREM of a member that is never there.
+--
 -- KEYS[1..n]  leases  zset {id, 16 raw bytes: when it ends, epoch milliseconds by the server's clock}
 -- ARGV[1]     lease   integer > 0, milliseconds
 -- ARGV[2..n]  ids     string, 32 hex digits each, those of one permit for each zset
@@ -16,7 +19,8 @@ for i, leases in ipairs(zsets) do
   local members, held = {}, 1
   for id in ids[i + 1]:gmatch(('%x'):rep(32)) do
     local member = id:gsub('%x%x', function(byte) return string.char(tonumber(byte, 16)) end)
-    local ends = tonumber(redis.call('zscore', leases, member) or 0)
+    local score = redis.pcall('zscore', leases, member)
+    local ends = type(score) == 'string' and tonumber(score) or 0
     if ends <= now then
       held = 0
     elseif ends < now + lease then
@@ -24,6 +28,7 @@ for i, leases in ipairs(zsets) do
     end
   end
   if held == 1 then
+    redis.call('zrem', leases, '')
     for _, member in ipairs(members) do
       redis.call('zadd', leases, now + lease, member)
     end

@@ -1,5 +1,7 @@
 -- leased_semaphore_update: have a permit end a lease from now, sooner or later than before, if all its ids are still held.
 --
+-- A server that is out of memory refuses ZADD, but only as a script's first write: hence the ZREM of a member that is never there.
+--
 -- KEYS[1]  leases  zset {id, 16 raw bytes: when it ends, epoch milliseconds by the server's clock}
 -- ARGV[1]  lease   integer > 0, milliseconds
 -- ARGV[2]  ids     string, 32 hex digits each
@@ -19,6 +21,7 @@ for id in ids:gmatch(('%x'):rep(32)) do
   end
   members[#members + 1] = member
 end
+redis.call('zrem', leases, '')
 for _, member in ipairs(members) do
   redis.call('zadd', leases, now + lease, member)
 end

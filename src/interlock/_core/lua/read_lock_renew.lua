@@ -16,10 +16,12 @@ local kept = {}
 for i, lock in ipairs(locks) do
   local holder = holders[i + 1]
   local depth = redis.pcall('hget', lock, holder)
-  kept[i] = type(depth) == 'string' and 1 or 0
-  if kept[i] == 1 then
+  depth = type(depth) == 'string' and tonumber(depth)
+  kept[i] = depth and 1 or 0
+  if depth then
+    redis.call('hdel', lock, '')
     local tagged = lock:find('{', 1, true) and lock or '{' .. lock .. '}'
-    for n = 1, tonumber(depth) do
+    for n = 1, depth do
       local entry = tagged .. ':' .. holder .. ':rwlock_timeout:' .. n
       if redis.call('pttl', entry) < lease then
         redis.call('set', entry, '1', 'px', lease)

@@ -50,10 +50,16 @@ def group_lock_release(
 
 
 def group_lock_renew(
-    group: str, lease: float, holder: str, fields: Sequence[str], *, deadline: float = NEVER
+    group: str,
+    lease: float,
+    holders: Sequence[str],
+    fields: Sequence[str],
+    *,
+    deadline: float = NEVER,
 ) -> Eval[list[bool]]:
-    """Keep all of *fields* for another *lease*; tells whether they are still *holder*'s."""
-    return Eval(_GROUP_LOCK_RENEW, (group,), (milliseconds(lease), holder, *fields), deadline)
+    """Keep all of *fields* for another *lease*; tells of each of *holders* whether they are still its."""
+    args: tuple[str | int, ...] = (milliseconds(lease), len(holders), *holders, *fields)
+    return Eval(_GROUP_LOCK_RENEW, (group,), args, deadline)
 
 
 def group_lock_force_release(

@@ -50,6 +50,7 @@ _LOCK_ACQUIRE = load("lock_acquire", grant_or_left)
 _LOCK_RELEASE = load("lock_release", released)
 _LOCK_HAND_OVER = load("lock_hand_over", released)
 _LOCK_RENEW = load("lock_renew", kept)
+_LOCK_SET_LEASE = load("lock_set_lease", done)
 _LOCK_FORCE_RELEASE = load("lock_force_release", done)
 _LOCK_QUERY = load("lock_query", status)
 
@@ -80,6 +81,11 @@ def lock_renew(
 ) -> Eval[list[bool]]:
     """Keep *locks* for another *lease*; tells of each whether it is still its holder's."""
     return Eval(_LOCK_RENEW, tuple(locks), (milliseconds(lease), *holders), deadline)
+
+
+def lock_set_lease(lock: str, lease: float, holder: str, *, deadline: float = NEVER) -> Eval[bool]:
+    """End *lock* after exactly *lease*; False when *holder* does not hold it."""
+    return Eval(_LOCK_SET_LEASE, (lock,), (milliseconds(lease), holder), deadline)
 
 
 def lock_force_release(

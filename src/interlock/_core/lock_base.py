@@ -1,0 +1,872 @@
+"""The algorithm of every lock: acquire, re-enter, release, extend, and the undo of each; from top to bottom.
+
+Theory. Redisson's acquire adds one to a count, so a script that is sent twice counts twice. Ours tells the script which depth to
+reach: an acquire or release may be repeated any number of times, and the undo of an acquire that was interrupted anywhere is
+the release to the former depth, harmless when nothing had happened.
+
+A try whose reply does not come is sent again by another connection. It may be executed all the same: at once, when the server
+wakes up, or when the network lets go of it, long after what the next try got was released. Then it makes somebody the holder who
+knows nothing of it. So a hold counts such *late grants* (`Hold.unanswered`), and whatever ends it has the background release it
+again and again until as many were found, or its lease would have ended it (`settling`).
+
+Rules:
+
+* A hold is in the table before anything is sent for it. Whatever strikes finds it there, and undoes it.
+* A late command must not meet a later hold: that has another number.
+* Only what may take a lock counts as a late grant. Re-entries, renewals and releases that come late change nothing, for they
+  ask for an absolute depth of a holder who is gone.
+* What a user's call cannot bring to the server in time, the background does (`Session.settle`).
+
+A kind of lock supplies its scripts and its channel, and overrides what it does otherwise; `lock.py` is the plainest.
+
+Source: RLock, Redisson 4.7.0.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Literal
+
+from interlock._core.confirmation import confirm
+from interlock._core.effects import NEVER, Step, failing, undoing
+from interlock._core.holds import Hold, State
+from interlock._core.scripts.script import Grant
+from interlock._core.session import GRACE
+from interlock._core.waiting import may_overtake, wait_in_queue
+from interlock.errors import (
+    AcquireTimeoutError,
+    ClosedError,
+    HoldLostError,
+    InterlockError,
+    NotHeldError,
+    ReentryError,
+    ServerUnavailableError,
+)
+from interlock.options import check_lease, check_name
+
+if TYPE_CHECKING:
+    from interlock._core.effects import Eval, Op
+    from interlock._core.holds import Owner
+    from interlock._core.scripts.lock import LockStatus
+    from interlock._core.session import Session
+    from interlock._core.watchdog import Renewal
+
+
+class _Kept:
+    """What a holder sends for a lock each time."""
+
+    __slots__ = ("acquire", "holder", "lease", "release")
+
+    def __init__(self, hold: Hold, acquire: Eval[Grant | float], release: Eval[int]) -> None:
+        self.holder = hold.holder
+        self.lease = hold.lease
+        self.acquire = acquire
+        self.release = release
+
+
+class LockBase(ABC):
+    """One lock for one client; holds no state of its own, but what it sends again.
+
+    Args:
+        session: the client's state.
+        name: what the user calls it.
+        reentrant: whether its owner may take it again.
+    """
+
+    kind: str
+    renewal: Renewal
+    channel: str
+    queue: str
+    hold_key: object
+    joint: Literal[False] = False
+    repeats: bool = False
+    """Whether the same owner sends the same for it each time."""
+
+    def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
+        self.name = check_name(name)
+        self.key = session.key(name)
+        self.hold_key = self.key
+        self.reentrant = reentrant
+        self.session = self._session = session
+        self._kept: _Kept | None = None
+        self._last_holder = ""
+
+    # What a kind of lock supplies.
+
+    @abstractmethod
+    def attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[Grant | float]:
+        """Return the script that takes *hold* to *depth*, or tells how long another may keep the lock."""
+        ...
+
+    @abstractmethod
+    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
+        """Return the script that takes *hold* down to *depth*; freeing the lock at 0 tells the waiters."""
+        ...
+
+    @abstractmethod
+    def _force_release_script(self) -> Eval[bool]:
+        """Return the script that frees the lock, whoever holds it."""
+        ...
+
+    @abstractmethod
+    def _query_script(self, deadline: float = NEVER) -> Eval[LockStatus]:
+        """Return the script that tells who holds the lock."""
+        ...
+
+    # What the faces call.
+
+    def acquire(self, owner: Owner, deadline: float, lease: float | None) -> Step[Hold | None]:
+        """Acquire for *owner*, waiting until *deadline*.
+
+        Args:
+            owner: who will hold it.
+            deadline: on the session's clock; one that has passed means one try.
+            lease: seconds, or None for a hold that the watchdog renews.
+
+        Returns:
+            The hold, or None when *deadline* came first.
+
+        Raises:
+            ReentryError: it is not reentrant and *owner* holds it.
+            HoldLostError: a re-entry found that the hold is lost.
+            ServerUnavailableError: the server gave no usable answer in time.
+            WrongTypeError: the key is something else's.
+            ReplicationError: too few replicas have it, and they are required.
+
+        Cost:
+            One round trip when it is free or *owner*'s; while waiting, one per message of the channel and per poll cap, for
+            the whole process. With `Options.replicas`, what they need to acknowledge on top.
+
+        Source:
+            RLock.lock and tryLock.
+        """
+        return Acquire(self, owner, deadline, lease)
+
+    def refusal(self, timeout: float) -> Op[AcquireTimeoutError]:
+        """Return the error for who did not get it in *timeout* seconds; one round trip asks who holds it."""
+        call = self._query_script(self._session.clock() + GRACE / 2)
+        try:
+            status = yield from call
+        except ServerUnavailableError:
+            holder = None
+        else:
+            holder = next(iter(status.holders), None)
+        return not_acquired(self.kind, self.name, timeout, holder)
+
+    def release(self, owner: Owner) -> Step[None]:
+        """Go down by one depth; free the lock at 0.
+
+        Raises:
+            NotHeldError: *owner* does not hold it; nothing was changed.
+            HoldLostError: it was lost before.
+            ServerUnavailableError: no reply; the hold is not renewed any more, and releasing it may be tried again.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RLock.unlock.
+        """
+        hold = self._session.holds.table.get((self.hold_key, owner.identity))
+        if hold is None:
+            return Refused(not_held(self.kind, self.name, owner.label))
+        if self.queue in self._session.waiters.queues:
+            return self.release_hold(hold)
+        return Release(hold)
+
+    def release_hold(self, hold: Hold) -> Step[None]:
+        """Go down by one depth in *hold*, whoever asks; errors as `release`."""
+        return Release(hold)
+
+    def extend(self, owner: Owner, lease: float) -> Op[None]:
+        """Have at least *lease* seconds from now.
+
+        Raises:
+            NotHeldError: *owner* does not hold it.
+            HoldLostError: it is lost.
+            ServerUnavailableError: no usable answer.
+
+        Cost:
+            One round trip.
+        """
+        yield from extend(self._session, self.mine(owner), lease)
+
+    def force_release(self) -> Op[bool]:
+        """Free the lock, whoever holds it.
+
+        Returns:
+            True when it was locked.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RLock.forceUnlock.
+        """
+        session = self._session
+        call = self._force_release_script()
+        # What is still being acquired may be granted when the script has run, and must not be taken for what it freed.
+        held = [hold for hold in session.holds.of_key(self.key) if hold.state is not State.PENDING]
+        released = yield from session.persist(call)
+        for hold in held:
+            session.lose(hold, "force-released")
+        return released or call.unknown > 0
+
+    def status(self) -> Op[LockStatus]:
+        """Ask who holds it, how deep and for how long; one round trip."""
+        return (yield from self._session.persist(self._query_script()))
+
+    def depth_of(self, owner: Owner) -> Op[int]:
+        """Return how deep *owner* holds it: 0 without a round trip if not, else what the server says."""
+        hold = self._session.holds.get(self.hold_key, owner)
+        if hold is None or hold.state is not State.HELD:
+            return 0
+        status = yield from self.status()
+        depth = status.holders.get(hold.holder, 0)
+        if depth == 0 and hold.state is State.HELD:
+            self._session.lose(hold, "force-released")
+        return depth
+
+    # What is known here.
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Return what tells this lock from all others, in the order in which multi locks take them."""
+        return (self.session.database, self.key, self.kind)
+
+    def hold_of(self, owner: Owner) -> Hold | None:
+        """Return *owner*'s hold, lost or not, as known locally."""
+        hold = self._session.holds.get(self.hold_key, owner)
+        return None if hold is None or hold.state in (State.PENDING, State.ENDED) else hold
+
+    def mine(self, owner: Owner) -> Hold:
+        """Return *owner*'s hold.
+
+        Raises:
+            NotHeldError: there is none.
+        """
+        hold = self._session.holds.get(self.hold_key, owner)
+        if hold is None or hold.state is State.PENDING:
+            raise not_held(self.kind, self.name, owner.label)
+        return hold
+
+    # One try: a hold, the script that asks for it, and what its answer makes of it. None of these waits.
+
+    def new_hold(self, owner: Owner, lease: float | None) -> Hold:
+        """Return a hold that is nowhere yet; it must be in the table before anything is sent for it."""
+        if lease is not None:
+            return Hold(self, owner, self._holder(owner), check_lease(lease))
+        return Hold(self, owner, self._holder(owner), self._session.options.lease, self.renewal)
+
+    def _holder(self, owner: Owner) -> str:
+        """Return as whom *owner* is to hold it."""
+        return self.session.holder(owner)
+
+    def request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
+        """Return the script that tries to get *hold*; not to be changed.
+
+        What an owner who comes again sends again is kept, packed as it is.
+        """
+        kept = self._kept
+        if (
+            kept is not None
+            and kept.holder == hold.holder
+            and kept.lease == hold.lease
+            and deadline == NEVER
+        ):
+            return kept.acquire
+        call = self._request(hold, deadline, now)
+        if self.repeats and deadline == NEVER and call.confirm is None:
+            if self._last_holder == hold.holder:
+                self._kept = _Kept(hold, call, self.release_script(hold, 0))
+            # Most locks are taken once: only by coming again does an owner make this worth its memory.
+            self._last_holder = hold.holder
+        return call
+
+    def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
+        """Return the script that tries to get *hold*, for an owner who waits until *deadline*."""
+        call = self.attempt(hold, hold.lease, 1, self.answer_by(deadline, now))
+        if self.session.replicas is not None:
+            confirm(call, hold, self.session.replicas)
+        return call
+
+    @staticmethod
+    def answer_by(deadline: float, sent_at: float) -> float:
+        """Return when the reply must have come: a single try too has time for a second one if its connection is stale."""
+        return deadline if deadline > sent_at else sent_at + GRACE
+
+    def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
+        """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
+        if not isinstance(answer, Grant):
+            hold.answered()
+            return False
+        session = self._session
+        if not hold.grant(answer.token, sent_at, session.clock()):
+            return False
+        session.watchdog.watch(hold)
+        return True
+
+    def may_overtake(self, hold: Hold, deadline: float) -> bool:
+        """Return whether to try for *hold* before queueing."""
+        del hold
+        return may_overtake(self.session, self.queue, deadline)
+
+    # What goes on when the first try was not enough; a red lock does it for many at once.
+
+    def is_live(self, hold: Hold) -> bool:
+        """Decide whether an acquire by the owner of *hold* is a re-entry."""
+        if hold.state is State.PENDING:
+            raise ReentryError(
+                f"{self.kind} {self.name!r} is just being acquired by the same owner",
+                name=self.name,
+            )
+        if hold.state is State.HELD and hold.lost(self._session.clock()):
+            self._session.lose(hold, hold.expiry_reason())
+        if hold.state is State.LOST and hold.inside():
+            # The owner must hear of the loss; it releases the lost hold before it acquires another.
+            raise lost(hold)
+        if hold.state is State.HELD:
+            return True
+        # Another thread's release of it may still be under way: it must not meet the next hold under the same field.
+        retire_number(hold)
+        return False
+
+    def go_on(
+        self,
+        hold: Hold,
+        owner: Owner,
+        deadline: float,
+        sent_at: float,
+        outcome: Grant | float | BaseException | None,
+    ) -> Op[Hold | None]:
+        """Go on with an acquire whose first try, sent at *sent_at*, came to *outcome* (None: there was none).
+
+        What it returns and raises is as of `acquire`. What `undoing` does is written out: many may wait here, and each generator
+        is memory that they keep meanwhile.
+        """
+        try:
+            try:
+                if outcome is None or (isinstance(outcome, float) and hold.state is State.PENDING):
+                    op = self._wait(hold, deadline)
+                else:
+                    op = self._after_first_try(hold, deadline, sent_at, outcome)
+                outcome = None
+                taken = yield from op
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                yield from undo_acquire(self._session, hold, owner, error)
+                raise
+            if not taken and hold.late_grants():
+                # Whoever offered the lock must not make it the holder still, and no try that was given up either.
+                yield from undo_acquire(self._session, hold, owner, None)
+            return hold if taken else None
+        finally:
+            self.disclaim(hold)
+
+    def disclaim(self, hold: Hold) -> None:
+        """However an acquire ends, by an interruption between two steps too: a claim left behind would bar its owner for good."""
+        if hold.state is State.PENDING:
+            self._session.holds.end(hold)
+
+    def _after_first_try(
+        self,
+        hold: Hold,
+        deadline: float,
+        sent_at: float,
+        outcome: Grant | float | BaseException,
+    ) -> Op[bool]:
+        """Go on after the first try came to *outcome*; tell whether *hold* is held."""
+        if isinstance(outcome, InterlockError) and hold.unanswered:
+            hold.failed(outcome)
+        if isinstance(outcome, ServerUnavailableError):
+            call = self._request(hold, deadline, sent_at)
+            answer = yield from self._session.again(call, outcome, hold)
+            if self.accept(hold, sent_at, answer):
+                return True
+        elif isinstance(outcome, BaseException):
+            raise outcome
+        else:
+            answer = outcome
+        _ = yield from self._not_held(hold, answer, deadline)
+        return (yield from self._wait(hold, deadline))
+
+    def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
+        """Try until *hold* is held or *deadline* passes, having tried or not."""
+        return wait_in_queue(
+            self._session, self.channel, deadline, hold.lease, self._try, hold, deadline
+        )
+
+    def _try(self, hold: Hold, deadline: float) -> Op[float | None]:
+        """Ask the server once; None when *hold* is held now, else how long it may be kept by another."""
+        if hold.state is not State.PENDING and hold.depth > 0:
+            return None  # it was handed over
+        session = self._session
+        sent_at = session.clock()
+        call = self._request(hold, deadline, sent_at)
+        answer = yield from session.persist(call, hold)
+        if self.accept(hold, sent_at, answer):
+            return None
+        return (yield from self._not_held(hold, answer, deadline))
+
+    def _not_held(self, hold: Hold, answer: Grant | float, deadline: float) -> Op[float]:
+        """Return when to try again after *answer*, which did not make *hold* held; a grant that cannot be used is given back."""
+        if hold.state is State.ENDED:
+            raise ClosedError("the client was closed, and what it was just acquiring given back")
+        if not isinstance(answer, Grant):
+            return answer
+        # The answer took longer than the lease: somebody else may hold it by now.
+        call = self.release_script(hold, 0)
+        call.deadline = self.answer_by(deadline, self._session.clock())
+        _ = yield from self._session.persist(call)
+        if call.unknown and (owner := hold.owner()) is not None:
+            # A try of that release may still be under way: it must not meet the next acquire under the same field.
+            owner.renumber()
+            yield from outlive(self._session, hold)
+            hold.rename(self._holder(owner))
+        hold.released()
+        return 0.0
+
+    # A release.
+
+    def last_release(self, hold: Hold) -> Eval[int]:
+        """Return the script that takes *hold* down from depth 1; not to be changed."""
+        kept = self._kept
+        if kept is not None and kept.holder == hold.holder:
+            return kept.release
+        return self.release_script(hold, 0)
+
+
+class Acquire(Step["Hold | None"]):
+    """An acquire or re-entry by *owner*, as `LockBase.acquire` describes it."""
+
+    __slots__ = (
+        "_again",
+        "_deadline",
+        "_lease",
+        "_lock",
+        "_outcome",
+        "_owner",
+        "_sent_at",
+        "result",
+    )
+
+    def __init__(self, lock: LockBase, owner: Owner, deadline: float, lease: float | None) -> None:
+        self._lock = lock
+        self._owner = owner
+        self._deadline = deadline
+        self._lease = lease
+        self._outcome: Grant | float | None = None
+        self._again: Reenter | None = None
+        self._sent_at = 0.0
+        self.result: Hold | None = None
+
+    def begin(self) -> Eval[Grant | float] | None:
+        """Claim the lock; return the first try, unless others wait here."""
+        lock, owner = self._lock, self._owner
+        session = lock.session
+        held = session.holds.table.get((lock.hold_key, owner.identity))
+        if held is not None and lock.is_live(held):
+            again = self._again = Reenter(lock, held, self._deadline, self._lease)
+            self.result = held
+            return again.begin()
+        hold = self.result = lock.new_hold(owner, self._lease)
+        session.holds.claim(hold)
+        now = self._sent_at = session.clock()
+        # Made even if others wait here: an upgrade, which would wait for itself, is refused by it.
+        call = lock.request(hold, self._deadline, now)
+        if lock.queue in session.waiters.queues and not lock.may_overtake(hold, self._deadline):
+            hold.answered()
+            return None
+        return call
+
+    def done(self, answer: Grant | float) -> bool:
+        """Take the server's answer; return whether the lock is held now."""
+        if self._again is not None:
+            return self._again.done(answer)
+        hold = self.result
+        assert hold is not None
+        if self._lock.accept(hold, self._sent_at, answer):
+            return True
+        self._outcome = answer
+        return False
+
+    def rest(self, failure: BaseException | None) -> Op[Hold | None]:
+        """Wait for the lock, or undo what *failure* has left."""
+        if self._again is not None:
+            return self._again.rest(failure)
+        hold = self.result
+        if hold is None:
+            return failing(failure)
+        outcome = self._outcome if failure is None else failure
+        return self._lock.go_on(hold, self._owner, self._deadline, self._sent_at, outcome)
+
+    def over(self) -> bool:
+        """Return whether nothing is claimed."""
+        if self._again is not None:
+            return self._again.over()
+        hold = self.result
+        return hold is None or hold.state not in (State.PENDING, State.HELD)
+
+    def abandon(self) -> None:
+        """Take the claim back."""
+        if self.result is not None:
+            self._lock.disclaim(self.result)
+
+
+class Reenter(Step[Hold]):
+    """Going one deeper in *hold*; arguments and errors as of `LockBase.acquire`."""
+
+    __slots__ = (
+        "_call",
+        "_deadline",
+        "_entered",
+        "_lease",
+        "_lock",
+        "_sent_at",
+        "_wanted",
+        "result",
+    )
+
+    def __init__(self, lock: LockBase, hold: Hold, deadline: float, lease: float | None) -> None:
+        self._lock = lock
+        self._deadline = deadline
+        self._lease = lease
+        self._entered = False
+        self._call: Eval[Grant | float] | None = None
+        self.result = hold
+
+    def begin(self) -> Eval[Grant | float]:
+        """Count the entry; return the script that has the server count it."""
+        lock, hold = self._lock, self.result
+        if not lock.reentrant:
+            raise ReentryError(
+                f"{lock.kind} {lock.name!r} is held by the same owner and is not reentrant",
+                name=lock.name,
+            )
+        session, lease = lock.session, self._lease
+        self._wanted = session.options.lease if lease is None else check_lease(lease)
+        now = self._sent_at = session.clock()
+        # At once, so that another thread that releases this hold meanwhile counts from there.
+        depth = hold.enter()
+        self._entered = True
+        call = self._call = lock.attempt(
+            hold, self._wanted, depth, lock.answer_by(self._deadline, now)
+        )
+        return call
+
+    def done(self, answer: Grant | float) -> bool:
+        """Take the server's answer; return whether it has the lock one deeper."""
+        if not isinstance(answer, Grant):
+            return False
+        lock, hold = self._lock, self.result
+        hold.own()
+        hold.extend_validity(self._sent_at, self._wanted)
+        if hold.lost(lock.session.clock()):
+            return False  # the answer took longer than the lease: somebody else may hold it by now
+        if self._lease is None:
+            hold.keep_renewed(lock.renewal)
+        lock.session.watchdog.watch(hold)
+        return True
+
+    def rest(self, failure: BaseException | None) -> Op[Hold]:
+        """Ask again, undo what *failure* has left, or tell that the hold is lost."""
+        if not self._entered:
+            return failing(failure)
+        return undoing(self._go_on(failure), self._undo)
+
+    def over(self) -> bool:
+        """Return whether nothing is entered."""
+        return not self._entered
+
+    def _go_on(self, failure: BaseException | None) -> Op[Hold]:
+        hold, session = self.result, self._lock.session
+        if failure is not None:
+            if self._call is None or not isinstance(failure, ServerUnavailableError):
+                raise failure
+            if self.done((yield from session.again(self._call, failure))):
+                return hold
+        _ = hold.leave()
+        session.lose(hold, hold.expiry_reason() if hold.lost(session.clock()) else "force-released")
+        raise lost(hold)
+
+    def _undo(self, error: BaseException) -> Op[None]:
+        hold, self._entered = self.result, False
+        if hold.state is State.LOST:
+            return
+        depth = hold.leave()
+        if isinstance(error, InterlockError) and not getattr(error, "sent", False):
+            return
+        call = self._lock.release_script(hold, depth)
+        yield from self._lock.session.settle_after(error, call, hold.valid_until)
+
+
+class Release(Step[None]):
+    """Going down by one depth in *hold*; at 0 the lock is free.
+
+    Raises:
+        NotHeldError: it was released before; nothing was changed.
+        HoldLostError: it was lost before.
+        ServerUnavailableError: no reply to the last release; the hold is not renewed any more, and releasing it may be tried again.
+
+    Cost:
+        One round trip.
+    """
+
+    __slots__ = ("_begun", "_call", "_depth", "_found", "_hold", "_resumed")
+
+    result = None
+
+    def __init__(self, hold: Hold) -> None:
+        self._hold = hold
+        self._begun = self._resumed = False
+        self._call: Eval[int] | None = None
+        self._found = 0
+
+    def begin(self) -> Eval[int] | None:
+        """Note that the hold ends, or is one less deep; return the release, unless it is lost."""
+        hold = self._hold
+        recipe = hold.recipe
+        now = recipe.session.clock()
+        if not hold.valid(now) and hold.lost(now):
+            return None
+        begun = hold.begin_release()
+        if begun is None:
+            raise not_held(recipe.kind, hold.name, hold.label)
+        depth, first = begun
+        self._depth = depth
+        # A release that was begun before may have been executed, whatever became of its caller.
+        self._resumed = not first
+        self._begun = True
+        call = self._call = (
+            recipe.release_script(hold, depth) if depth else recipe.last_release(hold)
+        )
+        return call
+
+    def done(self, answer: int) -> bool:
+        """Take the server's answer; return whether that is all."""
+        self._found = answer
+        hold = self._hold
+        if not answer or hold.unanswered:
+            return False
+        if self._depth == 0:
+            hold.recipe.session.holds.released(hold)
+        return True
+
+    def rest(self, failure: BaseException | None) -> Op[None]:
+        """Go on with the release, whatever struck; a lost hold is forgotten."""
+        if not self._begun:
+            # A Ctrl-C that struck before anything was sent must not leave the lock to nobody either.
+            if isinstance(failure, Exception):
+                return failing(failure)
+            try:
+                _ = self.begin()
+            except Exception as error:  # noqa: BLE001 - raised where it can be heard
+                return failing(failure or error)
+        if not self._begun:
+            return _bury(self._hold.recipe.session, self._hold)
+        return self.finish(failure)
+
+    def finish(self, failure: BaseException | None) -> Op[None]:
+        """Carry the release through whose first try came to an answer, or ended by *failure*."""
+        hold, depth, found = self._hold, self._depth, self._found
+        session = hold.recipe.session
+        call = (
+            self._call.anew() if self._call is not None else hold.recipe.release_script(hold, depth)
+        )
+        if failure is not None:
+            # When its validity is over there is nothing left to release; who releases many at once has set a time before.
+            sat_out = session.clock() + session.options.outage_timeout
+            call.deadline = min(call.deadline, hold.valid_until, sat_out)
+            try:
+                found = yield from undoing(
+                    session.again(call, failure), _finish_later, session, hold, depth
+                )
+            except ServerUnavailableError:
+                if depth == 0:
+                    raise
+                # It stays held, and the server only counts along: it is told of the new depth in the background. Were this an
+                # error, a caller that goes on could not know how many releases are still to come.
+                found = 1
+        # Another thread may have released the last depth meanwhile: then there is nothing left to go down in.
+        freed = depth > 0 and (hold.state is State.ENDING or hold.state is State.ENDED)
+        gone = not found and not (self._resumed or freed or call.unknown)
+        if depth == 0 and (call.unknown or hold.unanswered):
+            retire_number(hold)  # an earlier try may still be under way
+        if gone:
+            yield from _drop(session, hold)
+            raise lost(hold)
+        self._found = found
+        if depth == 0:
+            session.holds.released(hold)
+            yield from outlive(session, hold)
+
+    def over(self) -> bool:
+        """Return whether the release has come to its end."""
+        state = self._hold.state
+        return state is State.ENDED or state is State.LOST or (self._begun and self._depth > 0)
+
+
+class Refused(Step[None]):
+    """An operation that cannot begin, for the reason of *error*."""
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: InterlockError) -> None:
+        self._error = error
+
+    def rest(self, failure: BaseException | None) -> Op[None]:
+        """Raise it."""
+        return failing(failure or self._error)
+
+    def over(self) -> bool:
+        """Return True."""
+        return True
+
+
+def extend(session: Session, hold: Hold, lease: float) -> Op[None]:
+    """Have at least *lease* seconds from now.
+
+    Raises:
+        HoldLostError: it is lost.
+
+    Cost:
+        One round trip.
+    """
+    lease = check_lease(lease)
+    if hold.lost(session.clock()):
+        yield from _bury(session, hold)
+    sent_at = session.clock()
+    deadline = min(hold.valid_until, sent_at + session.options.outage_timeout)
+    call = hold.recipe.renewal([hold.key], lease, [hold.holder], deadline=deadline)
+    kept = yield from session.persist(call)
+    if not kept[0]:
+        yield from _drop(session, hold)
+        raise lost(hold)
+    hold.extend_validity(sent_at, lease)
+    if hold.lost(session.clock()):
+        # The answer took longer than the lease: somebody else may hold it by now.
+        yield from _bury(session, hold)
+    session.watchdog.watch(hold)
+
+
+# What an end leaves to be done.
+
+
+def undo_acquire(
+    session: Session, hold: Hold, owner: Owner | None, error: BaseException | None
+) -> Op[None]:
+    """Leave nothing behind of an acquire that ended by *error*, or in vain (None).
+
+    Args:
+        session: the client's state.
+        hold: what was to be acquired.
+        owner: for whom, where he may acquire it again; None when every hold has an id of its own.
+        error: how it ended.
+    """
+    granted, late = hold.depth > 0, hold.late_grants()
+    if late:
+        late += granted  # what it was granted is found besides
+    if owner is not None and (late or granted):
+        # Whatever we send now may arrive late: it must not meet a later hold under the same field, not even another thread's.
+        owner.renumber()
+    hold.gave_back()
+    session.holds.end(hold)
+    if not (late or granted):
+        return
+    call, until = hold.recipe.release_script(hold, 0), session.clock() + hold.lease
+    yield from session.settle_after(error, call, until, late)
+
+
+def outlive(session: Session, hold: Hold) -> Op[None]:
+    """See to it that late grants do not make *hold*, which the server has no more, the holder.
+
+    Its owner must have another number since before it left the table.
+    """
+    if hold.unanswered:
+        call = hold.recipe.release_script(hold, 0)
+        yield from session.leave(call, session.clock() + hold.lease, hold.unanswered)
+
+
+def retire_number(hold: Hold) -> None:
+    """See to it that a release which may arrive late does not meet a later hold under the same field."""
+    if (owner := hold.owner()) is not None:
+        owner.renumber()
+
+
+def _finish_later(session: Session, hold: Hold, depth: int, error: BaseException) -> Op[None]:
+    """Carry a release through that ended by *error*; the hold is not renewed meanwhile."""
+    call, until, late = hold.recipe.release_script(hold, depth), hold.valid_until, 0
+    if depth == 0:
+        retire_number(hold)
+        until, late = reach(hold, until, session.clock())
+    if isinstance(error, InterlockError):
+        yield from session.leave(call, until, late)
+    else:
+        yield from session.settle(call, until, late=late)
+        if depth == 0:
+            session.holds.released(hold)
+
+
+def reach(hold: Hold, until: float, now: float) -> tuple[float, int]:
+    """Return the deadline of the repeated release, and how many late grants it must find."""
+    if not hold.unanswered:
+        return until, 0
+    return max(until, now + hold.lease), hold.unanswered + 1
+
+
+def _bury(session: Session, hold: Hold) -> Op[None]:
+    """Forget a lost hold; should the server still have it, that ends too. Raise that it is lost."""
+    replaced = hold not in session.holds
+    session.lose(hold, hold.expiry_reason())
+    # A hold that its owner has acquired anew meanwhile may stand under the same field: it is not ours to end.
+    if not replaced:
+        if hold.reason == "force-released":
+            yield from _drop(session, hold)
+        else:
+            retire_number(hold)
+            session.holds.end(hold)
+            now = session.clock()
+            until, late = reach(hold, now + GRACE, now)
+            yield from session.leave(hold.recipe.release_script(hold, 0), until, late)
+    raise lost(hold)
+
+
+def _drop(session: Session, hold: Hold) -> Op[None]:
+    """Note that the server does not know *hold* any more."""
+    if hold.unanswered:
+        retire_number(hold)
+    session.lose(hold, "force-released")
+    session.holds.end(hold)
+    yield from outlive(session, hold)
+
+
+# Errors.
+
+
+def not_held(kind: str, name: str, who: str) -> NotHeldError:
+    """Return the error for *who* does not hold what it wants to end."""
+    return NotHeldError(
+        f"{kind} {name!r} is not held by {who}; nothing was changed", name=name, owner=who
+    )
+
+
+def not_acquired(kind: str, name: str, timeout: float, holder: str | None) -> AcquireTimeoutError:
+    """Return the error for what was not acquired in *timeout* seconds."""
+    return AcquireTimeoutError(
+        f"{kind} {name!r} not acquired in {timeout:g} s"
+        + (f"; held by {holder}" if holder else ""),
+        name=name,
+        timeout=timeout,
+        holder=holder,
+    )
+
+
+def lost(hold: Hold) -> HoldLostError:
+    """Return the error for the holder of what is lost."""
+    reason = hold.reason or "expired"
+    return HoldLostError(
+        f"{hold.recipe.kind} {hold.name!r} was lost ({reason}) before {hold.label} released it",
+        name=hold.name,
+        reason=reason,
+    )

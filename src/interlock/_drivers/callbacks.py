@@ -1,0 +1,127 @@
+"""Threads for the user's code that nobody waits for: on_lost callbacks, warnings, hooks that report an error.
+
+Rules:
+
+* User code may be slow, hang, raise, or call ``sys.exit``. So it never runs on a thread that renews or listens.
+* Callbacks of one hold run one after another. Those of different holds do not wait for each other, up to `LIMIT` threads.
+* A thread starts when there is something to call, and ends when there is nothing more.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from typing import TYPE_CHECKING
+
+from interlock._drivers.lifecycle import report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LIMIT = 32
+"""Threads, at most: so many callbacks of different holds may hang before others have to wait."""
+
+
+class Callbacks:
+    """Calls what it is given, in threads of its own."""
+
+    def __init__(self) -> None:
+        self.after_fork()
+
+    def after_fork(self) -> None:
+        """Forget what is to be called: the parent process calls it."""
+        # Reentrant: a signal handler, or a finalizer during garbage collection, may come in anywhere.
+        self._mutex = threading.RLock()
+        self._queues: dict[object, deque[tuple[str, Callable[[], object]]]] = {}
+        self._ready: deque[object] = deque()
+        self._threads = 0
+
+    def call(self, key: object, what: str, callback: Callable[[], object]) -> None:
+        """Call *callback* soon; return at once.
+
+        Args:
+            key: calls with the same key run one after another.
+            what: what to call it when it fails.
+            callback: the user's.
+        """
+        with self._mutex:
+            queue = self._queues.get(key)
+            if queue is None:
+                queue = self._queues[key] = deque()
+                self._ready.append(key)
+            queue.append((what, callback))
+        self.resume()
+
+    def resume(self) -> None:
+        """Start a thread if there is something to call and the limit allows it."""
+        with self._mutex:
+            if not self._ready or self._threads >= LIMIT:
+                return
+            self._threads += 1
+        try:
+            threading.Thread(target=self._run, name="interlock-callback", daemon=True).start()
+        except RuntimeError:
+            # No thread can start now. The renewal thread tries again every period.
+            with self._mutex:
+                self._threads -= 1
+
+    def _run(self) -> None:
+        while True:
+            with self._mutex:
+                if not self._ready:
+                    self._threads -= 1
+                    return
+                key = self._ready.popleft()
+            self._serve(key)
+            del key
+
+    def _serve(self, key: object) -> None:
+        """Call all that waits under *key*."""
+        while True:
+            with self._mutex:
+                queue = self._queues.get(key)
+                if not queue:
+                    _ = self._queues.pop(key, None)
+                    return
+                what, callback = queue.popleft()
+            try:
+                _ = callback()
+            except SystemExit as error:
+                # An exception hook of threads ignores it, and the user would never learn that the process goes on.
+                exiting = RuntimeError("sys.exit() ended this callback only, not the process")
+                exiting.__cause__ = error
+                report(what, exiting)
+            except BaseException as error:  # noqa: BLE001 - the user's code; other callbacks come next
+                report(what, error)
+            del callback
+
+
+_callbacks = Callbacks()
+
+
+def call_user(key: object, what: str, callback: Callable[[], object]) -> None:
+    """Call *callback*, which is the user's, in a thread for that; arguments as of `Callbacks.call`."""
+    _callbacks.call(key, what, callback)
+
+
+def tell(listener: Callable[[], object]) -> None:
+    """Tell *listener*, which is one of ours and quick, of a loss; what it raises does not keep others from being told."""
+    try:
+        _ = listener()
+    except Exception as error:  # noqa: BLE001 - as above
+        report_aside("a listener to a loss", error)
+
+
+def report_aside(what: str, error: BaseException) -> None:
+    """Report *error* from a thread that must not run the user's hook itself."""
+    _callbacks.call(report, what, lambda: report(what, error))
+
+
+def resume() -> None:
+    """Try again to call what waits because no thread could start."""
+    _callbacks.resume()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_callbacks.after_fork)

@@ -1,0 +1,125 @@
+"""What users configure, read: URLs, and the options of redis-py's clients."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import redis
+import redis.connection
+
+from interlock.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_PASSWORD = re.compile(r"(?<=[?&])([^=&]*password)=[^&]*")
+
+_parse_url: Callable[[str], dict[str, Any]] = getattr(redis.connection, "parse_url")  # noqa: B009 - it has no types
+
+# What the user left to redis-py's defaults is left to ours; a Sentinel's pool names itself.
+_DEFAULTED = ("socket_timeout", "socket_connect_timeout", "max_connections", "connection_pool")
+
+
+def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
+    """Return what *url*, of one server, means as keyword arguments of a redis-py connection pool.
+
+    Args:
+        url: a URL with a scheme that redis-py knows.
+        shown: what the user wrote, if that is another one.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    shown = redact(shown or url)
+    try:
+        kwargs: dict[str, Any] = _parse_url(url)
+        _ = urlsplit(url).port
+    except ValueError as error:
+        # Where a port is expected there may stand half a password: that error is neither quoted nor kept.
+        why = str(error)
+        if why.startswith("Port"):
+            why = "the port must be 0 to 65535, and / ? # @ : in a password percent-encoded"
+        raise ConfigError(f"cannot use the URL {shown!r}: {why}") from None
+    # redis-py takes a path that is no number for database 0.
+    if "path" not in kwargs and (urlsplit(url).path.strip("/") and "db" not in kwargs):
+        raise ConfigError(
+            f"cannot use the URL {shown!r}: its path must be the number of a database"
+        )
+    return kwargs
+
+
+def read_pool(pool: Any) -> dict[str, Any]:
+    """Return the keyword arguments of a redis-py connection pool that are the user's will."""
+    given: dict[str, Any] = dict(pool.connection_kwargs)
+    for name in _DEFAULTED:
+        given.pop(name, None)
+    return _with_provider(given)
+
+
+def read_options(options: Mapping[str, Any]) -> tuple[type, dict[str, Any]]:
+    """Return the connection class and the keyword arguments that a redis-py cluster client makes connections with, by the user's will."""
+    given = dict(options)
+    tls = given.pop("ssl", False)
+    plain = redis.connection.SSLConnection if tls else redis.connection.Connection
+    connection_class = given.pop("connection_class", plain)
+    for name in _DEFAULTED:
+        given.pop(name, None)
+    known = parameters(connection_class)
+    taken = {key: value for key, value in given.items() if key in known}
+    return connection_class, _with_provider(taken)
+
+
+class _Provider(redis.CredentialProvider):
+    """A credential provider of another library's, as redis-py wants it."""
+
+    def __init__(self, provider: Any) -> None:
+        self._provider = provider
+
+    def get_credentials(self) -> Any:
+        """Return what the provider has now."""
+        return self._provider.get_credentials()
+
+
+def _with_provider(given: dict[str, Any]) -> dict[str, Any]:
+    provider = given.get("credential_provider")
+    if provider is not None and not isinstance(provider, redis.CredentialProvider):
+        given["credential_provider"] = _Provider(provider)
+    return given
+
+
+@cache
+def parameters(connection_class: Any) -> frozenset[str]:
+    """Return the names of all that a connection can be told."""
+    inits = (part.__init__ for part in connection_class.__mro__)
+    # Not those written in C: inspect has to parse theirs, and two threads that parse at a time are a SystemError ("AST constructor
+    # recursion depth mismatch", CPython 3.11), in whatever the other thread was parsing too.
+    names = (inspect.signature(init).parameters for init in inits if inspect.isfunction(init))
+    return frozenset[str]().union(*names)
+
+
+def anonymous() -> dict[str, None]:
+    """Return the options with which a connection does not tell the server which library it is.
+
+    Older versions of redis-py (before 7.2) take two options instead of ``driver_info``.
+    """
+    if "driver_info" in parameters(redis.connection.Connection):
+        return {"driver_info": None}
+    return {"lib_name": None, "lib_version": None}
+
+
+def redact(url: str) -> str:
+    """Return *url* without its password."""
+    scheme, found, rest = _PASSWORD.sub(r"\1=***", url).partition("://")
+    if not found:
+        # No URL at all, but whoever mistyped one may have meant to give a password.
+        _, at, address = scheme.rpartition("@")
+        return f"***@{address}" if at else scheme
+    credentials, at, address = rest.rpartition("@")
+    if not at:
+        return f"{scheme}{found}{rest}"
+    user = credentials.partition(":")[0]
+    return f"{scheme}://{user}:***@{address}"

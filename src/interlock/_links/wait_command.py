@@ -1,0 +1,177 @@
+"""The question to replicas that goes out behind a script, and what its answers mean: bytes and numbers, no I/O.
+
+WAIT counts the replicas that have what its connection wrote. "All" is not a number it takes: how many are connected the primary tells
+besides (INFO), in the same write, and is asked for as many the next time; should that have been too few, WAIT is sent once more.
+
+Prior art: syncedEval of Redisson 4.7.0, which learns the number beforehand.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol, cast
+
+from interlock._links.replies import refusal
+from interlock._links.resp import ReplyError, pack, pack_eval, pack_evalsha
+from interlock.errors import InterlockError, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock._core.effects import Eval
+
+_DEMOTED = re.compile("^UNBLOCKED|cannot be used with replica")
+_CONNECTED = re.compile(rb"connected_slaves:(\d+)")
+
+_pack = lru_cache(maxsize=64)(pack)
+
+
+class Link(Protocol):
+    """What is asked: a connection.
+
+    Attributes:
+        where: the server's address, for messages.
+        moves: whether another server may take its place.
+        replicas: how many are connected to the server, as far as it was asked.
+        told: the digests of the scripts whose texts went out by it.
+    """
+
+    where: str
+    moves: bool
+    replicas: int
+    told: set[str]
+
+    @property
+    def served(self) -> bool:
+        """Whether the server has executed scripts for this client."""
+        ...
+
+
+class WaitCommand:
+    """One question about all that *calls*, which share a policy, were granted.
+
+    Args:
+        calls: the scripts.
+        link: the connection that they go out by.
+
+    Attributes:
+        timeout: seconds that the replicas are given.
+        answers: how many replies `commands` has.
+    """
+
+    def __init__(self, calls: Sequence[Eval[object]], link: Link) -> None:
+        wishes = [call.confirm for call in calls if call.confirm is not None]
+        self._calls = calls
+        self._link = link
+        self._policy = wishes[0].policy
+        self.timeout = max(wish.timeout for wish in wishes)
+        self._until = monotonic() + self.timeout
+        self._all = self._policy.count == "all"
+        self._asked = 0
+        self._wanted = self._number()
+        self._acknowledged = 0
+        self._problem = self._demoted = ""
+        self.answers = 2 if self._all else 1
+
+    def commands(self) -> list[bytes]:
+        """Return what is to be sent."""
+        self._asked = self._wanted
+        left = max(1, round((self._until - monotonic()) * 1000))
+        if self._policy.fsync:
+            wait = _pack(("WAITAOF", 1, self._asked, left))
+        else:
+            wait = _pack(("WAIT", self._asked, left))
+        return [wait, _pack(("INFO", "replication"))] if self._all else [wait]
+
+    def heard(self, answers: Sequence[object]) -> bool:
+        """Take the *answers*; return whether they are final, or there is more to ask."""
+        for answer in answers:
+            if isinstance(answer, ReplyError):
+                text = str(answer)
+                if _DEMOTED.search(text):
+                    self._demoted = text
+                else:
+                    self._problem = f"its server cannot tell what replicas have ({text})"
+                return True
+        self._count(answers[0])
+        if not self._all:
+            return True
+        self._link.replicas = _connected(answers[1])
+        self._wanted = self._number()
+        return self._acknowledged >= self._wanted or self._asked >= self._wanted
+
+    def concerns(self, replies: Sequence[object]) -> bool:
+        """Return whether any of *replies* to the calls is a grant."""
+        return any(
+            call.confirm is not None and call.confirm.concerns(call, reply)
+            for call, reply in zip(self._calls, replies, strict=True)
+        )
+
+    def conclude(self, replies: list[object]) -> None:
+        """Put into *replies* the errors of what was granted and is not replicated well enough."""
+        for place, call in enumerate(self._calls):
+            if call.confirm is None or not call.confirm.concerns(call, replies[place]):
+                continue
+            try:
+                if self._demoted:
+                    raise self._lost(call)
+                call.confirm.conclude(
+                    self._acknowledged, self._wanted, self._link.where, self._problem
+                )
+            except InterlockError as error:
+                replies[place] = error
+
+    def _lost(self, call: Eval[object]) -> InterlockError:
+        """Return the error for a grant by a primary that became a replica before others had it."""
+        error = refusal(
+            f"READONLY {self._demoted}",
+            call,
+            self._link.where,
+            moves=self._link.moves,
+            served=self._link.served,
+        )
+        if isinstance(error, ServerUnavailableError):
+            error.sent = True
+        return error
+
+    def _number(self) -> int:
+        """Return how many replicas must have it, as far as is known."""
+        if self._policy.count != "all":
+            return self._policy.count
+        # A primary that is cut off from all of its replicas has none connected: that must not be enough.
+        return max(self._link.replicas, 1 if self._policy.mode == "required" else 0)
+
+    def _count(self, answer: object) -> None:
+        if not self._policy.fsync:
+            self._acknowledged = cast("int", answer)
+            return
+        here, self._acknowledged = cast("list[int]", answer)
+        if not here and self._policy.mode == "required":
+            self._problem = f"its server did not have it on disk in {self.timeout:g} s"
+
+
+def packed(call: Eval[object], link: Link) -> bytes:
+    """Return *call* as it goes out by *link*.
+
+    The first time that replicas are asked behind it, its text does: a server that does not know the digest, as after a failover,
+    would have us wait for replicas in vain before the text could be sent.
+    """
+    if call.confirm is None or call.script.sha in link.told:
+        return pack_evalsha(call)
+    link.told.add(call.script.sha)
+    return pack_eval(call)
+
+
+def wait_command_for(calls: Sequence[Eval[object]], link: Link) -> WaitCommand | None:
+    """Return the question about *calls*, if there is any to be confirmed."""
+    for call in calls:
+        if call.confirm is not None:
+            return WaitCommand(calls, link)
+    return None
+
+
+def _connected(info: object) -> int:
+    match = _CONNECTED.search(cast("bytes", info))
+    return int(match[1]) if match else 0

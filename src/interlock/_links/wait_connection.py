@@ -1,0 +1,226 @@
+"""Asyncio connections for scripts that replicas are to confirm.
+
+While a server waits for replicas it does nothing else for that connection: behind a WAIT on the one that all tasks share, everybody's
+releases would wait too. So each such script has a connection to itself until the answer is there; they are opened as they are
+needed, and used again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+from interlock._links.replies import left, refusal
+from interlock._links.resp import ASKING, ReplyError, pack_eval, unknown_script
+from interlock._links.wait_command import Link, WaitCommand, packed
+from interlock.errors import InterlockError, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from interlock._core.confirmation import Confirmation
+    from interlock._core.effects import Eval
+    from interlock._links.endpoint import Endpoint
+
+MAX_CONNECTIONS = 100
+
+
+class Pipeline(Link, Protocol):
+    """A connection, as far as it is used here; `pipeline.Pipeline` is one.
+
+    Attributes:
+        dead: whether it is closed.
+    """
+
+    dead: bool
+
+    @property
+    def owes(self) -> bool:
+        """Whether a reply is still to come."""
+        ...
+
+    def send(self, packed: bytes, *, more: bool = False) -> asyncio.Future[object]:
+        """Send a command, with *more* together with the next one; return the future of its reply."""
+        ...
+
+    def send_all(self, commands: Sequence[bytes]) -> list[asyncio.Future[object]]:
+        """Send *commands* in one write; return the futures of their replies."""
+        ...
+
+    def reply(self, slot: asyncio.Future[object], seconds: float) -> asyncio.Future[object]:
+        """Give the reply in *slot* no more than *seconds*."""
+        ...
+
+    async def finish(self) -> None:
+        """Refuse what is not sent yet, and wait until what was sent is answered."""
+        ...
+
+    async def answered(self) -> None:
+        """Wait until everything that was sent so far is answered."""
+        ...
+
+    async def finish(self) -> None:
+        """Refuse what is not sent yet, and wait for what was sent."""
+        ...
+
+    def close(self) -> None:
+        """Close; those who still wait hear of it."""
+        ...
+
+
+class WaitConnections:
+    """The connections to one server.
+
+    Args:
+        endpoint: the server.
+        timeout: seconds without an answer after which a connection is dead, besides what replicas are given.
+        connect: opens one.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        timeout: float,
+        connect: Callable[[Endpoint, float], Coroutine[object, object, Pipeline]],
+    ) -> None:
+        self._endpoint = endpoint
+        self._timeout = timeout
+        self._connect = connect
+        self._limit = endpoint.max_connections or MAX_CONNECTIONS
+        self._room = asyncio.Semaphore(self._limit)
+        self._idle: list[Pipeline] = []
+        self._busy: set[Pipeline] = set()
+        # Those that still owe what nobody waits for.
+        self._resting: dict[asyncio.Task[None], Pipeline] = {}
+        self._closed = False
+
+    async def eval(
+        self, call: Eval[object], confirm: Confirmation, seconds: float, *, asking: bool = False
+    ) -> object:
+        """Run *call* and have what it grants confirmed; arguments and errors as `Pipeline.eval`, or with *asking* `Pipeline.ask`."""
+        while self._idle and self._idle[-1].dead:
+            del self._idle[-1]
+        if self._idle and not self._room.locked():
+            await self._room.acquire()
+            pipeline = self._idle.pop()
+        else:
+            pipeline = await self._another(confirm, seconds)
+        self._busy.add(pipeline)
+        try:
+            reply = await self._ask(pipeline, call, seconds, asking=asking)
+        finally:
+            self._give_back(pipeline)
+        if isinstance(reply, InterlockError):
+            raise reply
+        return reply
+
+    async def finish(self) -> None:
+        """Refuse what is not sent yet, and wait for what was sent; errors as `Pipeline.finish`."""
+        self._closed = True
+        for pipeline in self._busy.copy():
+            await pipeline.finish()
+
+    def close(self) -> None:
+        """Close all; who still waits hears of it."""
+        self._closed = True
+        for task in self._resting:
+            task.cancel()
+        for pipeline in (*self._idle, *self._busy, *self._resting.values()):
+            pipeline.close()
+        self._idle.clear()
+
+    async def _another(self, confirm: Confirmation, seconds: float) -> Pipeline:
+        """Return one more connection, or one that has come back, within *seconds*."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._room.acquire()
+                if self._idle:
+                    return self._idle.pop()
+                try:
+                    pipeline = await self._connect(
+                        self._endpoint, self._timeout + confirm.policy.timeout
+                    )
+                except BaseException:
+                    self._room.release()
+                    raise
+        except TimeoutError as error:
+            raise ServerUnavailableError(
+                f"none of {self._limit} connections to {self._endpoint.where} was to be had in {seconds:g} s",
+                transient=True,
+            ) from error
+        if self._closed:
+            pipeline.close()
+        return pipeline
+
+    async def _ask(
+        self, pipeline: Pipeline, call: Eval[object], seconds: float, *, asking: bool
+    ) -> object:
+        wait_command = WaitCommand([call], pipeline)
+        if asking:
+            _ = pipeline.send(ASKING, more=True).cancel()
+            script = pack_eval(call)
+        else:
+            script = packed(call, pipeline)
+        reply, answers = await self._sent(pipeline, wait_command, script, seconds)
+        if unknown_script(reply):
+            drop(answers)
+            script = pack_eval(call)
+            reply, answers = await self._sent(
+                pipeline, wait_command, script, seconds + wait_command.timeout
+            )
+        try:
+            if isinstance(reply, ReplyError):
+                reply = refusal(
+                    str(reply),
+                    call,
+                    pipeline.where,
+                    moves=pipeline.moves,
+                    served=pipeline.served,
+                )
+            replies = [reply]
+            # Who was refused does not wait for replicas.
+            if wait_command.concerns(replies):
+                while not wait_command.heard([await answer for answer in answers]):
+                    answers = pipeline.send_all(wait_command.commands())
+                wait_command.conclude(replies)
+            if left(replies[0]):
+                pipeline.close()
+            return replies[0]
+        finally:
+            drop(answers)
+
+    async def _sent(
+        self, pipeline: Pipeline, wait_command: WaitCommand, script: bytes, seconds: float
+    ) -> tuple[object, list[asyncio.Future[object]]]:
+        """Send *script* and *wait_command* in one write; return the reply to the one and the slots of the other's."""
+        slot, *answers = pipeline.send_all([script, *wait_command.commands()])
+        try:
+            return await pipeline.reply(slot, seconds), answers
+        except BaseException:
+            drop(answers)
+            raise
+
+    def _give_back(self, pipeline: Pipeline) -> None:
+        """Have *pipeline* used again, once it owes nothing any more."""
+        self._busy.discard(pipeline)
+        if pipeline.owes and not pipeline.dead and not self._closed:
+            task = asyncio.get_running_loop().create_task(self._rest(pipeline))
+            self._resting[task] = pipeline
+            task.add_done_callback(self._resting.pop)
+            return
+        if not pipeline.dead:
+            self._idle.append(pipeline)
+        self._room.release()
+
+    async def _rest(self, pipeline: Pipeline) -> None:
+        with suppress(ServerUnavailableError):
+            await pipeline.answered()
+        self._give_back(pipeline)
+
+
+def drop(answers: list[asyncio.Future[object]]) -> None:
+    """Have nobody wait for *answers*; what comes is dropped."""
+    for answer in answers:
+        if not answer.cancel() and not answer.cancelled():
+            _ = answer.exception()

@@ -1,0 +1,77 @@
+"""One ``async with`` statement over a lock, which releases what it acquired wherever it is left.
+
+Theory. Frameworks enter and leave a block in different tasks: a dependency or a fixture that yields inside it, an exit stack that
+is closed elsewhere. So the block must know who acquired. Python looks ``__aexit__`` up before it calls ``__aenter__``, and keeps
+what it found until the block is left; an exit stack does the same. Each look-up here makes a new `Block`, and ``__aenter__`` notes
+its owner there. Nothing is guessed from tasks or frames, and a block that exists is a block that is still open.
+
+Who calls ``__aenter__`` by hand has looked nothing up. The lock itself keeps such a block until ``__aexit__`` is called by hand.
+
+Source: the language reference, "The with statement": ``__exit__`` is loaded before ``__enter__`` is invoked.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+    from typing import Any
+
+    from interlock._core.holds import Owner
+    from interlock.asyncio.lock import Lock
+
+
+class _Here(threading.local):
+    """The block that this thread looked up last, unless it has been entered."""
+
+    newest: weakref.ref[Block] | None = None
+
+
+_here = _Here()
+
+
+class Block:
+    """What leaves one block.
+
+    Attributes:
+        lock: what is entered; None when the look-up was made on the class, as exit stacks do.
+        owner: who entered; None when nobody has by this block.
+        given_away: whether what it acquired is another process' to release.
+    """
+
+    __slots__ = ("__weakref__", "given_away", "lock", "owner")
+
+    def __init__(self, lock: Lock | None) -> None:
+        self.lock = lock
+        self.owner: Owner | None = None
+        self.given_away = False
+
+    def __call__(self, *args: Any) -> Awaitable[None]:
+        """Leave the block; as a method of the class it is given the lock, too."""
+        lock: Lock = self.lock or args[0]
+        return lock.leave(self, args[-2])
+
+
+class Exit:
+    """The ``__aexit__`` of a class of locks: each look-up gives a block of its own."""
+
+    def __get__(self, lock: Lock | None, kind: type[Lock] | None = None) -> Block:
+        """Return a new block."""
+        block = Block(lock)
+        _here.newest = weakref.ref(block)
+        return block
+
+
+def entered(lock: Lock) -> weakref.ref[Block] | None:
+    """Return the block that the running ``__aenter__`` of *lock* is for; None when that is called by hand."""
+    newest = _here.newest
+    if newest is None:
+        return None
+    _here.newest = None
+    block = newest()
+    if block is None or block.owner is not None or (block.lock or lock) is not lock:
+        return None
+    return newest

@@ -1,0 +1,129 @@
+"""Locks in FastAPI and Starlette: a lifespan with one client per process, and a dependency.
+
+FastAPI itself is not imported: with Starlette alone, `Locked.of` takes the place of the dependency.
+"""
+
+# No `from __future__ import annotations`: FastAPI could not read the annotations of a dependency that is an object.
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypedDict
+
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
+
+import interlock.asyncio
+from interlock.asyncio import Client, Hold
+from interlock.errors import AcquireTimeoutError, ConfigError
+
+__all__ = ["Locked", "State", "client", "lifespan"]
+
+
+class State(TypedDict):
+    """What the lifespan adds to the state of every request.
+
+    Attributes:
+        interlock: the client of this process.
+    """
+
+    interlock: Client
+
+
+def lifespan(
+    url: str | None = None, **options: Any
+) -> Callable[[object], AbstractAsyncContextManager[State]]:
+    """Return a lifespan for ``FastAPI(lifespan=...)`` or ``Starlette(lifespan=...)``.
+
+    Each worker process has one client. It is closed, and releases what it still holds, when the
+    application ends. A lifespan of your own enters it: ``async with lifespan(url)(app) as state``.
+
+    Args:
+        url: the server, as for `interlock.connect`.
+        **options: single fields of `interlock.Options`.
+
+    Raises:
+        ConfigError: a URL or an option that cannot work.
+    """
+
+    @contextlib.asynccontextmanager
+    async def opened(app: object) -> AsyncGenerator[State]:  # noqa: ARG001 - the protocol of lifespans
+        async with interlock.asyncio.connect(url, **options) as connected:
+            yield State(interlock=connected)
+
+    return opened
+
+
+def client(request: HTTPConnection) -> Client:
+    """Return the client of this process; in FastAPI a dependency: ``Depends(client)``.
+
+    Raises:
+        ConfigError: the application has no such lifespan, or it has not begun.
+    """
+    found = getattr(request.state, "interlock", None)
+    if not isinstance(found, Client):
+        raise ConfigError(
+            "this application has no interlock client: pass lifespan=interlock.fastapi.lifespan(url),"
+            " and enter its lifespan in tests (`with TestClient(app)`)"
+        )
+    return found
+
+
+class Locked:
+    """A dependency that holds a lock while a request is handled: ``Depends(Locked("orders:{id}"))``.
+
+    The endpoint gets the `Hold`. The lock is released when the response has been sent, or as early
+    as FastAPI leaves dependencies. If it was lost meanwhile, that is an error in the server's log;
+    an endpoint that must know calls ``hold.ensure()`` before it changes anything.
+
+    Args:
+        name: the lock. ``{...}`` stands for a path parameter of the request.
+        timeout: seconds that a request waits; 0 for one try.
+        lease: seconds after which the hold ends by itself; None for a hold that is renewed.
+        on_timeout: the status of the response if the lock was not acquired in time.
+
+    Cost:
+        Two round trips for each request if the lock is free.
+    """
+
+    def __init__(
+        self, name: str, *, timeout: float = 3.0, lease: float | None = None, on_timeout: int = 423
+    ) -> None:
+        self._name = name
+        self._timeout = timeout
+        self._lease = lease
+        self._status = on_timeout
+
+    async def __call__(self, request: HTTPConnection) -> AsyncGenerator[Hold]:
+        """Hold the lock; FastAPI calls this."""
+        async with self.of(request) as hold:
+            yield hold
+
+    @contextlib.asynccontextmanager
+    async def of(self, request: HTTPConnection) -> AsyncGenerator[Hold]:
+        """Hold the lock in an ``async with`` block, for Starlette.
+
+        Raises:
+            HTTPException: with the status *on_timeout*, if the lock was not acquired in time.
+            ConfigError: there is no client, or a parameter that the request does not have.
+            ServerUnavailableError: no usable answer in time.
+        """
+        name = self._name_for(request)
+        lock = client(request).lock(name, timeout=self._timeout, lease=self._lease)
+        async with contextlib.AsyncExitStack() as stack:
+            # Only what this lock raises becomes a response: the body may take other locks.
+            try:
+                hold = await stack.enter_async_context(lock)
+            except AcquireTimeoutError as error:
+                raise HTTPException(
+                    self._status, f"{name!r} is in use", {"Retry-After": "1"}
+                ) from error
+            yield hold
+
+    def _name_for(self, request: HTTPConnection) -> str:
+        try:
+            return self._name.format_map(request.path_params)
+        except KeyError as error:
+            raise ConfigError(
+                f"{self._name!r} asks for {error}, but the path has"
+                f" {', '.join(request.path_params) or 'no parameters'}"
+            ) from error

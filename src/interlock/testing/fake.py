@@ -1,0 +1,252 @@
+"""A server for unit tests that needs no server program: Redis' model, served on a loopback port.
+
+```python
+with FakeServer() as fake, interlock.connect(fake.url) as client, client.lock("orders:42"):
+    ...
+```
+
+The client's own code runs: both faces, its connections, its Lua scripts, its messages. Only the server
+is imitated. It is for tests that want locks to work; what a network or a server can do wrong is for
+`interlock.testing.servers` and `interlock.testing.proxy`. It needs lupa: ``pip install interlock[testing]``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+import time
+from typing import TYPE_CHECKING, cast
+
+import hiredis
+
+from interlock.testing._model_keyspace import OK, Status
+from interlock.testing.address import LOOPBACK, free_port, server_url
+from interlock.testing.redis_model import ModelError, RedisModel, Stored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Self
+
+    from interlock.testing.redis_model import Reply
+
+_TIMEOUT = 10.0
+
+
+class FakeServer:
+    """One imitated server with one database, in a thread of its own.
+
+    Threads, event loops and child processes may all be its clients. It speaks RESP2, as its URL tells redis-py, and takes any
+    password.
+
+    Attributes:
+        url: where it is, once entered.
+    """
+
+    def __init__(self) -> None:
+        self.url = ""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="interlock-fake", daemon=True
+        )
+        self._connections: set[_Connection] = set()
+        self._ahead = 0.0
+        self._model = RedisModel(
+            now=lambda: time.time() + self._ahead,
+            on_publish=lambda channel, payload: self._publish(b"message", channel, payload),
+            on_spublish=lambda channel, payload: self._publish(b"smessage", channel, payload),
+        )
+
+    def __enter__(self) -> Self:
+        """Start listening."""
+        self._thread.start()
+        listening = asyncio.run_coroutine_threadsafe(self._listen(), self._loop)
+        self.url = server_url(listening.result(_TIMEOUT), 0, None, None, protocol="2")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Hang up on everybody and end the thread."""
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_TIMEOUT)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.url or 'not started'}>"
+
+    def clear(self) -> None:
+        """Delete everything; who held a lock is told at its next renewal."""
+        self._call(lambda: self._model.execute("FLUSHALL"))
+
+    def delete(self, *keys: str) -> None:
+        """Delete *keys*, as an operator would; who held a lock there is told at its next renewal."""
+        self._call(lambda: self._model.execute("DEL", *keys))
+
+    def advance(self, seconds: float) -> None:
+        """Let *seconds* pass on the server at once: leases there end, and clients do not notice the time."""
+
+        def advance() -> None:
+            self._ahead += seconds
+
+        self._call(advance)
+
+    def stored(self) -> dict[str, Stored]:
+        """Return a copy of all keys that have not expired."""
+        found: dict[bytes, Stored] = {}
+        self._call(lambda: found.update(self._model.dump()))
+        return {key.decode(): value for key, value in found.items()}
+
+    def _call(self, work: Callable[[], object]) -> None:
+        """Do *work* in the server's thread, between two commands."""
+
+        async def call() -> None:
+            work()
+
+        asyncio.run_coroutine_threadsafe(call(), self._loop).result(_TIMEOUT)
+
+    async def _listen(self) -> int:
+        while True:
+            port = free_port()
+            try:
+                self._server = await self._loop.create_server(
+                    lambda: _Connection(self._model, self._connections), LOOPBACK, port
+                )
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+            else:
+                return port
+
+    async def _close(self) -> None:
+        self._server.close()
+        connections = tuple(self._connections)
+        for connection in connections:
+            connection.hang_up()
+        await asyncio.gather(*(connection.gone for connection in connections))
+
+    def _publish(self, kind: bytes, channel: bytes, payload: bytes) -> int:
+        hearing = [each for each in self._connections if channel in each.channels[kind]]
+        for connection in hearing:
+            connection.tell(kind, channel, payload)
+        return len(hearing)
+
+
+class _Connection(asyncio.Protocol):
+    """One client: commands run as they arrive, and replies keep their order.
+
+    Attributes:
+        channels: what it has subscribed to, by kind of message.
+        gone: done when the connection has ended.
+    """
+
+    def __init__(self, model: RedisModel, connections: set[_Connection]) -> None:
+        self.channels: dict[bytes, set[bytes]] = {b"message": set(), b"smessage": set()}
+        self._model = model
+        self._connections = connections
+        self._reader = hiredis.Reader()
+        self.gone = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        self._connections.discard(self)
+        self.gone.set_result(None)
+
+    def hang_up(self) -> None:
+        """End the connection without a word."""
+        self._transport.abort()
+
+    def tell(self, kind: bytes, channel: bytes, payload: bytes | int) -> None:
+        """Send a message; it comes after all that was sent before."""
+        self._transport.write(_encoded([kind, channel, payload]))
+
+    def data_received(self, data: bytes) -> None:
+        self._reader.feed(data)
+        while (command := cast("list[bytes] | bool", self._reader.gets())) is not False:
+            self._answer(cast("list[bytes]", command))
+
+    def _answer(self, command: list[bytes]) -> None:
+        name, args = command[0].upper(), command[1:]
+        if name in _SUBSCRIPTIONS:
+            self._subscribe(name, args)
+            return
+        try:
+            if name in _ABOUT_CONNECTIONS:
+                reply = _ABOUT_CONNECTIONS[name](args)
+            else:
+                reply = self._model.execute(*command)
+        except ModelError as error:
+            reply = error
+        self._transport.write(_encoded(reply))
+
+    def _subscribe(self, name: bytes, channels: list[bytes]) -> None:
+        kind, wanted = _SUBSCRIPTIONS[name]
+        subscribed = self.channels[kind]
+        for channel in channels or tuple(subscribed):
+            (subscribed.add if wanted else subscribed.discard)(channel)
+            self.tell(name.lower(), channel, len(subscribed))
+
+
+def _encoded(reply: Reply) -> bytes:
+    match reply:
+        case None:
+            return b"$-1\r\n"
+        case int():
+            return b":%d\r\n" % reply
+        case Status():
+            return b"+%s\r\n" % reply
+        case bytes():
+            return b"$%d\r\n%s\r\n" % (len(reply), reply)
+        case ModelError():
+            return b"-%s\r\n" % str(reply).encode()
+        case _:
+            return b"*%d\r\n" % len(reply) + b"".join(map(_encoded, reply))
+
+
+def _select(args: list[bytes]) -> Reply:
+    if args != [b"0"]:
+        raise ModelError("ERR DB index is out of range")
+    return OK
+
+
+def _hello(args: list[bytes]) -> Reply:
+    if args and args[0] != b"2":
+        raise ModelError("NOPROTO unsupported protocol version")
+    return [b"server", b"redis", b"version", b"7.0.15", b"proto", 2]
+
+
+def _ping(args: list[bytes]) -> Reply:
+    return args[0] if args else Status(b"PONG")
+
+
+def _client(args: list[bytes]) -> Reply:
+    return 1 if args and args[0].upper() == b"ID" else OK
+
+
+def _info(_args: list[bytes]) -> Reply:
+    return b"redis_version:7.0.15\r\nrole:master\r\nconnected_slaves:0\r\n"
+
+
+_SUBSCRIPTIONS = {
+    b"SUBSCRIBE": (b"message", True),
+    b"UNSUBSCRIBE": (b"message", False),
+    b"SSUBSCRIBE": (b"smessage", True),
+    b"SUNSUBSCRIBE": (b"smessage", False),
+}
+_ABOUT_CONNECTIONS: dict[bytes, Callable[[list[bytes]], Reply]] = {
+    b"AUTH": lambda _args: OK,
+    b"CLIENT": _client,
+    b"HELLO": _hello,
+    b"INFO": _info,
+    b"PING": _ping,
+    b"SELECT": _select,
+    b"WAIT": lambda _args: 0,
+}

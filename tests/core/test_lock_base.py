@@ -1,0 +1,500 @@
+"""What all lock-likes share: acquire, re-enter, give up, undo, ask. Played by hand on the plain lock, reply by reply."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock._core.effects import NEVER, Eval, Join, Settle, Wait
+from interlock._core.holds import Owner, State, valid_until
+from interlock._core.lock import Lock
+from interlock._core.session import GRACE
+from interlock.errors import (
+    AcquireTimeoutError,
+    ClosedError,
+    ConfigError,
+    HoldLostError,
+    NotHeldError,
+    ReentryError,
+    ServerUnavailableError,
+    WrongTypeError,
+)
+
+if TYPE_CHECKING:
+    from bench import Bench, Play
+
+
+def lost_reply() -> ServerUnavailableError:
+    """Return what a driver raises when no reply was read."""
+    return ServerUnavailableError("no answer", sent=True, transient=True)
+
+
+def refusal() -> ServerUnavailableError:
+    """Return what a driver raises for a server that says no."""
+    return ServerUnavailableError("out of memory", code="OOM")
+
+
+def busy() -> ServerUnavailableError:
+    """Return what a driver raises for a server that cannot be reached just now."""
+    return ServerUnavailableError("busy", transient=True)
+
+
+def told(effect: object) -> tuple[str, tuple[str | int, ...]]:
+    """Return the script that an effect is about, and what it is told."""
+    call = effect.call if isinstance(effect, Settle) else effect
+    assert isinstance(call, Eval)
+    return call.script.name, call.args
+
+
+class TestAcquire:
+    """Taking what is not held here."""
+
+    def test_free_lock_is_had_in_one_round_trip(self, bench: Bench) -> None:
+        """A grant makes a renewed hold, valid since the sending, which the watchdog knows of."""
+        sent_at = bench.now
+        played = bench.acquire()
+        assert told(played.effect) == ("lock_acquire", (30_000, f"c0ffee:{bench.owner.number}", 1))
+        bench.now += 0.5
+        hold = played.answer(None).result
+
+        assert (hold.state, hold.depth, hold.token) == (State.HELD, 1, None)
+        assert hold.valid_until == valid_until(sent_at, 30.0)
+        assert hold.renewal is not None
+        assert hold in bench.session.holds
+        assert bench.pokes == 1
+
+    def test_claim_is_in_the_table_before_anything_is_sent(self, bench: Bench) -> None:
+        """An interruption at any point finds the hold."""
+        played = bench.acquire()
+        [hold] = bench.session.holds
+
+        assert not played.over
+        assert (hold.state, hold.late_grants()) == (State.PENDING, 1)
+
+    def test_lease_of_its_own_is_not_renewed(self, bench: Bench) -> None:
+        """A hold with a lease ends with it."""
+        hold = bench.held(lease=5.0)
+
+        assert hold.renewal is None
+        assert hold.lease == 5.0
+
+    def test_impossible_lease_is_refused(self, bench: Bench) -> None:
+        """A lease that cannot be is refused before anything is claimed."""
+        with pytest.raises(ConfigError):
+            bench.acquire(lease=0.0)
+
+        assert len(bench.session.holds) == 0
+
+    def test_one_try_that_fails_leaves_no_claim(self, bench: Bench) -> None:
+        """A lock that is another's is not waited for without a time-out; nothing stays in the table."""
+        played = bench.acquire(timeout=0).answer(5000)
+
+        assert played.over
+        assert played.result is None
+        assert len(bench.session.holds) == 0
+
+    def test_one_try_has_time_for_its_answer(self, bench: Bench) -> None:
+        """A deadline that has passed still leaves one round trip."""
+        assert bench.acquire(timeout=0).effect.deadline == bench.now + GRACE
+        assert bench.acquire(timeout=5, owner=Owner("other")).effect.deadline == bench.now + 5
+
+    def test_taken_lock_is_waited_for(self, bench: Bench) -> None:
+        """After a failed try the owner queues, looks again when it is told to, and is given what it waited for."""
+        played = bench.acquire().answer(5000)
+        assert played.effect == Join(bench.lock.channel)
+        ticket = bench.waiters.join(bench.lock.channel, lambda: None)
+        played.answer(ticket)
+        assert isinstance(played.effect, Wait)
+        bench.waiters.notify(bench.lock.channel)
+        played.answer(None)
+        hold = played.answer(None).result
+
+        assert hold.state is State.HELD
+        assert ticket.taken_for == hold.lease
+
+    def test_newcomer_queues_behind_those_who_wait(self, bench: Bench) -> None:
+        """Where others wait here already, nothing is sent before it is one's turn."""
+        bench.waiters.join(bench.lock.channel, lambda: None)
+
+        assert bench.acquire().effect == Join(bench.lock.channel)
+
+    def test_failed_try_is_repeated(self, bench: Bench) -> None:
+        """A server that does not answer is asked again, and its answer counts as that of the first try would."""
+        played = bench.acquire().answer(lost_reply())
+        assert isinstance(played.effect, Wait)
+
+        assert played.answer(None).answer(None).result.state is State.HELD
+
+    def test_answer_that_outlasts_the_lease_is_no_hold(self, bench: Bench) -> None:
+        """A grant that comes when its lease may be over is given back, and acquired anew."""
+        played = bench.acquire(timeout=60, lease=1.0)
+        bench.now += 1.0
+        played.answer(None)
+        [hold] = bench.session.holds
+        holder = hold.holder
+        assert told(played.effect)[0] == "lock_release"
+        assert hold.state is State.PENDING
+        played.answer(1)
+
+        assert played.effect == Join(bench.lock.channel)
+        assert hold.holder == holder
+
+    def test_unknown_end_of_a_late_grant_changes_the_holder(self, bench: Bench) -> None:
+        """A give-back that may still be under way must not meet the next try under the same field."""
+        played = bench.acquire(timeout=60, lease=1.0)
+        bench.now += 1.0
+        played.answer(None)
+        [hold] = bench.session.holds
+        holder = hold.holder
+        played.answer(lost_reply()).answer(None).answer(None)
+
+        assert hold.holder == bench.session.holder(bench.owner) != holder
+
+    def test_unknown_end_without_an_owner_keeps_the_holder(self, bench: Bench) -> None:
+        """Of an owner that is gone nothing follows that could be met."""
+        played = bench.acquire(timeout=60, lease=1.0)
+        bench.now += 1.0
+        played.answer(None)
+        [hold] = bench.session.holds
+        holder, hold.owner = hold.holder, lambda: None  # type: ignore[assignment]
+        played.answer(lost_reply()).answer(None).answer(None)
+
+        assert hold.holder == holder
+
+    def test_closed_client_acquires_nothing(self, bench: Bench) -> None:
+        """A grant that comes after the client was closed is an error: the lock was given back with all others."""
+        played = bench.acquire()
+        list(bench.session.farewell())
+        with pytest.raises(ClosedError):
+            played.answer(None)
+
+    def test_second_acquire_of_one_owner_at_once_is_refused(self, bench: Bench) -> None:
+        """Two threads that act as one owner cannot wait for the same lock at the same time."""
+        first = bench.acquire()
+        with pytest.raises(ReentryError, match="just being acquired"):
+            bench.acquire()
+
+        assert not first.over
+
+
+class TestUndo:
+    """What an acquire leaves behind that ends by an error."""
+
+    def fail(self, bench: Bench, *answers: object, timeout: float = 0.0) -> Play:
+        """Play an acquire up to the last answer, which ends it."""
+        played = bench.acquire(timeout=timeout)
+        for answer in answers:
+            played.answer(answer)
+        return played
+
+    @pytest.mark.parametrize("error", [refusal(), WrongTypeError("x")])
+    def test_refusal_needs_no_undoing(self, bench: Bench, error: Exception) -> None:
+        """A server that said no has done nothing."""
+        number = bench.owner.number
+        with pytest.raises(type(error)):
+            self.fail(bench, error)
+
+        assert len(bench.session.holds) == 0
+        assert bench.owner.number == number
+
+    def test_lost_reply_is_undone_in_the_background(self, bench: Bench) -> None:
+        """An acquire that may have been executed is released under a number that is not used again."""
+        number = bench.owner.number
+        played = self.fail(bench, lost_reply(), timeout=0.01)
+        assert isinstance(played.effect, Settle)
+        assert told(played.effect)[1][:2] == (f"c0ffee:{number}", 0)
+        assert (played.effect.late, played.effect.until) == (True, bench.now + 30.0)
+        assert bench.owner.number != number
+        with pytest.raises(ServerUnavailableError):
+            played.answer(None)
+        assert len(bench.session.holds) == 0
+
+    def test_lost_reply_of_an_earlier_try_counts(self, bench: Bench) -> None:
+        """A refusal after a reply that was lost leaves the outcome unknown, and is undone."""
+        played = self.fail(bench, lost_reply(), None, refusal(), timeout=10)
+
+        assert isinstance(played.effect, Settle)
+
+    def test_interruption_is_undone_at_once(self, bench: Bench) -> None:
+        """A Ctrl-C is raised after the release, which the background repeats when it found nothing yet."""
+        played = self.fail(bench, KeyboardInterrupt())
+        assert told(played.effect)[0] == "lock_release"
+        played.answer(None)
+        assert played.effect.late
+        with pytest.raises(KeyboardInterrupt):
+            played.answer(None)
+
+    def test_interruption_before_anything_was_sent_sends_nothing(self, bench: Bench) -> None:
+        """Who is interrupted while queueing has nothing to give back."""
+        bench.waiters.join(bench.lock.channel, lambda: None)
+        with pytest.raises(KeyboardInterrupt):
+            bench.acquire().answer(KeyboardInterrupt())
+
+        assert len(bench.session.holds) == 0
+
+    def test_interruption_after_an_answer_sends_nothing(self, bench: Bench) -> None:
+        """Who was told that another holds the lock has nothing to give back."""
+        with pytest.raises(KeyboardInterrupt):
+            self.fail(bench, 5000, KeyboardInterrupt(), timeout=10)
+
+    def test_interrupted_give_back_is_repeated(self, bench: Bench) -> None:
+        """A grant that came too late is given back even if giving it back is interrupted."""
+        played = bench.acquire(lease=1.0)
+        bench.now += 1.0
+        played.answer(None).answer(KeyboardInterrupt())
+        assert told(played.effect)[0] == "lock_release"
+        with pytest.raises(KeyboardInterrupt):
+            played.answer(1)
+
+    def test_closing_leaves_the_outcome_open(self, bench: Bench) -> None:
+        """A client that closes says nothing of whether an earlier try was executed."""
+        played = self.fail(bench, lost_reply(), ClosedError("closed"), timeout=10)
+
+        assert isinstance(played.effect, Settle)
+
+    def test_abandoned_acquire_leaves_no_claim(self, bench: Bench) -> None:
+        """An acquire that nobody drives any more does not bar its owner from the next."""
+        played = bench.acquire()
+        played.abandon()
+
+        assert len(bench.session.holds) == 0
+
+
+class TestReenter:
+    """Taking again what is held."""
+
+    def test_goes_one_deeper(self, bench: Bench) -> None:
+        """The owner of a hold enters it again, with one round trip that tells the depth."""
+        hold = bench.held()
+        sent_at = bench.now = bench.now + 5
+        played = bench.acquire()
+        assert told(played.effect)[1][2] == 2
+
+        assert played.answer(None).result is hold
+        assert (hold.depth, hold.valid_until) == (2, valid_until(sent_at, 30.0))
+
+    def test_renewal_is_begun_but_never_ended(self, bench: Bench) -> None:
+        """A hold is renewed once any of its entries wants it to be."""
+        hold = bench.held(lease=5.0)
+        bench.held(lease=5.0)
+        assert hold.renewal is None
+        bench.held()
+        assert hold.renewal is not None
+        bench.held(lease=5.0)
+
+        assert hold.renewal is not None
+
+    def test_other_owner_does_not_enter(self, bench: Bench) -> None:
+        """What another owner of this client holds is waited for as anybody's."""
+        bench.held()
+
+        assert told(bench.acquire(owner=Owner("other")).effect)[1][2] == 1
+
+    def test_non_reentrant_lock_refuses_its_owner(self, bench: Bench, play: type[Play]) -> None:
+        """A lock that is not reentrant tells its owner so in place of waiting for it for ever."""
+        bench.held()
+        once = Lock(bench.session, "x", reentrant=False)
+        with pytest.raises(ReentryError, match="is not reentrant"):
+            play(once.acquire(bench.owner, NEVER, None))
+
+    @pytest.mark.parametrize("reply", [-2, 5000])
+    def test_hold_that_the_server_lost_is_not_taken_anew(self, bench: Bench, reply: int) -> None:
+        """Who enters again what is gone hears that it is lost, and does not go on with a new hold."""
+        hold = bench.held()
+        with pytest.raises(HoldLostError):
+            bench.acquire().answer(reply)
+
+        assert hold.state is State.LOST
+
+    def test_lost_hold_is_not_entered(self, bench: Bench, play: type[Play]) -> None:
+        """Who enters a hold that is lost hears so, each time, until it is released; then the number is another one."""
+        old = bench.held(lease=5.0)
+        bench.now += 5.0
+        for _ in "12":
+            with pytest.raises(HoldLostError, match="expired"):
+                bench.acquire()
+        with pytest.raises(HoldLostError):
+            play(bench.lock.release(bench.owner)).answer(None)
+        new = bench.held()
+
+        assert (old.state, new.depth) == (State.LOST, 1)
+        assert old.holder != new.holder
+
+    def test_lost_hold_that_nobody_is_inside_of_is_acquired_anew(self, bench: Bench) -> None:
+        """A hold whose release failed, and then its lease ended, is over: its owner acquires another."""
+        old = bench.held(lease=5.0)
+        old.state = State.ENDING
+        bench.now += 5.0
+        bench.session.lose(old, "expired")
+
+        assert bench.held().depth == 1
+
+    def test_answer_that_comes_too_late_is_a_loss(self, bench: Bench) -> None:
+        """A re-entry that is answered after the lease does not succeed: another may hold the lock by then."""
+        hold = bench.held()
+        played = bench.acquire(timeout=100.0)
+        bench.now += 31.0
+        with pytest.raises(HoldLostError, match="unreachable"):
+            played.answer(None)
+
+        assert hold.state is State.LOST
+
+    def test_hold_that_is_being_released_is_acquired_anew(self, bench: Bench) -> None:
+        """The release of another thread that is still under way does not meet the owner's next hold."""
+        old = bench.held()
+        old.state = State.ENDING
+        new = bench.held()
+
+        assert old.holder != new.holder
+        assert new in bench.session.holds
+
+    @pytest.mark.parametrize("error", [refusal(), WrongTypeError("x")])
+    def test_refusal_changes_nothing(self, bench: Bench, error: Exception) -> None:
+        """A re-entry that the server refused leaves the hold as it was."""
+        hold = bench.held()
+        with pytest.raises(type(error)):
+            bench.acquire().answer(error)
+
+        assert (hold.state, hold.depth) == (State.HELD, 1)
+
+    def test_lost_reply_is_undone_in_the_background(self, bench: Bench) -> None:
+        """The server is told the former depth again, for as long as the hold is valid."""
+        hold = bench.held()
+        played = bench.acquire(timeout=0.01).answer(lost_reply())
+        assert told(played.effect)[1][1] == 1
+        assert played.effect.until == hold.valid_until
+        with pytest.raises(ServerUnavailableError):
+            played.answer(None)
+        assert hold.depth == 1
+
+    def test_interruption_is_undone_at_once(self, bench: Bench) -> None:
+        """A Ctrl-C during a re-entry is raised when the server was told the former depth."""
+        hold = bench.held()
+        played = bench.acquire().answer(KeyboardInterrupt())
+        assert told(played.effect)[:1] == ("lock_release",)
+        assert told(played.effect)[1][1] == 1
+        with pytest.raises(KeyboardInterrupt):
+            played.answer(1)
+        assert (hold.state, hold.depth) == (State.HELD, 1)
+
+
+class TestRefusal:
+    """What a with statement raises that did not get the lock."""
+
+    @pytest.mark.parametrize(
+        ("answer", "holder", "says"),
+        [
+            ([4000, b"java:7", b"1"], "java:7", "; held by java:7"),
+            ([-2], None, ""),
+            (busy(), None, ""),
+        ],
+    )
+    def test_failure_names_the_holder(
+        self, bench: Bench, play: type[Play], answer: object, holder: str | None, says: str
+    ) -> None:
+        """A time-out tells who has the lock, where the server can be asked."""
+        played = play(bench.lock.refusal(2.5))
+        assert told(played.effect)[0] == "lock_query"
+        error = played.answer(answer).result
+        assert isinstance(error, AcquireTimeoutError)
+        assert str(error).endswith(f"not acquired in 2.5 s{says}")
+        assert (error.name, error.timeout, error.holder) == ("x", 2.5, holder)
+
+
+class TestOthers:
+    """Releasing, extending, asking, forcing."""
+
+    @pytest.mark.parametrize("claimed", [False, True])
+    def test_only_the_owner_releases_and_extends(
+        self, bench: Bench, play: type[Play], claimed: bool
+    ) -> None:
+        """Another owner, or one that is just acquiring, is refused, and nothing is sent."""
+        bench.held()
+        other = Owner("thread 'other'")
+        claim = bench.acquire(owner=other) if claimed else None
+        for operation in (bench.lock.release(other), bench.lock.extend(other, 5.0)):
+            with pytest.raises(NotHeldError, match="not held by thread 'other'"):
+                play(operation)
+        assert claim is None or not claim.over
+
+    def test_owner_releases(self, bench: Bench, play: type[Play]) -> None:
+        """The owner gives back what it holds; through the hold anybody can."""
+        bench.held(depth=2)
+        play(bench.lock.release(bench.owner)).answer(1)
+        [hold] = bench.session.holds
+        play(bench.lock.release_hold(hold)).answer(1)
+
+        assert len(bench.session.holds) == 0
+
+    def test_owner_extends(self, bench: Bench, play: type[Play]) -> None:
+        """The owner has the lock for longer."""
+        hold = bench.held(lease=5.0)
+        play(bench.lock.extend(bench.owner, 60.0)).answer([1])
+
+        assert hold.valid_until == valid_until(bench.now, 60.0)
+
+    @pytest.mark.parametrize(("reply", "released"), [(1, True), (0, False)])
+    def test_force_release_frees_whoever_holds(
+        self, bench: Bench, play: type[Play], reply: int, released: bool
+    ) -> None:
+        """Anybody can free a lock; the holds of this client know at once."""
+        hold, elsewhere = bench.held(), bench.hold("y")
+        played = play(bench.lock.force_release())
+        assert told(played.effect)[0] == "lock_force_release"
+
+        assert played.answer(reply).result is released
+        assert (hold.state, hold.reason) == (State.LOST, "force-released")
+        assert elsewhere.state is State.HELD
+
+    def test_force_release_of_unknown_outcome_counts(self, bench: Bench, play: type[Play]) -> None:
+        """A repeated release that finds nothing may have freed the lock with its first try."""
+        played = play(bench.lock.force_release()).answer(lost_reply())
+
+        assert played.answer(None).answer(0).result is True
+
+    def test_status_tells_who_holds(self, bench: Bench, play: type[Play]) -> None:
+        """The server knows the holders, their depths and the time that is left."""
+        status = play(bench.lock.status()).answer([4000, b"java:7", b"2"]).result
+
+        assert (status.remaining, status.holders) == (4.0, {"java:7": 2})
+
+    def test_depth_of_a_stranger_needs_no_round_trip(self, bench: Bench, play: type[Play]) -> None:
+        """Who does not hold the lock here does not hold it."""
+        assert play(bench.lock.depth_of(Owner("other"))).result == 0
+
+    def test_depth_is_what_the_server_says(self, bench: Bench, play: type[Play]) -> None:
+        """The owner is told the server's count."""
+        hold = bench.held(depth=2)
+        played = play(bench.lock.depth_of(bench.owner))
+
+        assert played.answer([4000, hold.holder.encode(), b"2"]).result == 2
+
+    @pytest.mark.parametrize(
+        ("state", "becomes"), [(State.HELD, State.LOST), (State.ENDING, State.ENDING)]
+    )
+    def test_depth_of_nothing_is_a_loss(
+        self, bench: Bench, play: type[Play], state: str, becomes: str
+    ) -> None:
+        """A hold that the server does not have is lost, unless it was released while it was asked for."""
+        hold = bench.held()
+        played = play(bench.lock.depth_of(bench.owner))
+        hold.state = state
+
+        assert played.answer([-2]).result == 0
+        assert hold.state is becomes
+
+    def test_hold_of_an_owner_is_what_it_was_given(self, bench: Bench) -> None:
+        """A claim that is not granted yet is nobody's hold."""
+        assert bench.lock.hold_of(bench.owner) is None
+        claim = bench.acquire()
+        assert bench.lock.hold_of(bench.owner) is None
+        assert not claim.over
+        other = Owner("other")
+        hold = bench.held(owner=other)
+
+        assert bench.lock.hold_of(other) is hold
+
+    def test_place_tells_locks_apart(self, bench: Bench) -> None:
+        """A lock's place is its server, its key and its kind."""
+        assert bench.lock.place == ("", "x", "lock")

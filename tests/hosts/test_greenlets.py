@@ -1,0 +1,119 @@
+"""The sync face in programs that gevent or eventlet has patched: greenlets in place of threads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock.testing.faults import delay_reply, swallow_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock.testing.proxy import FaultProxy
+
+NETWORK = 0.005
+"""Seconds that each reply takes."""
+
+PROGRAM = """
+import sys
+
+library, part, url = sys.argv[1:]
+if library == "gevent":
+    import gevent
+    from gevent import monkey
+
+    monkey.patch_all()
+    spawn, wait_for_all = gevent.spawn, gevent.joinall
+else:
+    import eventlet
+
+    eventlet.monkey_patch()
+    spawn = eventlet.spawn
+
+    def wait_for_all(greenlets):
+        for greenlet in greenlets:
+            greenlet.wait()
+
+if part == "Python":
+    sys.modules["interlock._links._exchange"] = None  # as where there was no compiler
+
+import time
+
+import interlock
+from interlock._links import exchange
+
+assert exchange.COMPILED == (part == "C")
+
+client = interlock.connect(url, command_timeout=2)
+for _ in range(3):
+    assert client.lock("alone").acquire(timeout=0.5)
+    client.lock("alone").release()
+
+inside = turns = ticks = 0
+done = False
+
+
+def tick():
+    global ticks
+    while not done:
+        ticks += 1
+        time.sleep(0.001)
+
+
+def take_turns():
+    global inside, turns
+    for _ in range(5):
+        with client.lock("shared", timeout=20):
+            inside += 1
+            assert inside == 1
+            time.sleep(0.001)
+            inside -= 1
+            turns += 1
+
+
+ticker = spawn(tick)
+wait_for_all([spawn(take_turns) for _ in range(5)])
+assert turns == 25, turns
+assert ticks > 25, ticks  # a greenlet that waits for the server lets the others run
+
+began, before = time.monotonic(), ticks
+try:
+    client.lock("silent").acquire(timeout=0.3)
+except interlock.ServerUnavailableError:
+    pass
+else:
+    raise AssertionError("there was no reply")
+took = time.monotonic() - began
+assert 0.25 < took < 1.5, took
+assert ticks - before > 25, ticks - before
+done = True
+wait_for_all([ticker])
+client.close()
+print("well")
+"""
+
+
+@pytest.mark.parametrize("part", ["C", "Python"])
+@pytest.mark.parametrize("library", ["gevent", "eventlet"])
+def test_greenlets_take_turns_over_a_slow_network(
+    proxy: FaultProxy, library: str, part: str
+) -> None:
+    """Greenlets acquire, wait and hand over, let each other run meanwhile, and time out when the server is silent."""
+
+    def of_silence(words: Sequence[bytes]) -> bool:
+        return b"silent" in words
+
+    proxy.on_request(of_silence, swallow_reply)
+    proxy.on_request(lambda _: True, delay_reply(NETWORK))
+    child = subprocess.run(
+        [sys.executable, "-c", PROGRAM, library, part, proxy.url()],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (child.returncode, child.stdout) == (0, "well\n"), child.stderr

@@ -1,0 +1,233 @@
+"""A hold goes from one process to another by a ticket, and a lease is set to the second."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import interlock
+import interlock.asyncio
+from interlock import (
+    ConfigError,
+    HoldLostError,
+    NotHeldError,
+    ReentryError,
+    ServerUnavailableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import redis
+
+    from interlock.testing.proxy import FaultProxy
+
+MAKERS = {
+    "lock": lambda client: client.lock("name"),
+    "fair": lambda client: client.fair_lock("name"),
+    "fenced": lambda client: client.fenced_lock("name"),
+    "spin": lambda client: client.spin_lock("name"),
+}
+
+
+@pytest.fixture
+def pair(redis_url: str) -> Iterator[tuple[interlock.Client, interlock.Client]]:
+    """Give two clients."""
+    with interlock.connect(redis_url) as one, interlock.connect(redis_url) as other:
+        yield one, other
+
+
+def held(lock: Any) -> Any:
+    """Return a hold of *lock*."""
+    assert lock.acquire(timeout=5)
+    return lock.hold
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_a_hold_is_handed_over(
+    make: Any, pair: tuple[interlock.Client, interlock.Client], redis_client: redis.Redis
+) -> None:
+    """Who adopts a ticket holds the lock with its fencing token, who gave it does not, and nobody could come in between."""
+    one, other = pair
+    lock = make(one)
+    hold = held(lock)
+    token = hold.token
+    ticket = hold.hand_over(lease=5)
+    assert not hold
+    assert not hold.lost.is_set()
+    assert not lock.owned()
+    assert 4 < redis_client.pttl("name") / 1000 <= 5
+    assert not make(other).acquire(blocking=False)
+    adopted = other.adopt(ticket)
+    assert adopted.valid
+    assert adopted.token == token
+    assert redis_client.hgetall("name") == {adopted.holder.encode(): b"1"}
+    assert redis_client.pttl("name") > 29_000
+    adopted.release()
+    assert not redis_client.exists("name")
+
+
+def test_a_hold_is_handed_over_inside_of_its_block(
+    pair: tuple[interlock.Client, interlock.Client], redis_client: redis.Redis
+) -> None:
+    """Leaving the block of a hold that was handed over releases nothing and raises nothing."""
+    one, other = pair
+    with one.lock("name") as hold:
+        ticket = hold.hand_over()
+    assert redis_client.exists("name")
+    other.adopt(ticket).release()
+    with one.lock("name"):
+        assert redis_client.exists("name")
+    assert not redis_client.exists("name")
+
+
+def test_a_ticket_is_good_once(pair: tuple[interlock.Client, interlock.Client]) -> None:
+    """A second adoption by the same ticket is refused and takes nothing from the first."""
+    one, other = pair
+    ticket = held(one.lock("name")).hand_over()
+    adopted = other.adopt(ticket)
+    with pytest.raises(NotHeldError, match="cannot be adopted"):
+        one.adopt(ticket)
+    with pytest.raises(ReentryError):
+        other.adopt(ticket)
+    assert adopted.valid
+    adopted.release()
+    with pytest.raises(NotHeldError, match="cannot be adopted"):
+        other.adopt(ticket)
+
+
+def test_an_adopted_hold_is_renewed(redis_url: str, redis_client: redis.Redis) -> None:
+    """An adopted hold without a lease outlives several leases, and is lost when somebody frees it."""
+    with interlock.connect(redis_url, lease=0.3) as client:
+        adopted = client.adopt(held(client.lock("name")).hand_over())
+        assert not adopted.lost.wait(0.9)
+        assert redis_client.exists("name")
+        redis_client.delete("name")
+        assert adopted.lost.wait(5)
+
+
+def test_a_ticket_that_nobody_adopts_ends_with_its_lease(
+    pair: tuple[interlock.Client, interlock.Client],
+) -> None:
+    """A lock that was handed over and not adopted is free after the ticket's lease."""
+    one, other = pair
+    ticket = held(one.lock("name")).hand_over(lease=0.05)
+    assert other.lock("name").acquire(timeout=5)
+    with pytest.raises(NotHeldError):
+        one.adopt(ticket)
+
+
+def test_another_process_releases(redis_url: str, redis_client: redis.Redis) -> None:
+    """A worker process releases what a web process acquired, although the web process has ended meanwhile."""
+    web = f"import interlock; c = interlock.connect({redis_url!r}); print(c.try_lock('name').hand_over(lease=20))"
+    ticket = subprocess.run(
+        [sys.executable, "-c", web], capture_output=True, text=True, check=True, timeout=60
+    ).stdout.strip()
+    assert redis_client.exists("name")
+    worker = (
+        f"import interlock; c = interlock.connect({redis_url!r}); c.adopt({ticket!r}).release()"
+    )
+    subprocess.run([sys.executable, "-c", worker], check=True, timeout=60)
+    assert not redis_client.exists("name")
+
+
+async def test_asyncio_hands_over_too(redis_url: str, redis_client: redis.Redis) -> None:
+    """A task adopts what a thread has given away, and sets its lease."""
+    with interlock.connect(redis_url) as one:
+        ticket = held(one.lock("name")).hand_over()
+    async with interlock.asyncio.connect(redis_url) as other:
+        adopted = await other.adopt(ticket)
+        await adopted.set_lease(2)
+        assert 1 < redis_client.pttl("name") / 1000 <= 2
+        await adopted.release()
+    assert not redis_client.exists("name")
+
+
+def test_what_cannot_be_handed_over_says_so(
+    pair: tuple[interlock.Client, interlock.Client],
+) -> None:
+    """Other kinds, a hold entered twice, one that is over, and what is no ticket are refused and change nothing."""
+    one, other = pair
+    read = one.read_write_lock("rw").read
+    with pytest.raises(ConfigError, match="handed over"):
+        held(read).hand_over()
+    with pytest.raises(ConfigError, match="handed over"):
+        held(one.multi_lock(one.lock("a"), one.lock("b"))).hand_over()
+    lock = one.lock("name")
+    hold = held(lock)
+    lock.acquire()
+    with pytest.raises(ReentryError, match="entered 2 times"):
+        hold.hand_over()
+    lock.release()
+    with pytest.raises(ConfigError, match="lease must be"):
+        hold.hand_over(lease=0)
+    assert hold.valid
+    lock.release()
+    with pytest.raises(NotHeldError):
+        hold.hand_over()
+    with pytest.raises(NotHeldError):
+        hold.set_lease(1)
+    for text in ("", "name", "lock:a:b::name", "read lock:a:1::name", "lock:a:1:x:name"):
+        with pytest.raises(ConfigError, match="not a ticket"):
+            other.adopt(text)
+    with pytest.raises(TypeError):
+        other.adopt(b"lock")  # type: ignore[arg-type]
+
+
+def test_a_lost_hold_is_not_handed_over(
+    pair: tuple[interlock.Client, interlock.Client], redis_client: redis.Redis
+) -> None:
+    """Handing over or setting the lease of what the server has no more tells that it is lost."""
+    one, other = pair
+    for act in ("hand_over", "set_lease"):
+        lock = one.lock("name")
+        hold = held(lock)
+        redis_client.delete("name")
+        assert other.lock("name").acquire(blocking=False)
+        with pytest.raises(HoldLostError):
+            hold.hand_over() if act == "hand_over" else hold.set_lease(1)
+        assert hold.lost.is_set()
+        assert other.lock("name").owned()
+        other.lock("name").release()
+        with pytest.raises((HoldLostError, NotHeldError)):
+            lock.release()
+
+
+def test_a_lease_is_set_to_the_second(
+    pair: tuple[interlock.Client, interlock.Client], redis_client: redis.Redis
+) -> None:
+    """A hold's lease becomes shorter or longer, is not renewed any more, and its validity goes with it."""
+    one, _ = pair
+    hold = held(one.lock("name"))
+    hold.set_lease(60)
+    assert 59 < hold.remaining <= 60
+    hold.set_lease(hold.remaining + 10)
+    assert 69 < redis_client.pttl("name") / 1000 <= 70
+    hold.set_lease(0.1)
+    assert hold.remaining <= 0.1
+    assert hold.lost.wait(5)
+    with pytest.raises(HoldLostError):
+        hold.release()
+    assert one.lock("name").acquire(timeout=5, lease=0.02)
+
+
+def test_what_could_not_be_handed_over_is_held(redis_url: str, proxy: FaultProxy) -> None:
+    """A hold that could not be handed over because the server does not answer is not given to anybody else."""
+    url = proxy.url()
+    with (
+        interlock.connect(url, outage_timeout=0.3, command_timeout=0.2, lease=5) as one,
+        interlock.connect(redis_url) as other,
+    ):
+        hold = held(one.lock("name"))
+        proxy.stop_accepting()
+        proxy.disconnect()
+        with pytest.raises(ServerUnavailableError):
+            hold.hand_over()
+        assert hold.valid
+        assert not other.lock("name").acquire(blocking=False)
+        proxy.start_accepting()
+        hold.release()
+        assert other.lock("name").acquire(timeout=5)

@@ -1,0 +1,184 @@
+"""Locks in FastAPI and Starlette: in process, and under load in the servers that people use."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import httpx2 as httpx
+import pytest
+from fastapi import Depends, FastAPI
+from pages import write_programs
+from starlette.testclient import TestClient
+
+import interlock
+from interlock.fastapi import Locked, lifespan
+from interlock.testing.address import free_port
+from interlock.testing.patience import wait_until
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+    import redis
+    from host_process import Hosts
+
+SOON = 30.0
+
+# Each request reads a number, waits, and writes it back: together with another, one would be lost.
+COUNTING_APP = """
+import asyncio, os
+import redis.asyncio
+from fastapi import Depends, FastAPI
+from interlock.fastapi import Locked, lifespan
+
+URL = os.environ["INTERLOCK_URL"]
+app = FastAPI(lifespan=lifespan(URL, lease=1))
+store = redis.asyncio.from_url(URL)
+
+@app.post("/count/{id}", dependencies=[Depends(Locked("count:{id}", timeout=30))])
+async def count(id: str) -> int:
+    before = int(await store.get(f"number:{id}") or 0)
+    await asyncio.sleep(0.001)
+    await store.set(f"number:{id}", before + 1)
+    return os.getpid()
+
+@app.post("/hang/{id}", dependencies=[Depends(Locked("count:{id}", timeout=30))])
+async def hang(id: str) -> None:
+    await store.set("hanging", os.getpid())
+    await asyncio.Event().wait()
+"""
+SERVERS = {
+    "uvicorn": ("uvicorn", "counting:app", "--workers", "2", "--log-level", "warning", "--port"),
+    "gunicorn": ("gunicorn", "counting:app", "-w", "2", "-k", "uvicorn_worker.UvicornWorker", "-b"),
+}
+
+
+def load(directory: Path, name: str, monkeypatch: pytest.MonkeyPatch, url: str) -> Any:
+    """Return the application of a program of the how-to."""
+    write_programs("fastapi.md", directory)
+    monkeypatch.setenv("INTERLOCK_URL", url)
+    spec = importlib.util.spec_from_file_location(name, directory / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, module)
+    spec.loader.exec_module(module)
+    return module.app
+
+
+def test_fastapi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
+    """A request holds the lock of its path; another one waits, or is answered as was asked for."""
+    app = load(tmp_path, "app", monkeypatch, redis_url)
+    with interlock.connect(redis_url) as other, TestClient(app) as client:
+        assert client.post("/orders/42/ship").json() == {"times": 1}
+        with other.lock("reports"), other.lock("orders:43"):
+            refused = client.post("/reports")
+            assert refused.status_code == 409
+            assert refused.json() == {"detail": "'reports' is in use"}
+            assert refused.headers["retry-after"] == "1"
+            assert client.get("/orders/43").json() == {"busy": True}
+            assert client.post("/orders/42/ship").json() == {"times": 2}
+        assert client.post("/reports").json() == "written"
+        assert client.get("/orders/43").json() == {"busy": False}
+
+
+def test_the_default_status(redis_url: str) -> None:
+    """A lock that is not acquired in time is answered by 423, and a longer path is another lock."""
+    app = FastAPI(lifespan=lifespan(redis_url))
+
+    @app.get("/{id}", dependencies=[Depends(Locked("it:{id}", timeout=0.05))])
+    async def it(id: str) -> None: ...  # noqa: A002
+
+    with interlock.connect(redis_url) as other, other.lock("it:1"), TestClient(app) as client:
+        assert client.get("/1").status_code == 423
+        assert client.get("/2").status_code == 200
+
+
+def test_starlette(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
+    """Without FastAPI, a block in an endpoint does the same."""
+    app = load(tmp_path, "starlette_app", monkeypatch, redis_url)
+    with interlock.connect(redis_url) as other, TestClient(app) as client:
+        assert client.post("/orders/42/ship").text == "shipped"
+        with other.lock("orders:42"):
+            assert client.post("/orders/42/ship").status_code == 423
+
+
+def test_own_lifespan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
+    """A lifespan of the application's own enters ours, and leaves nothing locked."""
+    with TestClient(load(tmp_path, "own_lifespan", monkeypatch, redis_url)):
+        pass
+    with interlock.connect(redis_url) as other:
+        assert not other.lock("migrations").locked()
+
+
+def test_mistakes_are_explained(redis_url: str) -> None:
+    """A missing lifespan and a missing path parameter are errors that say what to do."""
+    app = FastAPI()
+
+    @app.get("/", dependencies=[Depends(Locked("it:{id}"))])
+    async def it() -> None: ...
+
+    with pytest.raises(interlock.ConfigError, match="the path has no parameters"):
+        TestClient(app).get("/")
+    app.routes.pop()
+    app.get("/", dependencies=[Depends(Locked("it"))])(it)
+    with pytest.raises(interlock.ConfigError, match="no interlock client"):
+        TestClient(app).get("/")
+
+
+@pytest.mark.parametrize("program", SERVERS)
+async def test_load(program: str, hosts: Hosts, redis_client: redis.Redis) -> None:
+    """Under load no two workers are in one lock, and a killed worker frees its lock within a lease."""
+    (hosts.directory / "counting.py").write_text(COUNTING_APP)
+    port = free_port()
+    where = str(port) if program == "uvicorn" else f"127.0.0.1:{port}"
+    process = hosts.start(*SERVERS[program], where)
+    limits = httpx.Limits(max_connections=40, max_keepalive_connections=0)
+    async with httpx.AsyncClient(
+        base_url=f"http://127.0.0.1:{port}", timeout=SOON, limits=limits
+    ) as client:
+        await serving(client, process, hosts)
+        redis_client.delete("number:a", "number:b")
+        answers = await asyncio.gather(
+            *(client.post(f"/count/{'ab'[number % 2]}") for number in range(200))
+        )
+        assert {answer.status_code for answer in answers} == {200}
+        assert len({answer.json() for answer in answers}) == 2
+        assert [int(redis_client.get(f"number:{each}") or 0) for each in "ab"] == [100, 100]
+
+        hanging = asyncio.create_task(client.post("/hang/a"))
+        await asyncio.to_thread(
+            wait_until, lambda: redis_client.exists("hanging"), SOON, "it hangs"
+        )
+        os.kill(int(redis_client.get("hanging") or 0), signal.SIGKILL)
+        with pytest.raises(httpx.HTTPError):
+            await hanging
+        # The server starts another worker, which may take a while to answer.
+        assert (await retried(client, "/count/a")).status_code == 200
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(SOON) in (0, -signal.SIGTERM)
+    wait_until(lambda: not redis_client.exists("count:a", "count:b"), SOON, "the locks are free")
+
+
+async def serving(
+    client: httpx.AsyncClient, process: subprocess.Popen[bytes], hosts: Hosts
+) -> None:
+    """Wait until both workers of the server answer."""
+    seen: set[int] = set()
+    while len(seen) < 2:
+        assert process.poll() is None, hosts.log()
+        seen.add((await retried(client, f"/count/{'ab'[len(seen)]}")).json())
+
+
+async def retried(client: httpx.AsyncClient, path: str) -> httpx.Response:
+    """Return the first answer of a server that is starting."""
+    while True:
+        try:
+            return await client.post(path)
+        except httpx.TransportError:
+            await asyncio.sleep(0.05)

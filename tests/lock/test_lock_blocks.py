@@ -1,0 +1,237 @@
+"""A ``with`` block is left by any thread or task and releases what it acquired, for every lock-like on both faces."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from interlock import HoldLostError, NotHeldError
+from lock.lock_like import KINDS, Kind, until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from lock.lock_like import Face, Stage
+
+SHARED = [
+    Kind("read", lambda client, name, **options: client.read_write_lock(name, **options).read),
+    Kind("semaphore", lambda client, name, **_: client.semaphore(name)),
+]
+"""What several owners can be inside of at once."""
+
+
+class Block:
+    """A ``with`` block whose body goes on when `leave` is called, by whom that may be."""
+
+    def __init__(self, face: Face, lock: Any) -> None:
+        self._generator = _inside_async(lock) if face.is_async else _inside(lock)
+        self._is_async = face.is_async
+
+    def enter(self) -> Any:
+        """Enter; return what the ``with`` statement gave."""
+        return anext(self._generator) if self._is_async else next(self._generator)
+
+    def leave(self) -> Any:
+        """Have the body come to its end."""
+        generator = self._generator
+        return anext(generator, None) if self._is_async else next(generator, None)
+
+    def close(self) -> Any:
+        """Leave before the body is at its end."""
+        return self._generator.aclose() if self._is_async else self._generator.close()
+
+    def fail(self, error: BaseException) -> Any:
+        """Leave by *error*."""
+        generator = self._generator
+        return generator.athrow(error) if self._is_async else generator.throw(error)
+
+
+def _inside(lock: Any) -> Iterator[Any]:
+    with lock as hold:
+        yield hold
+
+
+async def _inside_async(lock: Any) -> AsyncIterator[Any]:
+    async with lock as hold:
+        yield hold
+
+
+class Stack:
+    """An exit stack of either face."""
+
+    def __init__(self, face: Face) -> None:
+        self._is_async = face.is_async
+        self._stack: Any = contextlib.AsyncExitStack() if face.is_async else contextlib.ExitStack()
+
+    def enter(self, lock: Any) -> Any:
+        """Enter *lock*."""
+        stack = self._stack
+        return stack.enter_async_context(lock) if self._is_async else stack.enter_context(lock)
+
+    def hand_on(self) -> None:
+        """Move all to another stack."""
+        self._stack = self._stack.pop_all()
+
+    def close(self) -> Any:
+        """Leave all."""
+        return self._stack.aclose() if self._is_async else self._stack.close()
+
+
+async def test_a_block_is_left_by_another_owner(stage: Stage) -> None:
+    """A generator that is entered in one thread or task and closed in another leaves nothing behind."""
+    lock, a, b = stage.lock(stage.client()), stage.owner(), stage.owner()
+    block = Block(stage.face, lock)
+    hold = await a.do(block.enter)
+    with pytest.raises(NotHeldError):
+        await b.do(lock.release)
+    assert hold.valid, "a release by another owner is an error as before"
+    await b.do(block.leave)
+    assert not hold
+    assert stage.left_behind() == set()
+
+
+async def test_an_exit_stack_is_closed_by_another_owner(stage: Stage) -> None:
+    """An exit stack that is handed on and closed elsewhere releases what it entered, at each depth."""
+    client, a, b = stage.client(), stage.owner(), stage.owner()
+    lock, stack = stage.lock(client), Stack(stage.face)
+    hold = await a.do(stack.enter, lock)
+    if stage.kind.reentrant:
+        await a.do(stack.enter, lock)
+        assert hold.depth == 2
+    stack.hand_on()
+    await b.do(stack.close)
+    assert not hold
+    assert stage.left_behind() == set()
+
+
+async def test_by_hand_another_owner_leaves(stage: Stage) -> None:
+    """What was entered by calling the method is left by calling the other one, wherever that is."""
+    lock, a, b = stage.lock(stage.client()), stage.owner(), stage.owner()
+    hold = await a.do(stage.face.enter, lock)
+    await b.do(stage.face.leave, lock)
+    assert not hold
+    with pytest.raises(NotHeldError):
+        await b.do(stage.face.leave, lock)
+    assert stage.left_behind() == set()
+
+
+async def test_the_hold_of_an_open_block_outlives_its_owner(stage: Stage) -> None:
+    """While a block is open its hold is renewed, though the thread or task that entered has ended."""
+    client = stage.client(lease=0.9)
+    lock, short_lived, other = stage.lock(client), stage.face.owner(), stage.owner()
+    block = Block(stage.face, lock)
+    hold = await short_lived.do(block.enter)
+    await short_lived.end()
+    gc.collect()
+    assert not await other.do(stage.lock(stage.client()).acquire, timeout=1.2)
+    assert hold.valid
+    await other.do(block.leave)
+    assert stage.left_behind() == set()
+
+
+async def test_a_loss_is_told_where_the_block_is_left(stage: Stage) -> None:
+    """Leaving a lost block elsewhere raises HoldLostError, or notes it on the body's own exception."""
+    client, a, b = stage.client(lease=1.5), stage.owner(), stage.owner()
+    lock = stage.lock(client)
+    for error in (None, LookupError("the body's own")):
+        block = Block(stage.face, lock)
+        hold = await a.do(block.enter)
+        await b.do(stage.lock(stage.client()).force_release)
+        await until(hold.lost.is_set, 5, "the hold was told of its loss")
+        if error is None:
+            with pytest.raises(HoldLostError):
+                await b.do(block.leave)
+        else:
+            with pytest.raises(LookupError) as caught:
+                await b.do(block.fail, error)
+            assert any("lost" in note for note in caught.value.__notes__)
+    assert await a.do(lambda: lock.hold) is None
+
+
+async def test_a_lock_is_released_and_taken_inside(stage: Stage) -> None:
+    """Inside a block its lock may be released and acquired again; leaving releases what is held then."""
+    lock, owner, other = stage.lock(stage.client()), stage.owner(), stage.owner()
+    block = Block(stage.face, lock)
+    await owner.do(block.enter)
+    await owner.do(lock.release)
+    await owner.do(lock.acquire)
+    await other.do(block.leave)
+    assert stage.left_behind() == set()
+
+
+@pytest.mark.parametrize("shared", SHARED, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("entry", ["generator", "stack"])
+async def test_two_owners_inside_one_object(plain: Stage, shared: Kind, entry: str) -> None:
+    """Of two owners inside one lock object each block ends its own hold, though the other one leaves it."""
+    client, a, b = plain.client(), plain.owner(), plain.owner()
+    if shared.name == "semaphore":
+        await a.do(client.semaphore("name").try_set_permits, 2)
+    lock, face = shared.make(client, "name"), plain.face
+    blocks: list[Any] = [Block(face, lock) if entry == "generator" else Stack(face) for _ in "12"]
+    holds = [
+        await (owner.do(block.enter) if entry == "generator" else owner.do(block.enter, lock))
+        for owner, block in zip((a, b), blocks, strict=True)
+    ]
+    await b.do(blocks[0].close)
+    if shared.name == "read":
+        assert [bool(hold) for hold in holds] == [False, True]
+    else:
+        assert await a.do(lock.available_permits) == 1
+    await a.do(blocks[1].close)
+    if shared.name == "read":
+        assert plain.left_behind() == set()
+    else:
+        assert await a.do(lock.available_permits) == 2
+
+
+@pytest.mark.parametrize("face", ["asyncio"], indirect=True)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+async def test_wait_for_around_an_exit_stack(stage: Stage) -> None:
+    """asyncio.wait_for may make a task of its own that enters; the stack releases all the same."""
+    lock = stage.lock(stage.client())
+    async with contextlib.AsyncExitStack() as stack:
+        hold = await asyncio.wait_for(stack.enter_async_context(lock), 5)
+        assert hold.valid
+    assert not hold
+    hold = await asyncio.wait_for(lock.__aenter__(), 5)
+    await lock.__aexit__(None, None, None)
+    assert not hold
+    assert stage.left_behind() == set()
+
+
+async def test_a_look_up_alone_changes_nothing(plain: Stage) -> None:
+    """Asking a lock for its exit method, as frameworks do, leaves a hold by hand to its owner."""
+    client, owner = plain.client(lease=0.9), plain.owner()
+    lock = client.lock("name")
+
+    def enter() -> Any:
+        assert hasattr(lock, "__aexit__" if plain.face.is_async else "__exit__")
+        return plain.face.enter(lock)
+
+    hold = await owner.do(enter)
+    gc.collect()
+    await asyncio.sleep(1.2)
+    assert hold.valid
+    await owner.do(lock.release)
+    assert plain.left_behind() == set()
+
+
+async def test_a_block_that_is_gone_ends_its_hold(plain: Stage) -> None:
+    """A block that vanished without being left is named in a ResourceWarning, and its hold ends with its lease."""
+    client, owner = plain.client(lease=0.9), plain.owner()
+    lock, stack = client.lock("name"), Stack(plain.face)
+    await owner.do(stack.enter, lock)
+    stack.hand_on()
+    other, theirs = plain.owner(), plain.client().lock("name")
+
+    async def vanish() -> None:
+        stack._stack._exit_callbacks.clear()
+        gc.collect()
+        assert await other.do(theirs.acquire, timeout=5)
+
+    with pytest.warns(ResourceWarning, match="'name'"):
+        await vanish()
