@@ -39,6 +39,7 @@ class Session:
         clock: seconds, monotonic, counting suspend; never the wall clock.
         client_id: the first half of every holder id.
         where: the server's address, which tells it from others.
+        database: what tells its database from others.
         home: the driver that performs for this client.
         epoch: larger each time that another server, which may lack the last writes, has taken over.
         publish: the command that announces releases, PUBLISH or SPUBLISH, or empty for none; decided before the first operation.
@@ -58,11 +59,13 @@ class Session:
         poke: Callable[[], None],
         tell: Callable[[Callable[[], object]], None],
         where: str = "",
+        database: str = "",
         home: object = None,
         epoch: Callable[[], int] = lambda: 0,
         clustered: bool = False,
     ) -> None:
         self.where = where
+        self.database = database or where
         self.home = home
         self.epoch = epoch
         self.options = options

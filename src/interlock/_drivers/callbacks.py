@@ -115,4 +115,5 @@ def resume() -> None:
     _callbacks.resume()
 
 
-os.register_at_fork(after_in_child=_callbacks.after_fork)
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_callbacks.after_fork)

@@ -65,5 +65,6 @@ def _at_exit() -> None:
     _each(lambda driver: driver.at_exit())
 
 
-os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_after_fork)
 atexit.register(_at_exit)

@@ -6,7 +6,6 @@ import asyncio
 import threading
 import weakref
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core.holds import Owner
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
 
 _owners: weakref.WeakKeyDictionary[asyncio.Task[object], Owner] = weakref.WeakKeyDictionary()
 
+elsewhere: list[Callable[[], Owner | None]] = []
+"""Return the owner that stands for the running task of another library, if there is one."""
+
 
 def current_owner() -> Owner:
     """Return the owner that stands for the running task.
@@ -26,8 +28,14 @@ def current_owner() -> Owner:
     Raises:
         RuntimeError: outside of a task.
     """
-    task = asyncio.current_task()
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop of asyncio's runs here
+        task = None
     if task is None:
+        for owner_of in elsewhere:
+            if (foreign := owner_of()) is not None:
+                return foreign
         raise RuntimeError("a lock must be used from a task")
     try:
         return _owners[task]
@@ -70,8 +78,7 @@ class LostEvent:
     async def wait(self) -> bool:
         """Wait until the hold is lost; return True."""
         if not self.is_set():
-            lost = asyncio.Event()
-            listener = partial(call_in, asyncio.get_running_loop(), lost.set)
+            lost, listener = self._driver.bell()
             if self._hold.listen(listener):
                 try:
                     _ = await lost.wait()
@@ -150,7 +157,11 @@ async def in_thread(work: Callable[[], None]) -> None:
             loop.call_soon_threadsafe(_settle, done, None)
 
     thread = threading.Thread(target=run, name="interlock-close", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:  # too many threads: rather block the loop than leave the work undone
+        work()
+        return
     try:
         await done
     finally:

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 import uuid
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -26,24 +27,30 @@ from interlock._core.effects import (
 from interlock._core.holds import Owner
 from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
-from interlock._drivers import clock, lifecycle
+from interlock._drivers import clock, lifecycle, wrong_type
 from interlock._drivers.alarm import Alarm
 from interlock._drivers.callbacks import call_user, report_aside
 from interlock._drivers.fan_out import ask
-from interlock._drivers.lookout import lookout_for
-from interlock._drivers.route import keeper_of, listener_to, pool_to
-from interlock._links.cluster import Cluster
-from interlock.errors import ClosedError, ConfigError
+from interlock._drivers.renewer import Renewer
+from interlock._drivers.sentinel_monitor import monitor_of
+from interlock._drivers.subscriber import subscriber_of
+from interlock._links.pool import Pool
+from interlock._links.topology import topology_of
+from interlock._misuse import warn_in_event_loop
+from interlock.errors import ClosedError, ConfigError, InterlockError, WrongTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.holds import Possession
     from interlock._core.tickets import Ticket
-    from interlock._links.cluster_pool import ClusterPool
+    from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
-    from interlock._links.pool import Pool
     from interlock.options import Options
+
+
+MEND_INTERVAL = 1.0
+"""Seconds after which a waiting thread looks whether a signal handler has upset its queue."""
 
 
 class _Here(threading.local):
@@ -112,9 +119,10 @@ class ThreadDriver:
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         self._timeout = servers.command_timeout or options.command_timeout
-        self._pool = pool_to(servers)
-        self._listener = listener_to(servers, options, self._timeout)
-        waiters = self._listener.waiters = Waiters(threading.RLock(), self._listener)
+        topology = topology_of(servers)
+        self._pool = Pool(topology)
+        self._subscriber = subscriber_of(topology, self._timeout, options.pubsub)
+        waiters = self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
         self.session = Session(
             options=options,
             client_id=options.client_id or str(uuid.uuid4()),
@@ -124,12 +132,13 @@ class ThreadDriver:
             poke=self._poke,
             tell=self._tell,
             where=servers.where,
+            database=servers.identity,
             epoch=servers.epoch,
             home=self,
-            clustered=isinstance(servers, Cluster),
+            clustered=topology.only is None,
         )
-        self._keeper = keeper_of(self.session, servers, self._timeout)
-        self._lookout = lookout_for(servers, self._timeout, self._keeper.move)
+        self._renewer = Renewer(self.session, topology, self._timeout)
+        self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
         self._named: dict[str, Owner] = {}
         self.closed = self._exiting = False
         lifecycle.register(self)
@@ -142,7 +151,7 @@ class ThreadDriver:
         try:
             failure: BaseException | None = None
             try:
-                if not self._keeper.started:
+                if not self._renewer.started:
                     self._begin()
                 call = step.begin()
                 if call is not None and step.done(call.script.decode(self.eval(call))):
@@ -161,7 +170,8 @@ class ThreadDriver:
         Whatever happens meanwhile in this thread, a Ctrl-C included, is thrown into the operation, whose clean-up is still
         performed.
         """
-        if not self._keeper.started:
+        warn_in_event_loop()
+        if not self._renewer.started:
             self._begin()
         try:
             return self._go_on(op, None)
@@ -173,10 +183,11 @@ class ThreadDriver:
 
     def _begin(self) -> None:
         """Have everything in place that the first operation needs, and a claim must not be without."""
+        warn_in_event_loop()
         options = self.session.options
         self._pool.open(options.pubsub, self._timeout)
-        self.session.publish = self._listener.publish(options.pubsub)
-        self._keeper.start()
+        self.session.publish = self._subscriber.publish(options.pubsub)
+        self._renewer.start()
 
     def _go_on(self, op: Op[R], failure: BaseException | None) -> R:
         """Perform the rest of *op*, beginning by throwing *failure* into it."""
@@ -211,24 +222,33 @@ class ThreadDriver:
         for ticket in tickets:
             self.session.waiters.leave(ticket)
 
-    def prepared(self, call: Eval[object]) -> tuple[Pool | ClusterPool, Eval[object], float]:
+    def prepared(self, call: Eval[object]) -> tuple[Pool, Eval[object], float]:
         """Return by which connections to send *call* of another client's operation, and the seconds that it may take.
 
         The renewal thread runs then, which a claim must not be without.
         """
-        if not self._keeper.started:
+        if not self._renewer.started:
             self._begin()
         return self._pool, call, min(self._timeout, call.deadline - clock.now())
 
     def eval(self, call: Eval[object]) -> object:
-        """Run *call* and return its reply; errors as `Pool.eval`."""
+        """Run *call* and return its reply; errors as `Pool.eval`. A WrongTypeError costs another round trip to say what was found."""
         timeout = self._timeout
         if call.deadline != NEVER:
             timeout = min(timeout, max(call.deadline - clock.now(), GRACE))
         try:
+            if (
+                self._subscriber.mutex.held_here()
+            ):  # a signal handler struck in the middle of a step
+                with self._subscriber.mutex.let_go():
+                    return self._pool.eval(call, timeout)
             return self._pool.eval(call, timeout)
         except ClosedError:
             self._end_with_the_process()
+            raise
+        except WrongTypeError as error:
+            with suppress(InterlockError):
+                wrong_type.describe(error, self._pool.eval(wrong_type.types_of(error), GRACE))
             raise
 
     def _perform(self, effect: Effect, tickets: list[Ticket]) -> object:  # noqa: PLR0911 - one for each effect
@@ -240,7 +260,7 @@ class ThreadDriver:
         if isinstance(effect, Join):
             return self.session.waiters.join(effect.channel, Alarm(), tickets)
         if isinstance(effect, Settle):
-            self._keeper.settle(effect)
+            self._renewer.settle(effect)
             return None
         if isinstance(effect, Away):
             return home(effect.session).run(effect.op)
@@ -250,10 +270,14 @@ class ThreadDriver:
 
     def _wait(self, effect: Wait) -> None:
         seconds = min(effect.until - clock.now(), threading.TIMEOUT_MAX)
-        if effect.ticket is None:
+        if self._subscriber.mutex.held_here():  # as in `eval`
+            with self._subscriber.mutex.let_go():
+                self._wait(effect)
+        elif effect.ticket is None:
             time.sleep(max(seconds, 0))
         else:
-            cast("Alarm", effect.ticket.alarm).wait(seconds)
+            cast("Alarm", effect.ticket.alarm).wait(min(seconds, MEND_INTERVAL))
+            self.session.waiters.mend(effect.ticket)
         if self.closed:
             self._end_with_the_process()
             raise ClosedError("the client was closed while it waited")
@@ -264,7 +288,7 @@ class ThreadDriver:
             threading.Event().wait()
 
     def _poke(self) -> None:
-        self._keeper.poke()
+        self._renewer.poke()
 
     def _tell(self, listener: Callable[[], object]) -> None:
         try:
@@ -305,19 +329,19 @@ class ThreadDriver:
             self._end(lifecycle.EXIT_TIMEOUT)
 
     def _end(self, timeout: float) -> None:
-        self._listener.close()
-        if self._lookout is not None:
-            self._lookout.close()
+        self._subscriber.close()
+        if self._monitor is not None:
+            self._monitor.close()
         # What is under way comes to its end first, so that all that is held is known.
         self._pool.close(timeout)
-        self._keeper.close(list(self.session.farewell()), timeout)
+        self._renewer.close(list(self.session.farewell()), timeout)
 
     def after_fork(self) -> None:
         """Become another client in a forked child, which holds nothing."""
         self._pool.forget()
-        self._keeper.after_fork()
-        self._listener.after_fork()
-        if self._lookout is not None:
-            self._lookout.after_fork()
-        self._listener.waiters = Waiters(threading.RLock(), self._listener)
-        self.session.become(str(uuid.uuid4()), self._listener.waiters)
+        self._renewer.after_fork()
+        self._subscriber.after_fork()
+        if self._monitor is not None:
+            self._monitor.after_fork()
+        self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
+        self.session.become(str(uuid.uuid4()), self._subscriber.waiters)
