@@ -62,7 +62,7 @@ def test_blocking_scheduler(hosts: Hosts) -> None:
 
 
 def test_loss(redis_url: str) -> None:
-    """A scheduler that loses the lock is paused while another process holds it, and runs again after that."""
+    """A scheduler that loses the lock is paused until it has the lock again."""
     with interlock.connect(redis_url, lease=0.3) as client, interlock.connect(redis_url) as other:
         single = Single(BackgroundScheduler(), client, "it")
         with single as scheduler:

@@ -101,7 +101,7 @@ def test_the_default_status(redis_url: str) -> None:
 
 @pytest.mark.parametrize(("scope", "held"), [("request", True), ("function", False)])
 def test_release(redis_url: str, scope: Literal["function", "request"], held: bool) -> None:
-    """The lock is held until the tasks behind the response have ended, or is released before the response."""
+    """The scope decides whether the lock outlives the response and its background tasks."""
     app = FastAPI(lifespan=lifespan(redis_url))
     seen: list[bool] = []
 
@@ -152,7 +152,7 @@ def test_mistakes_are_explained(redis_url: str) -> None:
 
 @pytest.mark.parametrize("program", SERVERS)
 async def test_load(program: str, hosts: Hosts, redis_client: redis.Redis) -> None:
-    """Under load no two workers are in one lock, and a killed worker frees its lock within a lease."""
+    """Under load workers exclude each other, and a killed one frees its lock."""
     (hosts.directory / "counting.py").write_text(COUNTING_APP)
     port = free_port()
     where = str(port) if program == "uvicorn" else f"127.0.0.1:{port}"
