@@ -29,6 +29,8 @@ class _JointLock(Lock):
         first = recipe.members[0]
         driver = next(lock.driver for lock in locks if lock.recipe is first)
         super().__init__(driver, recipe, timeout=timeout, lease=lease, owner=owners[first])
+        # The clients of all members are in use as long as this is.
+        self._drivers = [lock.driver for lock in locks]
 
 
 class MultiLock(_JointLock):
