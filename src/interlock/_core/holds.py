@@ -48,9 +48,11 @@ class Owner:
         identity: tells owners of this process apart.
         number: the second half of the holder id; drawn from a process-wide counter, never used for another owner.
         label: what to call the owner in messages.
+        shared: whether others may come and release under the same name when those who have used it are gone.
         known_as: a client's id, a number, and as whom that client lets this owner hold by that number; None until it comes again.
     """
 
+    shared = False
     __slots__ = ("__weakref__", "_gone", "identity", "known_as", "label", "number")
 
     def __init__(self, label: str, gone: Callable[[], bool] | None = None) -> None:
@@ -66,6 +68,10 @@ class Owner:
     def gone(self) -> bool:
         """Return whether the thread or task has ended."""
         return self._gone is not None and self._gone()
+
+    def reference(self) -> Callable[[], Owner | None]:
+        """Return what a hold refers to its owner by: a thread or task is not kept alive by what it holds."""
+        return weakref.ref(self)
 
 
 class State:
@@ -160,7 +166,7 @@ class Hold:
     Attributes:
         recipe: the lock.
         holder: the hash field, ``"<client id>:<number>"``.
-        owner: who holds, as long as it lives.
+        owner: returns who holds, as long as it lives.
         depth: how often it was entered.
         lease: seconds of one renewal, or of the whole hold.
         renewal: how it is kept alive; None when it ends with its lease.
@@ -191,7 +197,7 @@ class Hold:
         self.recipe = recipe
         self.table_key = (recipe.hold_key, owner.identity)
         self.holder = holder
-        self.owner: weakref.ref[Owner] = weakref.ref(owner)
+        self.owner = owner.reference()
         self.label = owner.label
         self.depth = 0
         self.lease = lease

@@ -230,7 +230,7 @@ class LockBase(ABC):
     @property
     def place(self) -> tuple[str, str, str]:
         """Return what tells this lock from all others, in the order in which multi locks take them."""
-        return (self.session.where, self.key, self.kind)
+        return (self.session.database, self.key, self.kind)
 
     def hold_of(self, owner: Owner) -> Hold | None:
         """Return *owner*'s hold, lost or not, as known locally."""
@@ -584,9 +584,7 @@ class Reenter(Step[Hold]):
             if self.done((yield from session.again(self._call, failure))):
                 return hold
         _ = hold.leave()
-        session.lose(
-            hold, hold.expiry_reason() if hold.lost(session.clock()) else "force-released"
-        )
+        session.lose(hold, hold.expiry_reason() if hold.lost(session.clock()) else "force-released")
         raise lost(hold)
 
     def _undo(self, error: BaseException) -> Op[None]:
@@ -855,8 +853,8 @@ def not_held(kind: str, name: str, who: str) -> NotHeldError:
 def not_acquired(kind: str, name: str, timeout: float, holder: str | None) -> AcquireTimeoutError:
     """Return the error for what was not acquired in *timeout* seconds."""
     return AcquireTimeoutError(
-        f"{kind} {name!r} not acquired in {timeout:g} s; "
-        f"held by {holder or 'somebody who could not be asked for'}",
+        f"{kind} {name!r} not acquired in {timeout:g} s"
+        + (f"; held by {holder}" if holder else ""),
         name=name,
         timeout=timeout,
         holder=holder,

@@ -6,9 +6,12 @@ import asyncio
 import threading
 import weakref
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core.holds import Owner
+from interlock._drivers.lifecycle import report
+from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +29,7 @@ def current_owner() -> Owner:
     """Return the owner that stands for the running task.
 
     Raises:
+        ConfigError: there is no event loop of asyncio's.
         RuntimeError: outside of a task.
     """
     try:
@@ -36,12 +40,33 @@ def current_owner() -> Owner:
         for owner_of in elsewhere:
             if (foreign := owner_of()) is not None:
                 return foreign
+        _ = running_loop()
         raise RuntimeError("a lock must be used from a task")
     try:
         return _owners[task]
     except KeyError:
         owner = _owners[task] = _TaskOwner(task)
         return owner
+
+
+def no_loop() -> ConfigError:
+    """Return the error for who is not served by asyncio."""
+    return ConfigError(
+        "interlock.asyncio needs asyncio's event loop, and none runs here; under trio or in plain threads "
+        "use interlock, whose calls block (trio.to_thread.run_sync)"
+    )
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """Return the running loop.
+
+    Raises:
+        ConfigError: there is none, or it is not asyncio's.
+    """
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise no_loop() from None
 
 
 class _TaskOwner(Owner):
@@ -54,9 +79,9 @@ class _TaskOwner(Owner):
         self._task = weakref.ref(task)
 
     def gone(self) -> bool:
-        """Return whether the task has ended."""
+        """Return whether the task has ended, or will never go on."""
         task = self._task()
-        return task is None or task.done()
+        return task is None or task.done() or task.get_loop().is_closed()
 
 
 class LostEvent:
@@ -144,28 +169,33 @@ def call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> 
 
 
 async def in_thread(work: Callable[[], None]) -> None:
-    """Run *work* in a thread of its own that is gone when this returns."""
-    loop = asyncio.get_running_loop()
+    """Run *work* in a thread of its own that is gone when this returns; a cancellation leaves it to itself."""
+    loop = running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
     def run() -> None:
         try:
             work()
         except BaseException as error:  # noqa: BLE001 - it is handed to the task that waits
-            loop.call_soon_threadsafe(_settle, done, error)
+            call_in(loop, partial(_settle, done, error))
         else:
-            loop.call_soon_threadsafe(_settle, done, None)
+            call_in(loop, partial(_settle, done, None))
 
     thread = threading.Thread(target=run, name="interlock-close", daemon=True)
-    thread.start()
     try:
-        await done
-    finally:
-        thread.join()
+        thread.start()
+    except RuntimeError:  # too many threads: rather block the loop than leave the work undone
+        work()
+        return
+    # Whoever is cancelled does not wait: the work goes on without it.
+    await done
+    thread.join()
 
 
 def _settle(future: asyncio.Future[None], error: BaseException | None) -> None:
     if future.done():
+        if error is not None:
+            report("the thread that closes a client", error)
         return
     if error is None:
         future.set_result(None)

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import redis.connection
 
 from interlock._links.endpoint import Endpoint
-from interlock._links.given import read_pool, read_url, redact
+from interlock._links.options import read_pool, read_url, redact
 from interlock._links.sentinel import Sentinels
 from interlock._links.sentinel_endpoint import SentinelEndpoint
 from interlock.errors import ConfigError

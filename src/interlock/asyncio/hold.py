@@ -5,14 +5,16 @@ from __future__ import annotations
 import weakref
 from collections.abc import Coroutine
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, Self
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self
 
 from interlock._core import transfer
 from interlock._core.holds import State
 from interlock._core.no_hold import NoHold
 from interlock._drivers.tasks import LostEvent
+from interlock._misuse import LOCK_NAMES, check_long_lease, suggests, wants_async_with
 from interlock.asyncio.block import Block
 from interlock.errors import HoldLostError, InterlockError, NotHeldError
+from interlock.options import check_lease, lease_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -20,8 +22,11 @@ if TYPE_CHECKING:
 
     from interlock._core.holds import Possession
     from interlock._drivers.aio import AsyncDriver
+    from interlock.options import Duration
 
 
+@wants_async_with
+@suggests(LOCK_NAMES)
 class Hold:
     """One owner's possession of one name; truthy while it lasts.
 
@@ -135,7 +140,7 @@ class Hold:
         await self._driver.perform(self._hold.release())
         self._released = True
 
-    async def set_lease(self, lease: float) -> None:
+    async def set_lease(self, lease: Duration) -> None:
         """Have it end in *lease* seconds, be that sooner or later than before; it is not renewed any more.
 
         ``await hold.set_lease(hold.remaining + 10)`` gives it ten seconds more.
@@ -152,9 +157,11 @@ class Hold:
         Cost:
             One round trip.
         """
-        await self._driver.run(transfer.set_lease(self._hold, lease))
+        seconds, driver = check_lease(lease), self._driver
+        check_long_lease(lease, driver)
+        await driver.run(transfer.set_lease(self._hold, seconds))
 
-    async def hand_over(self, *, lease: float | None = None) -> str:
+    async def hand_over(self, *, lease: Duration | None = None) -> str:
         """Give it away without freeing the lock, to the process that `Client.adopt`s what this returns.
 
         It is over here then, and leaving its ``with`` block is not an error. Nobody renews it until it is adopted.
@@ -176,7 +183,9 @@ class Hold:
             One round trip.
         """
         handles = transfer.transferable(self._hold)[0].handles
-        ticket = await self._driver.run(transfer.hand_over(self._hold, lease))
+        ticket = await self._driver.run(
+            transfer.hand_over(self._hold, lease_of(lease, self._driver))
+        )
         for handle in handles:
             if isinstance(block := handle(), Block):
                 block.given_away = True
@@ -211,6 +220,7 @@ class Hold:
 P = ParamSpec("P")
 
 
+@wants_async_with
 class Attempt(Coroutine[Any, Any, Hold]):
     """An acquire that gives a hold: ``await`` it, or enter it by ``async with``.
 
@@ -220,6 +230,10 @@ class Attempt(Coroutine[Any, Any, Hold]):
     def __init__(self, acquiring: Coroutine[Any, Any, Hold]) -> None:
         self._acquiring = acquiring
         self._hold: Hold | None = None
+
+    def __bool__(self) -> NoReturn:
+        self._acquiring.close()
+        raise TypeError("nothing was acquired yet: `await` it, or use `async with`")
 
     def __await__(self) -> Generator[Any, Any, Hold]:
         return self._acquiring.__await__()

@@ -10,7 +10,9 @@ from interlock._core import transfer
 from interlock._core.holds import State
 from interlock._core.no_hold import NoHold
 from interlock._drivers.threads import LostEvent
+from interlock._misuse import LOCK_NAMES, check_long_lease, suggests, wants_with
 from interlock.errors import HoldLostError, InterlockError, NotHeldError
+from interlock.options import check_lease, lease_of
 from interlock.sync.block import Block
 
 if TYPE_CHECKING:
@@ -19,8 +21,11 @@ if TYPE_CHECKING:
 
     from interlock._core.holds import Possession
     from interlock._drivers.threads import ThreadDriver
+    from interlock.options import Duration
 
 
+@wants_with
+@suggests(LOCK_NAMES)
 class Hold:
     """One owner's possession of one name; truthy while it lasts.
 
@@ -125,7 +130,7 @@ class Hold:
         self._driver.perform(self._hold.release())
         self._released = True
 
-    def set_lease(self, lease: float) -> None:
+    def set_lease(self, lease: Duration) -> None:
         """Have it end in *lease* seconds, be that sooner or later than before; it is not renewed any more.
 
         ``hold.set_lease(hold.remaining + 10)`` gives it ten seconds more.
@@ -142,9 +147,11 @@ class Hold:
         Cost:
             One round trip.
         """
-        self._driver.run(transfer.set_lease(self._hold, lease))
+        seconds, driver = check_lease(lease), self._driver
+        check_long_lease(lease, driver)
+        driver.run(transfer.set_lease(self._hold, seconds))
 
-    def hand_over(self, *, lease: float | None = None) -> str:
+    def hand_over(self, *, lease: Duration | None = None) -> str:
         """Give it away without freeing the lock, to the process that `Client.adopt`s what this returns.
 
         It is over here then, and leaving its ``with`` block is not an error. Nobody renews it until it is adopted.
@@ -166,7 +173,7 @@ class Hold:
             One round trip.
         """
         handles = transfer.transferable(self._hold)[0].handles
-        ticket = self._driver.run(transfer.hand_over(self._hold, lease))
+        ticket = self._driver.run(transfer.hand_over(self._hold, lease_of(lease, self._driver)))
         for handle in handles:
             if isinstance(block := handle(), Block):
                 block.given_away = True

@@ -101,6 +101,16 @@ def parameters(connection_class: Any) -> frozenset[str]:
     return frozenset[str]().union(*names)
 
 
+def anonymous() -> dict[str, None]:
+    """Return the options with which a connection does not tell the server which library it is.
+
+    Older versions of redis-py (before 7.2) take two options instead of ``driver_info``.
+    """
+    if "driver_info" in parameters(redis.connection.Connection):
+        return {"driver_info": None}
+    return {"lib_name": None, "lib_version": None}
+
+
 def redact(url: str) -> str:
     """Return *url* without its password."""
     scheme, found, rest = _PASSWORD.sub(r"\1=***", url).partition("://")
