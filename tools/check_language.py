@@ -176,7 +176,9 @@ def check(path: str) -> Iterator[Finding]:
     fenced = False
     for number, line in enumerate(text.splitlines(), 1):
         fenced ^= path.endswith(".md") and line.lstrip().startswith("```")
-        unbreakable = fenced or line.lstrip().startswith("|") or " " not in line.strip() or "http" in line
+        unbreakable = (
+            fenced or line.lstrip().startswith("|") or " " not in line.strip() or "http" in line
+        )
         if len(line) > COLUMNS and not unbreakable and "noqa" not in line:
             yield Finding(path, number, f"{len(line)} columns")
     for paragraph in prose(path, text):

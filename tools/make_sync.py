@@ -5,6 +5,8 @@ The asyncio face holds no logic, so a handful of words is all that differs betwe
 
 from __future__ import annotations
 
+import ast
+import itertools
 import re
 import subprocess
 import sys
@@ -16,7 +18,12 @@ HEADER = "# Generated from interlock/asyncio/{name} by tools/make_sync.py; chang
 
 WORDS = [
     (r"[ ]*# asyncio only\n(?:.*\n)*?[ ]*# end\n", ""),
+    (r"[ ]*cancel_on_lost: .*\n", ""),
     (r"import asyncio\n", ""),
+    (r"\bCoroutine\[Any, Any, (.*?)\]", r"\1"),
+    (r"\bcheck_async_function\b", "check_function"),
+    (r"an ``async with``", "a ``with``"),
+    (r"\bwants_async_with\b", "wants_with"),
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),
     (r"__a(enter|exit|iter|next)__", r"__\1__"),
@@ -61,17 +68,58 @@ def sync_text(path: Path) -> str:
     return text
 
 
+def undocumented(text: str) -> list[str]:
+    """Return what docstrings in *text* document and the code below them does not have: parameters, and attributes of classes."""
+    wrong: list[str] = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            wrong += [f"{node.name}({name})" for name in _section(node, "Args") - _parameters(node)]
+        elif isinstance(node, ast.ClassDef):
+            inits = [part for part in node.body if getattr(part, "name", "") == "__init__"]
+            known = set().union(*(_parameters(part) for part in inits))
+            wrong += [f"{node.name}({name})" for name in _section(node, "Args") - known]
+            inherited = bool(node.bases)
+            missing = set() if inherited else _section(node, "Attributes") - _attributes(node)
+            wrong += [f"{node.name}.{name}" for name in missing]
+    return sorted(wrong)
+
+
+def _section(node: ast.AST, title: str) -> set[str]:
+    """Return the names that a section of a docstring in Google's style begins its items with."""
+    lines = (ast.get_docstring(node) or "").splitlines()
+    if f"{title}:" not in lines:
+        return set()
+    items = itertools.takewhile(lambda line: line[:1] == " ", lines[lines.index(f"{title}:") + 1 :])
+    return {found[1] for line in items if (found := re.match(r" {4}\**(\w+):", line))}
+
+
+def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    return {part.arg for part in ast.walk(node.args) if isinstance(part, ast.arg)}
+
+
+def _attributes(node: ast.ClassDef) -> set[str]:
+    """Return what a class assigns to ``self``, or defines."""
+    found = {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+    return found | {getattr(part, "name", "") for part in node.body}
+
+
 def main() -> int:
     """Write or check every file; return the exit status."""
     check = "--check" in sys.argv[1:]
     stale = []
+    wrong = []
     wanted = {path.name for path in SOURCE.glob("*.py")}
     for path in sorted(SOURCE.glob("*.py")):
         target, text = TARGET / path.name, sync_text(path)
+        for face, code in (("asyncio", path.read_text(encoding="utf-8")), ("sync", text)):
+            wrong += [f"{face}/{path.name}: {name}" for name in undocumented(code)]
         if not target.exists() or target.read_text(encoding="utf-8") != text:
             stale.append(path.name)
             if not check:
                 target.write_text(text, encoding="utf-8")
+    if wrong:
+        print("\n".join(("documented, and not there:", *wrong)))
+        return 1
     extra = sorted({path.name for path in TARGET.glob("*.py")} - wanted)
     if check and (stale or extra):
         print(f"not up to date: {', '.join(stale + extra)}; run python tools/make_sync.py")

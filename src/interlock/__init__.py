@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         HoldLostError,
         InterlockError,
         LatchDeletedError,
+        MisuseWarning,
         NotHeldError,
         QuorumError,
         ReentryError,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "interlock.backoff": ("Backoff", "ConstantBackoff", "ExponentialBackoff"),
     "interlock.errors": (
-        "AcquireTimeoutError", "ClosedError", "ConfigError", "HoldLostError", "InterlockError", "LatchDeletedError", "NotHeldError",
+        "AcquireTimeoutError", "ClosedError", "ConfigError", "HoldLostError", "InterlockError", "LatchDeletedError", "MisuseWarning", "NotHeldError",
         "QuorumError", "ReentryError", "ReplicationError", "ServerUnavailableError", "UpgradeError", "WrongTypeError",
     ),
     "interlock.options": ("Options", "best_effort", "required"),
@@ -72,6 +73,7 @@ __all__ = [
     "LatchDeletedError",
     "LeasedSemaphore",
     "Lock",
+    "MisuseWarning",
     "MultiLock",
     "NotHeldError",
     "Options",

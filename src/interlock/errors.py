@@ -4,7 +4,7 @@
 
     InterlockError
     ├── AcquireTimeoutError (TimeoutError)      not got in time; names the present holder when known
-    ├── NotHeldError (RuntimeError)             released, extended or asked for by somebody who does not hold it
+    ├── NotHeldError (RuntimeError)             released or extended by somebody else; names the present holder when known
     ├── HoldLostError (RuntimeError)            it was ours and is no more
     ├── ReentryError (RuntimeError)             a non-reentrant lock taken again by its owner
     ├── UpgradeError (RuntimeError)             a reader asked for the write lock
@@ -18,7 +18,7 @@
 
 Every error survives pickling: the message is the only positional argument, attributes are keywords and live in
 ``__dict__``, which is what the default ``__reduce__`` of exceptions carries. Errors of redis-py appear only as
-``__cause__``.
+``__cause__``. What works but is probably not meant is told by a `MisuseWarning`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LossReason = Literal["expired", "force-released", "server lost it", "unreachable past validity"]
+
+
+class MisuseWarning(UserWarning):
+    """Something works, but probably does not do what the caller meant."""
 
 
 class InterlockError(Exception):
@@ -59,12 +63,22 @@ class NotHeldError(InterlockError, RuntimeError):
     Attributes:
         name: what was asked for.
         owner: who asked.
+        holder: ``"<client id>:<number>"`` of the present holder; None when nobody holds it, or the server could not be asked.
     """
 
-    def __init__(self, message: str, *, name: str = "", owner: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, name: str = "", owner: str | None = None, holder: str | None = None
+    ) -> None:
         super().__init__(message)
         self.name = name
         self.owner = owner
+        self.holder = holder
+
+    def name_holder(self, holder: str | None) -> None:
+        """Name the present *holder*; None changes nothing."""
+        if holder is not None:
+            self.holder = holder
+            self.args = (f"{self.args[0]}; held by {holder}",)
 
 
 class HoldLostError(InterlockError, RuntimeError):
@@ -174,11 +188,15 @@ class WrongTypeError(InterlockError):
 
     Attributes:
         keys: the keys of the refused operation.
+        found: the type of each of them that exists, as Redis calls it; empty when the server did not tell.
     """
 
-    def __init__(self, message: str, *, keys: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, message: str, *, keys: tuple[str, ...] = (), found: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(message)
         self.keys = keys
+        self.found: dict[str, str] = dict(found or {})
 
 
 class ClosedError(InterlockError, RuntimeError):

@@ -8,9 +8,14 @@ import re
 from _thread import TIMEOUT_MAX
 from collections.abc import Callable, Iterable  # noqa: TC003 - dataclass fields are read at run time
 from dataclasses import dataclass
-from typing import Literal, Self
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict, Unpack
 
+from interlock._misuse import LONG_LEASE, check_long_lease
 from interlock.errors import ConfigError
+
+Duration: TypeAlias = float | timedelta
+"""Seconds, or a `datetime.timedelta`."""
 
 MIN_LEASE = 0.01
 """Seconds. What is left of a shorter one after a round trip and the granularity of its expiry is of no use."""
@@ -35,7 +40,8 @@ class ReplicaPolicy:
     Attributes:
         mode: ``"off"`` sends no WAIT at all.
         count: replicas that must acknowledge, or ``"all"`` that are connected to the primary, which `required` takes for one at least.
-        timeout: seconds to wait for them, on top of what the caller waits for the lock; at most a third of the lease.
+        timeout: seconds (or a timedelta) to wait for them, on top of what the caller waits for the lock; at most a third of the
+            lease.
         fsync: whether only those count that have it on disk, and the primary must have it there too (WAITAOF: Redis 7.2 or Valkey,
             with ``appendonly yes``; now and then it takes a second or two). Then *count* may be 0.
     """
@@ -53,13 +59,32 @@ class ReplicaPolicy:
             raise ConfigError(
                 f'replica count must be "all" or a number from {least}, not {self.count!r}'
             )
+        object.__setattr__(self, "timeout", seconds(self.timeout))
         if not _is_number(self.timeout) or not 0 < self.timeout < math.inf:
             raise ConfigError(f"replica timeout must be seconds above 0, not {self.timeout!r}")
 
 
+class OptionChanges(TypedDict, total=False):
+    """The fields of `Options` as keyword arguments, for type checkers and editors."""
+
+    lease: Duration
+    renew_batch: int
+    fair_wait: Duration
+    poll_cap: Duration
+    command_timeout: Duration
+    outage_timeout: Duration
+    pubsub: PubSub
+    replicas: ReplicaPolicy | Literal["off"]
+    name_mapper: Callable[[str], str] | None
+    client_id: str | None
+
+
+_DURATIONS = ("lease", "fair_wait", "poll_cap", "command_timeout", "outage_timeout")
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a client behaves; every duration in seconds.
+    """How a client behaves; every duration in seconds, or given as a `datetime.timedelta`.
 
     Attributes:
         lease: how long a lock without a lease of its own is held between renewals (Redisson's lockWatchdogTimeout).
@@ -85,9 +110,17 @@ class Options:
     name_mapper: Callable[[str], str] | None = None
     client_id: str | None = None
 
+    if TYPE_CHECKING:
+        # A field holds seconds, whatever it was given as.
+        def __init__(self, **fields: Unpack[OptionChanges]) -> None: ...
+
     def __post_init__(self) -> None:
-        check_lease(self.lease, MIN_RENEWED_LEASE)
-        for name in ("fair_wait", "poll_cap", "command_timeout", "outage_timeout"):
+        lease = self.lease
+        for name in _DURATIONS:
+            object.__setattr__(self, name, seconds(getattr(self, name)))
+        check_lease(lease, MIN_RENEWED_LEASE)
+        check_long_lease(lease)
+        for name in _DURATIONS[1:]:
             value = getattr(self, name)
             if not _is_number(value) or not 0 < value < math.inf:
                 raise ConfigError(f"{name} must be seconds above 0, not {value!r}")
@@ -104,8 +137,8 @@ class Options:
                 f"client_id must be hex digits and dashes (a UUID), not {self.client_id!r}"
             )
 
-    def replace(self, **changes: object) -> Self:
-        """Return a copy with *changes*.
+    def replace(self, **changes: Unpack[OptionChanges]) -> Self:
+        """Return these options with *changes*.
 
         Raises:
             ConfigError: for an option that does not exist or a value that cannot work.
@@ -115,18 +148,53 @@ class Options:
             raise ConfigError(
                 f"unknown option {unknown[0]!r}; there are {', '.join(sorted(known))}"
             )
-        return dataclasses.replace(self, **changes)  # type: ignore[arg-type]  # names checked above
+        fields: dict[str, Any] = dict(changes)
+        if self.lease > LONG_LEASE:
+            # It was warned of when it was first given.
+            fields.setdefault("lease", timedelta(seconds=self.lease))
+        return dataclasses.replace(self, **fields) if changes else self
 
 
-def check_lease(lease: float, least: float = MIN_LEASE) -> float:
-    """Return *lease* if a hold can live with it.
+def seconds(duration: Duration) -> float:
+    """Return *duration* in seconds; what is neither a number nor a timedelta is left for a check that names it."""
+    return duration.total_seconds() if isinstance(duration, timedelta) else duration
+
+
+def check_lease(lease: Duration, least: float = MIN_LEASE) -> float:
+    """Return *lease* in seconds if a hold can live with it.
 
     Raises:
         ConfigError: unless it is *least* to `MAX_LEASE` seconds.
     """
+    lease = seconds(lease)
     if not _is_number(lease) or not least <= lease <= MAX_LEASE:
         raise ConfigError(f"lease must be {least} to {MAX_LEASE:.0f} seconds, not {lease!r}")
     return float(lease)
+
+
+def lease_of(lease: Duration | None, scope: object) -> float | None:
+    """Return a user's *lease* in seconds; warn once for each *scope* of one that is probably meant in milliseconds.
+
+    Raises:
+        ConfigError: as `check_lease`.
+    """
+    if lease is None:
+        return None
+    checked = check_lease(lease)
+    check_long_lease(lease, scope)
+    return checked
+
+
+def check_min_hold(duration: Duration) -> float:
+    """Return for how many seconds a lock is to be kept at least.
+
+    Raises:
+        ConfigError: unless it is 0 to `MAX_LEASE` seconds.
+    """
+    duration = seconds(duration)
+    if not _is_number(duration) or not 0 <= duration <= MAX_LEASE:
+        raise ConfigError(f"min_hold must be 0 to {MAX_LEASE:.0f} seconds, not {duration!r}")
+    return float(duration)
 
 
 def check_name(name: object) -> str:
@@ -182,25 +250,25 @@ def _is_whole(value: object) -> bool:
 
 
 def best_effort(
-    count: int | Literal["all"] = "all", timeout: float | None = None, *, fsync: bool = False
+    count: int | Literal["all"] = "all", timeout: Duration | None = None, *, fsync: bool = False
 ) -> ReplicaPolicy:
     """Wait up to *timeout* seconds (1, or 3 with *fsync*) for *count* replicas and go on in any case; ``hold.replicas`` tells how many there were."""
     return ReplicaPolicy("best_effort", count, _patience(timeout, fsync), fsync)
 
 
 def required(
-    count: int | Literal["all"] = "all", timeout: float | None = None, *, fsync: bool = False
+    count: int | Literal["all"] = "all", timeout: Duration | None = None, *, fsync: bool = False
 ) -> ReplicaPolicy:
     """Give the lock back and raise ReplicationError unless *count* replicas acknowledge within *timeout* seconds (1, or 3 with *fsync*)."""
     return ReplicaPolicy("required", count, _patience(timeout, fsync), fsync)
 
 
-def _patience(timeout: float | None, fsync: bool) -> float:
+def _patience(timeout: Duration | None, fsync: bool) -> float:
     # A replica that has just missed to tell what is on its disk tells it a second later.
-    return (3.0 if fsync else 1.0) if timeout is None else timeout
+    return (3.0 if fsync else 1.0) if timeout is None else seconds(timeout)
 
 
-def check_timeout(blocking: bool, timeout: float | None) -> float:
+def check_timeout(blocking: bool, timeout: Duration | None) -> float:
     """Return how long an acquire may wait: 0 for one try, infinity for ever.
 
     Follows `threading.RLock.acquire`: None and -1 wait for ever.
@@ -212,6 +280,7 @@ def check_timeout(blocking: bool, timeout: float | None) -> float:
     """
     if timeout is None or timeout == -1:
         return math.inf if blocking else 0.0
+    timeout = seconds(timeout)
     if not _is_number(timeout):
         raise TypeError(f"timeout must be a number of seconds, not {type(timeout).__name__}")
     if not blocking:

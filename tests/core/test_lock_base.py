@@ -307,14 +307,38 @@ class TestReenter:
 
         assert hold.state is State.LOST
 
-    def test_expired_hold_is_acquired_anew(self, bench: Bench) -> None:
-        """What was lost by the clock is not entered: its owner acquires a new hold under another number."""
+    def test_lost_hold_is_not_entered(self, bench: Bench, play: type[Play]) -> None:
+        """Who enters a hold that is lost hears so, each time, until it is released; then the number is another one."""
         old = bench.held(lease=5.0)
         bench.now += 5.0
+        for _ in "12":
+            with pytest.raises(HoldLostError, match="expired"):
+                bench.acquire()
+        with pytest.raises(HoldLostError):
+            play(bench.lock.release(bench.owner)).answer(None)
         new = bench.held()
 
         assert (old.state, new.depth) == (State.LOST, 1)
         assert old.holder != new.holder
+
+    def test_lost_hold_that_nobody_is_inside_of_is_acquired_anew(self, bench: Bench) -> None:
+        """A hold whose release failed, and then its lease ended, is over: its owner acquires another."""
+        old = bench.held(lease=5.0)
+        old.state = State.ENDING
+        bench.now += 5.0
+        bench.session.lose(old, "expired")
+
+        assert bench.held().depth == 1
+
+    def test_answer_that_comes_too_late_is_a_loss(self, bench: Bench) -> None:
+        """A re-entry that is answered after the lease does not succeed: another may hold the lock by then."""
+        hold = bench.held()
+        played = bench.acquire(timeout=100.0)
+        bench.now += 31.0
+        with pytest.raises(HoldLostError, match="unreachable"):
+            played.answer(None)
+
+        assert hold.state is State.LOST
 
     def test_hold_that_is_being_released_is_acquired_anew(self, bench: Bench) -> None:
         """The release of another thread that is still under way does not meet the owner's next hold."""
@@ -361,9 +385,9 @@ class TestRefusal:
     @pytest.mark.parametrize(
         ("answer", "holder", "says"),
         [
-            ([4000, b"java:7", b"1"], "java:7", "held by java:7"),
-            ([-2], None, "held by somebody who could not be asked for"),
-            (busy(), None, "held by somebody who could not be asked for"),
+            ([4000, b"java:7", b"1"], "java:7", "; held by java:7"),
+            ([-2], None, ""),
+            (busy(), None, ""),
         ],
     )
     def test_failure_names_the_holder(
@@ -374,7 +398,7 @@ class TestRefusal:
         assert told(played.effect)[0] == "lock_query"
         error = played.answer(answer).result
         assert isinstance(error, AcquireTimeoutError)
-        assert f"not acquired in 2.5 s; {says}" in str(error)
+        assert str(error).endswith(f"not acquired in 2.5 s{says}")
         assert (error.name, error.timeout, error.holder) == ("x", 2.5, holder)
 
 

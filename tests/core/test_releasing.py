@@ -47,6 +47,19 @@ class TestRelease:
         assert (hold.state, hold.depth) == (State.ENDED, 0)
         assert hold not in bench.session.holds
 
+    def test_two_releases_at_the_same_time(self, bench: Bench, play: type[Play]) -> None:
+        """Of two releases of depth 2 the outer one may be executed first: nothing is lost, and both succeed."""
+        hold = bench.held(depth=2)
+        inner = play(hold.release())
+        outer = play(hold.release())
+        assert (depth_told(inner.effect), depth_told(outer.effect)) == (1, 0)
+        outer.answer(1)
+        inner.answer(None)
+
+        assert (hold.state, hold.reason) == (State.ENDED, None)
+        with pytest.raises(NotHeldError):
+            play(hold.release())
+
     def test_entering_again_meanwhile_counts_from_there(
         self, bench: Bench, play: type[Play]
     ) -> None:
@@ -240,6 +253,8 @@ class TestLost:
         """Releasing a lost hold touches nothing of the one that its owner holds by now."""
         old = bench.held(lease=5.0)
         bench.now += 5.0
+        with pytest.raises(HoldLostError):
+            play(old.release()).answer(None)
         new = bench.held()
         with pytest.raises(HoldLostError):
             play(old.release())
@@ -290,6 +305,16 @@ class TestExtend:
         played = play(lock_base.extend(bench.session, hold, 60.0))
         with pytest.raises(HoldLostError):
             played.answer(None)
+
+    def test_answer_that_comes_too_late_is_a_loss(self, bench: Bench, play: type[Play]) -> None:
+        """An extension that is answered after what it asked for does not succeed."""
+        hold = bench.held(lease=5.0)
+        played = play(lock_base.extend(bench.session, hold, 6.0))
+        bench.now += 7.0
+        with pytest.raises(HoldLostError):
+            played.answer([1]).answer(None)
+
+        assert hold.state is State.LOST
 
     def test_impossible_lease_is_refused(self, bench: Bench, play: type[Play]) -> None:
         """A lease that cannot be is refused before anything is sent."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock._drivers import listener
+from interlock._drivers import subscriber
 from interlock.testing.faults import blackhole, command, drop_request, swallow_reply
 from interlock.testing.servers import wait_until
 from lock.lock_like import until
@@ -75,7 +75,7 @@ async def test_a_half_open_subscriber_is_found(
     stage: Stage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A subscriber connection on which nothing passes any more is found by PING, and replaced; the waiters look again."""
-    monkeypatch.setattr(listener, "PING_INTERVAL", 0.3)
+    monkeypatch.setattr(subscriber, "PING_INTERVAL", 0.3)
     task, lock, owner = await _waiting(stage, proxy)
     subscriptions = proxy.commands["SUBSCRIBE"]
     proxy.on_request(command("PING", nth=1), blackhole)
@@ -91,7 +91,7 @@ async def test_a_quiet_subscriber_is_left_alone(
 ) -> None:
     """A connection on which only PONGs come is good, with channels and after the last one was left."""
     # Long enough that a machine which stalls does not make it a dead one.
-    monkeypatch.setattr(listener, "PING_INTERVAL", 0.7)
+    monkeypatch.setattr(subscriber, "PING_INTERVAL", 0.7)
     task, lock, owner = await _waiting(stage, proxy)
     await until(lambda: proxy.commands["PING"] >= 3, 10, "it was pinged")
     stage.redis.delete("name")
@@ -107,7 +107,7 @@ async def test_a_subscription_that_fails(
     stage: Stage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch, fault: Any
 ) -> None:
     """While no subscription succeeds, waiters poll; none fails, and the next one that can hear does."""
-    monkeypatch.setattr(listener, "PING_INTERVAL", 0.2)
+    monkeypatch.setattr(subscriber, "PING_INTERVAL", 0.2)
     proxy.on_request(command("SUBSCRIBE"), fault)
     stage.redis.hset("name", "somebody:1", 1)
     lock, owner = stage.client(poll_cap=0.5).lock("name"), stage.owner()
@@ -128,8 +128,8 @@ async def test_a_thousand_failed_subscriptions_leak_nothing(
     stage: Stage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After many broken subscriber connections there is still one thread and one connection, and it hears."""
-    monkeypatch.setattr(listener, "FIRST_PAUSE", 0.0)
-    monkeypatch.setattr(listener, "LONGEST_PAUSE", 0.0)
+    monkeypatch.setattr(subscriber, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(subscriber, "LONGEST_PAUSE", 0.0)
     task, lock, owner = await _waiting(stage, proxy)
     before = proxy.open_connections
     proxy.on_request(command("SUBSCRIBE"), drop_request)

@@ -56,7 +56,7 @@ async def _kept(locks: list[Any], owner: Any) -> None:
     ("place", "step"),
     [
         (Watchdog, "next_due"),
-        (Watchdog, "run"),
+        (Watchdog, "due"),
         (Watchdog, "end_overdue"),
         (Connection, "batch"),
     ],
@@ -71,7 +71,7 @@ async def test_an_error_in_one_round(
     failures: list[str] = []
 
     def fail_once(*args: Any, **kwargs: Any) -> Any:
-        if not failures and threading.current_thread().name == "interlock-keeper":
+        if not failures and threading.current_thread().name == "interlock-renewer":
             failures.append(step)
             raise ZeroDivisionError(step)
         return real(*args, **kwargs)
@@ -80,7 +80,7 @@ async def test_an_error_in_one_round(
     await until(lambda: failures, 10, "a round failed")
     await until(lambda: reported, 10, "it is reported")
     assert reported == [step]
-    assert sum(thread.name == "interlock-keeper" for thread in threading.enumerate()) >= 1
+    assert sum(thread.name == "interlock-renewer" for thread in threading.enumerate()) >= 1
     await _kept(locks, owner)
 
 

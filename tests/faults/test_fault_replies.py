@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock import ServerUnavailableError
+from interlock import HoldLostError, ServerUnavailableError
 from interlock._core.scripts import lock as scripts
 from interlock.testing.faults import (
     Action,
@@ -58,6 +58,16 @@ async def _warm(stage: Stage, **options: Any) -> tuple[Any, Owner]:
     for step in (lock.acquire, lock.acquire, lock.release, lock.release):
         await owner.do(step)
     return lock, owner
+
+
+async def test_an_answer_that_comes_after_the_lease(stage: Stage, proxy: FaultProxy) -> None:
+    """A re-entry that is answered after the lease that it asked for raises HoldLostError."""
+    lock, owner = stage.client().lock("name", lease=0.5), stage.owner()
+    await owner.do(lock.acquire)
+    await owner.do(lock.acquire)
+    proxy.on_request(command("EVALSHA", nth=1), delay_reply(0.6))
+    with pytest.raises(HoldLostError):
+        await owner.do(lock.acquire)
 
 
 async def test_one_fault_in_an_operation(stage: Stage, proxy: FaultProxy, fault: Action) -> None:

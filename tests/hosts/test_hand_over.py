@@ -209,6 +209,8 @@ def test_a_lease_is_set_to_the_second(
     hold.set_lease(0.1)
     assert hold.remaining <= 0.1
     assert hold.lost.wait(5)
+    with pytest.raises(HoldLostError):
+        hold.release()
     assert one.lock("name").acquire(timeout=5, lease=0.02)
 
 

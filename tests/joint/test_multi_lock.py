@@ -180,14 +180,18 @@ async def test_one_that_is_lost_is_the_loss_of_all(table: Table) -> None:
     assert told == ["lost"]
 
 
-async def test_a_lost_one_is_acquired_anew(table: Table) -> None:
-    """Who lost it and acquires it again has a hold of one depth in every member, and one release frees all."""
+async def test_a_lost_one_is_acquired_anew_once_released(table: Table) -> None:
+    """Who lost it cannot enter it; one release frees all members at all depths, and makes room for a hold of one depth."""
     clients = table.clients()
     lock = table.face.module.MultiLock(*[client.lock("name") for client in clients])
     owner = table.owner()
     await owner.do(lock.acquire)
     await owner.do(lock.acquire)
     await table.owner().do(clients[1].lock("name").force_release)
+    for call in (lock.acquire, lock.release):
+        with pytest.raises(HoldLostError):
+            await owner.do(call)
+    assert table.stored() == [[], [], []]
     assert await owner.do(lock.acquire, timeout=2)
     assert await owner.do(lock.hold_count) == 1
     await owner.do(lock.release)

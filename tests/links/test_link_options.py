@@ -12,7 +12,7 @@ import redis.connection
 import interlock
 import interlock.asyncio
 from interlock import ConfigError
-from interlock._links.given import parameters
+from interlock._links.options import parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -43,6 +43,8 @@ async def test_a_refused_acquire(stage: Stage, code: str, fresh_server: RedisSer
     """An acquire or re-entry that the server refuses raises an error with its code, and leaves everything as it was."""
     lock, owner = stage.client(fresh_server.url()).lock("name", timeout=0.3), stage.owner()
     other = stage.client(fresh_server.url()).lock("other")
+    assert await owner.do(lock.acquire)
+    await owner.do(lock.release)
     assert await owner.do(other.acquire)
     with TROUBLES[code](fresh_server):
         with _refused(code):
@@ -213,6 +215,8 @@ async def test_every_version_is_understood(
     server, owner = server_of_version(version), stage.owner()
     server.execute("FLUSHALL")
     lock = stage.client(server.url()).lock("name")
+    assert await owner.do(lock.acquire)
+    await owner.do(lock.release)
     for code, trouble in TROUBLES.items():
         with trouble(server), _refused(code):
             await owner.do(lock.acquire, timeout=0)

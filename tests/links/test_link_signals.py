@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import signal
+import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -51,3 +53,79 @@ def test_periodic_signals_do_not_prolong_a_timeout(
             assert time.monotonic() - began < 1.5
         finally:
             fresh_server.resume()
+
+
+def test_a_handler_waits_for_locks_wherever_it_strikes(redis_url: str) -> None:
+    """A signal handler waits for a lock of another thread of its client, and nobody waits for ever."""
+    done, handled, failures = threading.Event(), [0], list[BaseException]()
+    with interlock.connect(redis_url) as client:
+
+        def take_turns(name: str) -> None:
+            lock = client.lock(name)
+            try:
+                while not done.is_set():
+                    assert lock.acquire(timeout=20)
+                    lock.release()
+            except BaseException as error:
+                failures.append(error)
+
+        def handle(_: int, __: object) -> None:
+            # Not while it runs already, and not for a lock that the thread which it strikes waits for.
+            if handled[0] >= 0:
+                number, handled[0] = handled[0], -1
+                lock = client.lock("of handlers")
+                assert lock.acquire(timeout=20)
+                lock.release()
+                handled[0] = number + 1
+
+        others = [
+            threading.Thread(target=take_turns, args=(name,))
+            for name in ("of handlers", "of handlers", "of all")
+        ]
+        lock = client.lock("of all")
+        for thread in others:
+            thread.start()
+        try:
+            with alarms(0.003, handle):
+                until = time.monotonic() + 4
+                while time.monotonic() < until:
+                    assert lock.acquire(timeout=20)
+                    lock.release()
+        finally:
+            done.set()
+            for thread in others:
+                thread.join(30)
+        assert not failures
+        assert handled[0] > 100
+
+
+def test_a_finalizer_waits_for_locks_wherever_it_strikes(redis_url: str) -> None:
+    """A ``__del__`` that the garbage collector calls waits for a lock, in whatever step of the client it strikes."""
+    with interlock.connect(redis_url) as client, interlock.connect(redis_url) as rival:
+        finalized = [0]
+
+        class Cycle:
+            def __init__(self) -> None:
+                self.me = self
+
+            def __del__(self) -> None:
+                if not finalized[0] % 2:
+                    finalized[0] += 1
+                    assert client.lock("of finalizers").acquire(timeout=20)
+                    client.lock("of finalizers").release()
+                    finalized[0] += 1
+
+        former = gc.get_threshold()
+        gc.set_threshold(50)
+        try:
+            lock, other = client.lock("name"), rival.lock("name")
+            for _ in range(40):
+                assert other.acquire()
+                _ = Cycle()
+                assert not lock.acquire(timeout=0.005)
+                other.release()
+                assert lock.acquire(timeout=20)
+                lock.release()
+        finally:
+            gc.set_threshold(*former)
+        assert finalized[0] > 10

@@ -99,4 +99,5 @@ TROUBLES: dict[str, Callable[[RedisServer], Any]] = {
     "OOM": _out_of_memory,
     "READONLY": _read_only,
 }
-TRANSIENT = {"BUSY", "NOREPLICAS", "LOADING"}
+TRANSIENT = {"BUSY", "NOREPLICAS", "LOADING", "READONLY"}
+"""Errors that may pass; READONLY from a server that has executed scripts before."""

@@ -68,6 +68,19 @@ async def test_a_hold_is_released_from_anywhere(stage: Stage) -> None:
         await owner.do(lock.release)
 
 
+async def test_two_owners_release_one_hold(stage: Stage) -> None:
+    """A hold of depth 2 is released by two threads or tasks at the same time: none of them hears of a loss."""
+    if not stage.kind.reentrant:
+        return
+    lock, a, b = stage.lock(stage.client()), stage.owner(), stage.owner()
+    for _ in range(10):
+        await a.do(lock.acquire)
+        await a.do(lock.acquire)
+        hold = await a.do(lambda: lock.hold)
+        await asyncio.gather(a.do(hold.release), b.do(hold.release))
+    assert stage.left_behind() == set()
+
+
 async def test_repr_tells_name_and_state(stage: Stage) -> None:
     """The repr of client, lock and hold names them and says how they are, from what is known locally."""
     client, owner = stage.client(), stage.owner()
@@ -248,16 +261,105 @@ async def test_one_named_owner_in_many_places(stage: Stage) -> None:
     assert stage.left_behind() == set()
 
 
-async def test_try_lock_gives_a_hold_or_none(plain: Stage) -> None:
-    """The one-call form returns a hold that its holder releases, or None when the lock is taken."""
+async def test_try_lock_gives_a_hold(plain: Stage) -> None:
+    """The one-call form returns a hold that its holder releases, and an empty one when the lock is taken."""
     client, a, b = plain.client(), plain.owner(), plain.owner()
     hold = await a.do(client.try_lock, "name", lease=5)
-    assert hold.remaining <= 5
-    assert await b.do(client.try_lock, "name") is None
+    assert 0 < hold.remaining <= 5
+    assert not await b.do(client.try_lock, "name")
     waiting = asyncio.create_task(b.do(client.try_lock, "name", timeout=5))
     await asyncio.sleep(0.2)
     await a.do(hold.release)
     assert (await asyncio.wait_for(waiting, 5)).valid
+
+
+async def test_an_empty_hold_names_the_holder(plain: Stage) -> None:
+    """A hold that was not acquired is over from the start, says who holds the lock, and is left without effect."""
+    client, a, b, told = plain.client(), plain.owner(), plain.owner(), list[str]()
+    held = await a.do(client.try_lock, "name")
+    empty = await b.do(client.try_lock, "name")
+    assert not empty
+    assert (empty.name, empty.holder) == ("name", held.holder)
+    assert (empty.depth, empty.valid, empty.remaining, empty.token) == (0, False, 0.0, None)
+    assert held.holder in repr(empty)
+    await b.do(empty.on_lost, lambda: told.append("lost"))
+    assert not empty.lost.is_set()
+    with pytest.raises(NotHeldError, match=held.holder):
+        empty.ensure()
+    with pytest.raises(NotHeldError, match="not acquired"):
+        await b.do(empty.release)
+    assert await b.do(plain.face.enter, empty) is empty
+    await b.do(plain.face.leave, empty)
+    assert held.valid
+    assert told == []
+
+
+@pytest.mark.parametrize("entry", ["try_lock", "hold"])
+async def test_leaving_a_hold_releases_it(stage: Stage, entry: str) -> None:
+    """The block of a hold is left by any owner, and frees the lock unless it was released inside."""
+    client, a, b = stage.client(), stage.owner(), stage.owner()
+    lock = stage.lock(client)
+
+    async def acquired() -> Any:
+        if entry == "try_lock" and stage.kind.name == "lock":
+            return await a.do(client.try_lock, "name")
+        await a.do(lock.acquire)
+        return await a.do(lambda: lock.hold)
+
+    for error in (None, LookupError("the body's own")):
+        hold = await acquired()
+        assert await a.do(stage.face.enter, hold) is hold
+        assert not await b.do(stage.face.leave, hold, error), "it must not be swallowed"
+        assert not hold
+        assert stage.left_behind() == set()
+    hold = await acquired()
+    await a.do(stage.face.enter, hold)
+    await a.do(hold.release)
+    await a.do(stage.face.leave, hold)
+
+
+async def test_a_hold_released_inside_leaves_the_outer_one(plain: Stage) -> None:
+    """Releasing the inner of two entries by its hold, and then leaving its block, leaves the outer one held."""
+    client, owner = plain.client(), plain.owner()
+    outer = await owner.do(plain.face.enter, client.lock("name"))
+    inner = await owner.do(client.try_lock, "name")
+    await owner.do(plain.face.enter, inner)
+    await owner.do(inner.release)
+    await owner.do(plain.face.leave, inner)
+    assert outer.depth == 1
+
+
+async def test_leaving_a_lost_hold_raises(plain: Stage) -> None:
+    """Leaving the block of a lost hold raises HoldLostError, or notes it on the body's own exception."""
+    client, owner = plain.client(lease=0.9), plain.owner()
+    for error in (None, LookupError("the body's own")):
+        hold = await owner.do(client.try_lock, "name")
+        await owner.do(plain.face.enter, hold)
+        await owner.do(plain.client().lock("name").force_release)
+        await until(hold.lost.is_set, 5, "the hold was told of its loss")
+        if error is None:
+            with pytest.raises(HoldLostError):
+                await owner.do(plain.face.leave, hold)
+        else:
+            await owner.do(plain.face.leave, hold, error)
+            assert any("lost" in note for note in error.__notes__)
+
+
+async def test_entering_a_lost_hold_raises(stage: Stage) -> None:
+    """Who acquires again what is lost hears so, each time, and so does who leaves the block; then it is free to acquire."""
+    lock, owner = stage.lock(stage.client(lease=1.5)), stage.owner()
+    await owner.do(stage.face.enter, lock)
+    hold = await owner.do(lambda: lock.hold)
+    await stage.owner().do(stage.lock(stage.client()).force_release)
+    await until(hold.lost.is_set, 5, "the hold was told of its loss")
+    for _ in "12":
+        with pytest.raises(HoldLostError):
+            await owner.do(lock.acquire)
+    with pytest.raises(HoldLostError):
+        await owner.do(stage.face.leave, lock)
+    assert await owner.do(lock.acquire, timeout=0)
+    await owner.do(lock.release)
+    assert stage.left_behind() == set()
 
 
 async def test_a_collected_handle_ends_its_hold(plain: Stage) -> None:
@@ -290,7 +392,9 @@ async def test_a_hold_entered_again_outlives_its_first_handle(plain: Stage) -> N
 
 
 @pytest.fixture
-def reports(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[BaseException]]:
+async def reports(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], list[BaseException]]:
     """Give the errors that were reported because they had no caller to go to."""
     seen: list[BaseException] = []
 
@@ -301,6 +405,6 @@ def reports(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[
         if args.exc_value is not None:
             seen.append(args.exc_value)
 
-    asyncio.get_event_loop_policy().get_event_loop().set_exception_handler(in_loop)
+    asyncio.get_running_loop().set_exception_handler(in_loop)
     monkeypatch.setattr(threading, "excepthook", in_thread)
     return lambda: seen

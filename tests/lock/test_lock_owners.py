@@ -183,6 +183,8 @@ async def test_the_handle_of_a_lost_hold_does_not_end_the_next_one(stage: Stage)
     await owner.do(lock.acquire, lease=0.3)
     lost = await owner.do(lambda: lock.hold)
     await asyncio.sleep(0.35)
+    with pytest.raises(HoldLostError):
+        await owner.do(lock.release)
     await owner.do(lock.acquire)
     with pytest.raises(HoldLostError):
         await owner.do(lost.release)

@@ -262,3 +262,30 @@ def test_one_client_serves_one_loop(redis_url: str) -> None:
         second.run_until_complete(use(client))
     first.close()
     second.close()
+
+
+async def test_try_lock_is_awaited_or_entered(client: Client, redis_client: redis.Redis) -> None:
+    """An attempt may be awaited, made a task, or entered without an await; cancelled or failed, it leaves nothing."""
+    async with await client.try_lock("name") as hold:
+        assert hold
+        async with client.try_lock("other") as inner, client.lock("third"):
+            assert inner
+        assert not inner
+        task = asyncio.create_task(client.try_lock("name"))
+        async with await task as empty:
+            assert not empty
+            assert empty.holder == hold.holder
+        waiting = asyncio.create_task(_enter(client))
+        await asyncio.sleep(0.1)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    with pytest.raises(LookupError):
+        async with client.try_lock("name", timeout=5):
+            raise LookupError
+    assert redis_client.dbsize() == 0
+
+
+async def _enter(client: Client) -> None:
+    async with client.try_lock("name", timeout=60):
+        pass

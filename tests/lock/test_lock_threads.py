@@ -105,14 +105,16 @@ def test_ctrl_c_finds_no_number_half_packed(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_ctrl_c_anywhere_in_a_with_statement(client: Client, redis_client: redis.Redis) -> None:
-    """Wherever Ctrl-C strikes in a with statement, its lock is free or this thread's to release, and never barred."""
+    """Wherever Ctrl-C strikes in a with statement, its lock is free or ends with its lease, and is never barred."""
     lock, blow = client.lock("name"), Blow(1)
     while blow.struck:
         with contextlib.suppress(KeyboardInterrupt), blow, lock:
             pass
         if lock.hold is not None:
-            # Python has no place between the last step of an acquire and the block that it is for.
+            # Python has no place between the look-up of an exit and its first step: its hold ends with its lease.
             assert lock.hold.valid, f"{blow} left it to nobody"
+            [hold] = client._driver.session.holds
+            assert hold.abandoned(), f"{blow} left it to be renewed"
             lock.release()
         with client.lock("name", timeout=5) as again:
             assert again.depth == 1, f"{blow} barred it"

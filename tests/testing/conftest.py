@@ -9,6 +9,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from interlock._links.given import anonymous
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -25,7 +27,7 @@ def connect() -> Callable[..., redis.Redis]:
             protocol=protocol,
             socket_timeout=timeout,
             retry=Retry(NoBackoff(), 0),
-            driver_info=None,
+            **anonymous(),
             max_connections=1,
         )
 

@@ -48,9 +48,11 @@ class Owner:
         identity: tells owners of this process apart.
         number: the second half of the holder id; drawn from a process-wide counter, never used for another owner.
         label: what to call the owner in messages.
+        shared: whether others may come and release under the same name when those who have used it are gone.
         known_as: a client's id, a number, and as whom that client lets this owner hold by that number; None until it comes again.
     """
 
+    shared = False
     __slots__ = ("__weakref__", "_gone", "identity", "known_as", "label", "number")
 
     def __init__(self, label: str, gone: Callable[[], bool] | None = None) -> None:
@@ -66,6 +68,10 @@ class Owner:
     def gone(self) -> bool:
         """Return whether the thread or task has ended."""
         return self._gone is not None and self._gone()
+
+    def reference(self) -> Callable[[], Owner | None]:
+        """Return what a hold refers to its owner by: a thread or task is not kept alive by what it holds."""
+        return weakref.ref(self)
 
 
 class State:
@@ -124,11 +130,12 @@ class Recipe(Protocol):
 
 
 class Possession(Protocol):
-    """What the faces ask of a hold, of one lock or of several (`joint_hold`)."""
+    """What the faces ask of a hold, of one lock, of several (`joint_hold`) or of none (`no_hold`)."""
 
-    holder: str
     label: str
 
+    @property
+    def holder(self) -> str | None: ...
     @property
     def name(self) -> str: ...
     @property
@@ -159,7 +166,7 @@ class Hold:
     Attributes:
         recipe: the lock.
         holder: the hash field, ``"<client id>:<number>"``.
-        owner: who holds, as long as it lives.
+        owner: returns who holds, as long as it lives.
         depth: how often it was entered.
         lease: seconds of one renewal, or of the whole hold.
         renewal: how it is kept alive; None when it ends with its lease.
@@ -190,7 +197,7 @@ class Hold:
         self.recipe = recipe
         self.table_key = (recipe.hold_key, owner.identity)
         self.holder = holder
-        self.owner: weakref.ref[Owner] = weakref.ref(owner)
+        self.owner = owner.reference()
         self.label = owner.label
         self.depth = 0
         self.lease = lease
@@ -314,12 +321,24 @@ class Hold:
         if self.state is State.ENDING:
             self.state = State.HELD
 
-    def begin_release(self) -> bool:
-        """Enter ENDING, in which it is not renewed; return whether no release was begun before."""
-        first = self.state is State.HELD
+    def begin_release(self) -> tuple[int, bool] | None:
+        """Go one less deep; at the last depth enter ENDING, in which it is not renewed.
+
+        Makes no call, so that of two threads that release it each goes down by one.
+
+        Returns:
+            The depth to reach, and whether no release to it was begun before; None if it is not held.
+        """
+        state = self.state
+        if state is State.PENDING or state is State.ENDED:
+            return None
+        if self.depth > 1:
+            self.depth -= 1
+            return self.depth, True
+        first = state is State.HELD
         if first:
             self.state = State.ENDING
-        return first
+        return 0, first
 
     def released(self) -> None:
         """Note that the server has it no more."""
@@ -335,6 +354,8 @@ class Hold:
         if self.state not in (State.HELD, State.ENDING):
             return []
         self.reason = reason
+        if self.state is State.ENDING:
+            self.depth = 0
         self.state = State.LOST
         listeners, self._listeners = self._listeners, None
         return listeners or []
@@ -411,6 +432,11 @@ class Hold:
         else:
             living = [former for former in self.handles if former() is not None]
             self.handles = (*living, handle)
+
+    def inside(self) -> bool:
+        """Return whether somebody may go on believing in it: it was neither released nor abandoned."""
+        released = self.depth == 0 or self.state is State.ENDING
+        return not released and not self.abandoned()
 
     def kept(self) -> bool:
         """Return whether its owner has not released it yet, be it lost or not."""

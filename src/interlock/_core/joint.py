@@ -100,6 +100,9 @@ class Joint(Several):
         holds = self._holds(owner)
         hold = self._made_of(holds)
         if hold is not None and hold.lost(self._session.clock()):
+            if any(member.inside() for member in hold.members):
+                # The owner must hear of the loss; it releases the lost hold before it acquires another.
+                raise self._lost(hold)
             # What is left of it would be entered again, and what is lost acquired anew: their depths would differ.
             yield from self._end(hold)
             hold, holds = None, self._holds(owner)
@@ -144,6 +147,7 @@ class Joint(Several):
             return  # the rule; what follows is about failures
         lost = [outcome for outcome in outcomes if isinstance(outcome, HoldLostError)]
         if lost and len(outcomes) - len(lost) < self.needed:
+            yield from self._end(hold)
             raise self._lost(hold, lost[0]) from lost[0]
         unreached = [
             outcome
@@ -270,7 +274,7 @@ class Joint(Several):
         taken = [
             hold
             for hold, depth in zip(self._holds(claim.owner), claim.former, strict=True)
-            if hold and hold.state is State.HELD and hold.depth > depth
+            if hold and hold.state in (State.HELD, State.LOST) and hold.depth > depth
         ]
         # A release that fails has left the rest to the background; the try failed for its own reason.
         _ = yield from self._release_all(taken)
@@ -280,10 +284,10 @@ class Joint(Several):
         del error
         yield from self._give_back(claim)
 
-    def _lost(self, hold: JointHold, first: HoldLostError) -> HoldLostError:
+    def _lost(self, hold: JointHold, first: HoldLostError | None = None) -> HoldLostError:
         reason = hold.reason or hold.expiry_reason()
         return HoldLostError(
-            f"{self.kind} {self.name!r} was lost: {first}", name=self.name, reason=reason
+            f"{self.kind} {self.name!r} was lost: {first or reason}", name=self.name, reason=reason
         )
 
     def _pause(self, deadline: float) -> Op[None]:

@@ -232,7 +232,7 @@ class LockBase(ABC):
     @property
     def place(self) -> tuple[str, str, str]:
         """Return what tells this lock from all others, in the order in which multi locks take them."""
-        return (self.session.where, self.key, self.kind)
+        return (self.session.database, self.key, self.kind)
 
     def hold_of(self, owner: Owner) -> Hold | None:
         """Return *owner*'s hold, lost or not, as known locally."""
@@ -322,6 +322,9 @@ class LockBase(ABC):
             )
         if hold.state is State.HELD and hold.lost(self._session.clock()):
             self._session.lose(hold, hold.expiry_reason())
+        if hold.state is State.LOST and hold.inside():
+            # The owner must hear of the loss; it releases the lost hold before it acquires another.
+            raise lost(hold)
         if hold.state is State.HELD:
             return True
         # Another thread's release of it may still be under way: it must not meet the next hold under the same field.
@@ -455,6 +458,7 @@ class Acquire(Step["Hold | None"]):
         self._lease = lease
         self._outcome: Grant | float | None = None
         self._again: Reenter | None = None
+        self._sent_at = 0.0
         self.result: Hold | None = None
 
     def begin(self) -> Eval[Grant | float] | None:
@@ -558,6 +562,8 @@ class Reenter(Step[Hold]):
         lock, hold = self._lock, self.result
         hold.own()
         hold.extend_validity(self._sent_at, self._wanted)
+        if hold.lost(lock.session.clock()):
+            return False  # the answer took longer than the lease: somebody else may hold it by now
         if self._lease is None:
             hold.keep_renewed(lock.renewal)
         lock.session.watchdog.watch(hold)
@@ -580,7 +586,8 @@ class Reenter(Step[Hold]):
                 raise failure
             if self.done((yield from session.again(self._call, failure))):
                 return hold
-        session.lose(hold, "force-released")
+        _ = hold.leave()
+        session.lose(hold, hold.expiry_reason() if hold.lost(session.clock()) else "force-released")
         raise lost(hold)
 
     def _undo(self, error: BaseException) -> Op[None]:
@@ -619,24 +626,21 @@ class Release(Step[None]):
     def begin(self) -> Eval[int] | None:
         """Note that the hold ends, or is one less deep; return the release, unless it is lost."""
         hold = self._hold
-        state = hold.state
-        if state is State.PENDING or state is State.ENDED:
-            raise not_held(hold.recipe.kind, hold.name, hold.label)
         recipe = hold.recipe
         now = recipe.session.clock()
         if not hold.valid(now) and hold.lost(now):
             return None
-        if hold.depth > 1:
-            # At once, so that an owner who enters again meanwhile, while another thread releases here, counts from there.
-            depth = self._depth = hold.leave()
-            self._begun = True
-            call = self._call = recipe.release_script(hold, depth)
-            return call
-        self._depth = 0
-        self._begun = True
+        begun = hold.begin_release()
+        if begun is None:
+            raise not_held(recipe.kind, hold.name, hold.label)
+        depth, first = begun
+        self._depth = depth
         # A release that was begun before may have been executed, whatever became of its caller.
-        self._resumed = not hold.begin_release()
-        call = self._call = recipe.last_release(hold)
+        self._resumed = not first
+        self._begun = True
+        call = self._call = (
+            recipe.release_script(hold, depth) if depth else recipe.last_release(hold)
+        )
         return call
 
     def done(self, answer: int) -> bool:
@@ -684,7 +688,9 @@ class Release(Step[None]):
                 # It stays held, and the server only counts along: it is told of the new depth in the background. Were this an
                 # error, a caller that goes on could not know how many releases are still to come.
                 found = 1
-        gone = not found and not (self._resumed or call.unknown)
+        # Another thread may have released the last depth meanwhile: then there is nothing left to go down in.
+        freed = depth > 0 and (hold.state is State.ENDING or hold.state is State.ENDED)
+        gone = not found and not (self._resumed or freed or call.unknown)
         if depth == 0 and (call.unknown or hold.unanswered):
             retire_number(hold)  # an earlier try may still be under way
         if gone:
@@ -738,6 +744,9 @@ def extend(session: Session, hold: Hold, lease: float) -> Op[None]:
         yield from _drop(session, hold)
         raise lost(hold)
     hold.extend_validity(sent_at, lease)
+    if hold.lost(session.clock()):
+        # The answer took longer than the lease: somebody else may hold it by now.
+        yield from _bury(session, hold)
     session.watchdog.watch(hold)
 
 
@@ -845,8 +854,8 @@ def not_held(kind: str, name: str, who: str) -> NotHeldError:
 def not_acquired(kind: str, name: str, timeout: float, holder: str | None) -> AcquireTimeoutError:
     """Return the error for what was not acquired in *timeout* seconds."""
     return AcquireTimeoutError(
-        f"{kind} {name!r} not acquired in {timeout:g} s; "
-        f"held by {holder or 'somebody who could not be asked for'}",
+        f"{kind} {name!r} not acquired in {timeout:g} s"
+        + (f"; held by {holder}" if holder else ""),
         name=name,
         timeout=timeout,
         holder=holder,

@@ -13,7 +13,7 @@ from interlock._core.watchdog import Watchdog
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
 
     from interlock._core.effects import Op
     from interlock._core.holds import Hold, Owner
@@ -39,12 +39,13 @@ class Session:
         clock: seconds, monotonic, counting suspend; never the wall clock.
         client_id: the first half of every holder id.
         where: the server's address, which tells it from others.
-        home: the driver that performs for this client.
+        database: what tells its database from others.
+        home: leads to the driver that performs for this client, and does not keep it.
         epoch: larger each time that another server, which may lack the last writes, has taken over.
         publish: the command that announces releases, PUBLISH or SPUBLISH, or empty for none; decided before the first operation.
         replicas: what replicas must have of a grant; None when they are not asked.
         clustered: whether all keys of an object must be in one hash slot.
-        tell: runs a callback of the user's and reports what it raises.
+        tell: tells a listener of a loss, and reports what it raises.
     """
 
     def __init__(
@@ -58,11 +59,13 @@ class Session:
         poke: Callable[[], None],
         tell: Callable[[Callable[[], object]], None],
         where: str = "",
+        database: str = "",
         home: object = None,
         epoch: Callable[[], int] = lambda: 0,
         clustered: bool = False,
     ) -> None:
         self.where = where
+        self.database = database or where
         self.home = home
         self.epoch = epoch
         self.options = options
@@ -76,6 +79,7 @@ class Session:
         self.clustered = clustered
         self.tell = tell
         self.holds = Holds()
+        self._farewell: Sequence[Eval[int]] | None = None
         self.watchdog = Watchdog(
             self.holds,
             lease=options.lease,
@@ -118,18 +122,24 @@ class Session:
             check_one_slot(key)
         return key
 
-    def farewell(self) -> Iterator[Eval[int]]:
-        """Forget every hold of a client that closes; return the scripts that release them."""
-        for hold in self.holds:
+    def farewell(self) -> Sequence[Eval[int]]:
+        """Forget every hold of a client that closes; return the scripts that release them, the same ones when asked again."""
+        if self._farewell is None:
             # One that is just being acquired may be held without anybody having heard of it.
-            if hold.state in (State.HELD, State.ENDING) or hold.late_grants():
-                yield hold.recipe.release_script(hold, 0)
+            self._farewell = [
+                hold.recipe.release_script(hold, 0)
+                for hold in self.holds
+                if hold.state in (State.HELD, State.ENDING) or hold.late_grants()
+            ]
+        for hold in self.holds:
             self.holds.end(hold)
+        return self._farewell
 
     def become(self, client_id: str, waiters: Waiters) -> None:
         """Be another client, which holds nothing (in a forked child)."""
         self.client_id = client_id
         self.waiters = waiters
+        self._farewell = None
         for hold in self.holds:
             self.holds.end(hold)
 

@@ -129,5 +129,6 @@ class Several(ABC):
 
 
 def depths(holds: Sequence[Hold | None]) -> list[int]:
-    """Return how deep each of *holds* is held, as known locally."""
-    return [hold.depth if hold and hold.state is State.HELD else 0 for hold in holds]
+    """Return how deep each of *holds* was entered, as known locally, be it lost or not."""
+    entered = (State.HELD, State.LOST)
+    return [hold.depth if hold and hold.state in entered else 0 for hold in holds]

@@ -122,14 +122,33 @@ class Waiters:
             if len(queue) == 1:
                 self._close(ticket.channel)
                 _ = self._rotations.pop(ticket.channel, None)
-                del self.queues[ticket.channel]
+                _ = self.queues.pop(ticket.channel, None)
                 return
             if ticket.front:
                 heir = next(other for other in queue if other is not ticket)
                 heir.front = True
                 heir.inherited = ticket.taken_for
                 heir.wake(ask=ticket.taken_for is None or ticket.asking)
-            del queue[ticket]
+            _ = queue.pop(ticket, None)
+
+    def mend(self, ticket: Ticket) -> None:
+        """Put *ticket* back into its queue, and see that somebody asks.
+
+        A step that a signal handler interrupted may have lost it, when another thread went through the same queue meanwhile.
+        """
+        with self._mutex:
+            if ticket.gone or ticket.front:
+                return
+            queue = self.queues.get(ticket.channel)
+            if queue is None:
+                self.queues[ticket.channel] = {ticket: None}
+                self._open(ticket)
+            else:
+                queue.setdefault(ticket)
+            front = next(iter(self.queues[ticket.channel]))
+            if not front.front:
+                front.front = True
+                front.wake()
 
     def crowded(self, channel: str) -> bool:
         """Return whether somebody waits here already, whom a newcomer must not overtake."""
@@ -262,7 +281,8 @@ class Waiters:
             self._sections[whole] = [ticket.channel]
             self._subscriptions.subscribe(whole)
         else:
-            parts.append(ticket.channel)
+            if ticket.channel not in parts:
+                parts.append(ticket.channel)
             # There will be no confirmation of a subscription to make it look again.
             ticket.asking = True
 

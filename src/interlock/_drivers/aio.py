@@ -7,6 +7,7 @@ import random
 import threading
 import uuid
 import weakref
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -24,23 +25,39 @@ from interlock._core.effects import (
     Wait,
     ended,
 )
-from interlock._core.holds import Owner
 from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
-from interlock._drivers import clock, lifecycle
+from interlock._drivers import clock, lifecycle, wrong_type
 from interlock._drivers.aio_fan_out import ask
-from interlock._drivers.callbacks import report_aside
-from interlock._drivers.lookout import lookout_for
-from interlock._drivers.route import keeper_of, line_to, listener_to
-from interlock._drivers.tasks import Alarm, call_in, in_thread
-from interlock._links.cluster import Cluster
-from interlock.errors import ClosedError, ConfigError, ServerUnavailableError
+from interlock._drivers.callbacks import tell
+from interlock._drivers.named import NamedOwners
+from interlock._drivers.renewer import Renewer
+from interlock._drivers.sentinel_monitor import monitor_of
+from interlock._drivers.subscriber import subscriber_of
+from interlock._drivers.tasks import (
+    Alarm,
+    call_in,
+    current_owner,
+    in_thread,
+    running_loop,
+)
+from interlock._drivers.threads import current_owner as thread_owner
+from interlock._links.multiplexer import Multiplexer
+from interlock._links.topology import topology_of
+from interlock.errors import (
+    ClosedError,
+    ConfigError,
+    InterlockError,
+    ServerUnavailableError,
+    WrongTypeError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
 
-    from interlock._core.holds import Possession
+    from interlock._core.holds import Owner, Possession
     from interlock._core.tickets import Ticket
+    from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock._links.pipeline import Pipeline
     from interlock.options import Options
@@ -56,32 +73,42 @@ class AsyncDriver:
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         self._timeout = servers.command_timeout or options.command_timeout
-        self._line = line_to(servers, self._timeout)
-        self._listener = listener_to(servers, options, self._timeout)
-        waiters = self._listener.waiters = Waiters(threading.RLock(), self._listener)
+        topology = topology_of(servers)
+        self._multiplexer = Multiplexer(topology, self._timeout)
+        self._subscriber = subscriber_of(topology, self._timeout, options.pubsub)
+        waiters = self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
         self.session = Session(
             options=options,
             client_id=options.client_id or str(uuid.uuid4()),
             clock=clock.now,
             random=random.random,
             waiters=waiters,
-            poke=self._poke,
-            tell=self._tell,
+            poke=lifecycle.weakly(self._poke),
+            tell=tell,
             where=servers.where,
+            database=servers.identity,
             epoch=servers.epoch,
-            home=self,
-            clustered=isinstance(servers, Cluster),
+            home=weakref.ref(self),
+            clustered=topology.only is None,
         )
-        self._keeper = keeper_of(self.session, servers, self._timeout)
-        self._lookout = lookout_for(servers, self._timeout, self._keeper.move)
+        self._renewer = Renewer(self.session, topology, self._timeout)
+        self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._finishing: set[asyncio.Task[object]] = set()
         self._cancelled: weakref.WeakKeyDictionary[asyncio.Task[object], Possession] = (
             weakref.WeakKeyDictionary()
         )
-        self._named: dict[str, Owner] = {}
+        self._named = NamedOwners()
         self.closed = False
+        self.ending = lifecycle.Ending()
+        self.session.watchdog.deserted = lifecycle.weakly(self._deserted)
+        # Nothing of these refers back to the driver: it goes with the last face that has it, and they are still whole then.
+        self._renewer.beside = (self._multiplexer, self._subscriber, self._monitor)
         lifecycle.register(self)
+
+    def __del__(self) -> None:
+        if hasattr(self, "ending"):
+            lifecycle.dropped(self, f"interlock.asyncio.Client {self.session.where}")
 
     async def perform(self, step: Step[R]) -> R:
         """Perform *step* and return its result: its first command without a generator, and what is more to it by `run`.
@@ -92,7 +119,7 @@ class AsyncDriver:
         failure: BaseException | None = None
         call: Eval[object] | None = None
         try:
-            if self._loop is not asyncio.get_running_loop() or not self._keeper.started:
+            if self._loop is not asyncio.get_running_loop() or not self._renewer.started:
                 await self._prepare()
             call = step.begin()
             if call is not None and step.done(call.script.decode(await self.eval(call))):
@@ -150,31 +177,38 @@ class AsyncDriver:
                 _alarm(ticket).stop()
 
     async def eval(self, call: Eval[object]) -> object:
-        """Run *call* and return its reply; errors as `Line.eval`."""
+        """Run *call* and return its reply; errors as `Pipeline.eval`. A WrongTypeError costs another round trip to say what was found."""
         seconds = self._seconds(call)
-        pipeline = self._line.ready(call) if call.confirm is None else None
-        if pipeline is None:
-            return await self._line.eval(call, seconds)
         try:
-            reply = await pipeline.begin(call, seconds)
-        except ServerUnavailableError as error:
-            reply = error
-        if isinstance(reply, Exception):
-            return await self._line.judged(pipeline, call, reply, seconds)
+            pipeline = self._multiplexer.ready(call) if call.confirm is None else None
+            if pipeline is None:
+                return await self._multiplexer.eval(call, seconds)
+            try:
+                reply = await pipeline.begin(call, seconds)
+            except ServerUnavailableError as error:
+                reply = error
+            if isinstance(reply, Exception):
+                return await self._multiplexer.judged(pipeline, call, reply, seconds)
+        except WrongTypeError as error:
+            with suppress(InterlockError):
+                wrong_type.describe(
+                    error, await self._multiplexer.eval(wrong_type.types_of(error), GRACE)
+                )
+            raise
         return reply
 
     async def _prepare(self) -> None:
         """Have everything in place, in the running loop, that the first operation needs, and a claim must not be without."""
         if self.closed:
             return  # whatever needs the server will say so
-        if self._loop is not asyncio.get_running_loop():
+        if self._loop is not running_loop():
             self._bind()
-        if self._keeper.started:
+        if self._renewer.started:
             return
         options = self.session.options
-        await self._line.open(options.pubsub, self._timeout)
-        self.session.publish = self._listener.publish(options.pubsub)
-        self._keeper.start()
+        await self._multiplexer.open(options.pubsub, self._timeout)
+        self.session.publish = self._subscriber.publish(options.pubsub)
+        self._renewer.start()
 
     async def _finish(self, op: Op[R], error: asyncio.CancelledError | None) -> R:
         """Drive the rest of a cancelled operation, *error* being thrown into it first, where no further cancellation reaches it."""
@@ -206,7 +240,7 @@ class AsyncDriver:
             assert self._loop is not None
             return self.session.waiters.join(effect.channel, Alarm(self._loop), tickets)
         if isinstance(effect, Settle):
-            self._keeper.settle(effect)
+            self._renewer.settle(effect)
             return None
         if isinstance(effect, Away):
             return await home(effect.session).run(effect.op)
@@ -223,19 +257,19 @@ class AsyncDriver:
         """
         if call.confirm is not None or self._loop is not asyncio.get_running_loop():
             return None
-        pipeline = self._line.ready(call)
-        if pipeline is None or call.script.sha not in pipeline.known or not self._keeper.started:
+        pipeline = self._multiplexer.ready(call)
+        if pipeline is None or call.script.sha not in pipeline.known or not self._renewer.started:
             return None
         return pipeline, pipeline.begin(call, self._seconds(call, 0))
 
     async def judged(self, pipeline: Pipeline, call: Eval[object], reply: object) -> object:
         """Return what becomes of *call*, which *pipeline* has answered by the error *reply*."""
-        return await self._line.judged(pipeline, call, reply, self._seconds(call, 0))
+        return await self._multiplexer.judged(pipeline, call, reply, self._seconds(call, 0))
 
     async def prepared(self, call: Eval[object]) -> object:
         """Send *call* with everything in place that a claim must not be without; return its reply."""
         await self._prepare()
-        return await self._line.eval(call, self._seconds(call, 0))
+        return await self._multiplexer.eval(call, self._seconds(call, 0))
 
     def _wait(self, effect: Wait) -> Awaitable[None]:
         if effect.ticket is None:
@@ -254,22 +288,21 @@ class AsyncDriver:
                 "this client serves another event loop; make one client for each loop"
             )
         self._loop = asyncio.get_running_loop()
-        self._line.forget()
+        self._multiplexer.forget()
 
     def _poke(self) -> None:
-        self._keeper.poke()
-
-    def _tell(self, listener: Callable[[], object]) -> None:
-        try:
-            _ = listener()
-        except Exception as error:  # noqa: BLE001 - the other listeners come next
-            report_aside("a listener to a loss", error)
+        self._renewer.poke()
 
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
         """Have *callback* run in the event loop when *hold* is lost."""
         listener = partial(call_in, asyncio.get_running_loop(), callback)
         if not hold.listen(listener):
             listener()
+
+    def bell(self) -> tuple[asyncio.Event, Callable[[], None]]:
+        """Return an event for a task to wait for, and what sets it from any thread."""
+        event = asyncio.Event()
+        return event, partial(call_in, asyncio.get_running_loop(), event.set)
 
     def cancel_on_lost(self, hold: Possession) -> None:
         """Cancel the running task when *hold* is lost before it is released."""
@@ -301,48 +334,76 @@ class AsyncDriver:
 
     def named_owner(self, name: str) -> Owner:
         """Return the owner that everything under the word *name* is."""
-        return self._named.setdefault(name, Owner(f"owner {name!r}"))
+        try:
+            user = current_owner()
+        except RuntimeError:
+            user = thread_owner()  # there is no task yet
+        return self._named.get(name, user)
+
+    @property
+    def in_use(self) -> bool:
+        """Return whether there are threads and connections."""
+        return self._renewer.started
+
+    def _deserted(self) -> bool:
+        """Return whether the loop is closed, so that no task can go on."""
+        return self._loop is not None and self._loop.is_closed()
 
     async def close(self) -> None:
-        """Release what is still held and end every thread and connection; doing it twice changes nothing.
+        """Release what is still held and end every thread and connection.
+
+        Doing it again goes on where it was cancelled; once it is complete that changes nothing.
 
         Raises:
             ServerUnavailableError: what was held could not be released and ends with its lease.
         """
-        if self.closed:
-            return
         self.closed = True
         self.session.waiters.wake_all()
-        # Nobody can send any more; what is under way comes to its end first, so that all that is held is known.
+        if self._deserted():
+            self._multiplexer.forget()
         try:
-            await self._line.answered()
-            calls = list(self.session.farewell())
-            await in_thread(lambda: self._end_threads(calls, self._timeout))
+            if not self.ending.over:
+                # Nobody can send any more; what is under way comes to its end first, so that all that is held is known.
+                await self._multiplexer.answered()
+                _ = self.session.farewell()
+                await in_thread(partial(self._end_threads, self._timeout))
         finally:
-            await self._line.close()
+            if self.ending.over:
+                await self._multiplexer.close()
 
-    def _end_threads(self, calls: Sequence[Eval[object]], timeout: float) -> None:
-        self._listener.close()
-        if self._lookout is not None:
-            self._lookout.close()
-        self._keeper.close(calls, timeout)
+    def _end_threads(self, timeout: float) -> None:
+        self.ending.run(partial(self._end_all, timeout), timeout)
+
+    def _end_all(self, timeout: float) -> None:
+        with ExitStack() as stack:
+            if self._monitor is not None:
+                stack.callback(self._monitor.close)
+            stack.callback(self._subscriber.close)
+            self._renewer.close(self.session.farewell(), timeout)
 
     def at_exit(self) -> None:
         """Release what is still held when the interpreter exits."""
-        if not self.closed:
+        if not self.ending.over:
             self.closed = True
-            self._end_threads(list(self.session.farewell()), lifecycle.EXIT_TIMEOUT)
+            self._end_threads(lifecycle.EXIT_TIMEOUT)
+
+    def end_dropped(self) -> None:
+        """End as `close` does, from another thread than that of the loop."""
+        self.closed = True
+        if self._loop is not None:
+            call_in(self._loop, self._multiplexer.abort)
+        self._end_threads(self._timeout)
 
     def after_fork(self) -> None:
         """Become another client in a forked child, which holds nothing."""
-        self._keeper.after_fork()
-        self._listener.after_fork()
-        if self._lookout is not None:
-            self._lookout.after_fork()
+        self._renewer.after_fork()
+        self._subscriber.after_fork()
+        if self._monitor is not None:
+            self._monitor.after_fork()
         self._loop = None
-        self._line.forget()
-        self._listener.waiters = Waiters(threading.RLock(), self._listener)
-        self.session.become(str(uuid.uuid4()), self._listener.waiters)
+        self._multiplexer.forget()
+        self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
+        self.session.become(str(uuid.uuid4()), self._subscriber.waiters)
 
 
 def _alarm(ticket: Ticket) -> Alarm:
@@ -355,6 +416,7 @@ def home(session: Session) -> AsyncDriver:
     Raises:
         ConfigError: it is not a client for asyncio.
     """
-    if not isinstance(session.home, AsyncDriver):
+    driver = session.home() if isinstance(session.home, weakref.ref) else None
+    if not isinstance(driver, AsyncDriver):
         raise ConfigError("locks of sync and asyncio clients cannot be held as one")
-    return session.home
+    return driver

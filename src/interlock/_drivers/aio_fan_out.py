@@ -8,20 +8,35 @@ waiting.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from interlock._links.confirming import drop
+from interlock._links.wait_connection import drop
 from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
     from interlock._core.effects import Eval
-    from interlock._drivers.aio import AsyncDriver
     from interlock._links.pipeline import Pipeline
 
 
-async def ask(questions: Sequence[tuple[AsyncDriver, Eval[object]]]) -> list[object]:
+class Sender(Protocol):
+    """A driver, as far as it sends."""
+
+    def begin(self, call: Eval[object]) -> tuple[Pipeline, asyncio.Future[object]] | None:
+        """Send *call* if that can be done at once; return by what, and the future of its reply."""
+        ...
+
+    async def judged(self, pipeline: Pipeline, call: Eval[object], reply: object) -> object:
+        """Return what becomes of *call*, which *pipeline* has answered by the error *reply*."""
+        ...
+
+    async def prepared(self, call: Eval[object]) -> object:
+        """Send *call* once everything is in place for it; return its reply."""
+        ...
+
+
+async def ask(questions: Sequence[tuple[Sender, Eval[object]]]) -> list[object]:
     """Run each call for its client; return each one's reply or `InterlockError`."""
     replies: list[object] = [None] * len(questions)
     sent: dict[int, tuple[Pipeline, asyncio.Future[object]]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,5 +15,9 @@ now: Callable[[], float]
 
 if hasattr(time, "CLOCK_BOOTTIME"):
     now = partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+elif (
+    sys.platform == "win32"
+):  # pragma: no cover - monotonic() has steps of 16 ms before Python 3.13
+    now = time.perf_counter
 else:  # pragma: no cover - macOS' monotonic clock counts suspend already
     now = time.monotonic

@@ -10,20 +10,18 @@ import threading
 from typing import TYPE_CHECKING
 
 from interlock._drivers import clock
+from interlock._links.topology import LEAST
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from interlock._core.effects import Eval
-    from interlock._links.cluster_pool import ClusterPool
     from interlock._links.connection import Connection
-    from interlock._links.pool import Pool
+    from interlock._links.pool import NodePool, Pool
 
 TICK = 0.01
 """Seconds to which time-outs are rounded up: a connection is told of another one by a system call."""
-LEAST = 0.001
-"""Seconds for a reply whose time is up, and which may be there all the same."""
 
 
 class _Group:
@@ -31,7 +29,7 @@ class _Group:
 
     __slots__ = ("calls", "connection", "places", "pool", "thread", "until")
 
-    def __init__(self, pool: Pool, until: float) -> None:
+    def __init__(self, pool: NodePool, until: float) -> None:
         self.pool = pool
         self.until = until
         self.places: list[int] = []
@@ -50,7 +48,7 @@ class _Group:
         return call if len(self.calls) == 1 and call.confirm is None else None
 
 
-def ask(questions: Sequence[tuple[Pool | ClusterPool, Eval[object], float]]) -> list[object]:
+def ask(questions: Sequence[tuple[Pool, Eval[object], float]]) -> list[object]:
     """Run each call on its pool, for at most so many seconds; return each one's reply or `InterlockError`."""
     now = clock.now()
     replies: list[object] = [None] * len(questions)
@@ -74,12 +72,12 @@ def ask(questions: Sequence[tuple[Pool | ClusterPool, Eval[object], float]]) -> 
 
 
 def _grouped(
-    questions: Sequence[tuple[Pool | ClusterPool, Eval[object], float]],
+    questions: Sequence[tuple[Pool, Eval[object], float]],
     now: float,
     replies: list[object],
 ) -> Collection[_Group]:
     """Return what goes where; what nobody serves is answered in *replies*."""
-    groups: dict[Pool, _Group] = {}
+    groups: dict[NodePool, _Group] = {}
     for place, (whole, call, seconds) in enumerate(questions):
         try:
             pool = whole.serving(call)
@@ -95,7 +93,7 @@ def _grouped(
 
 
 def _second(
-    question: tuple[Pool | ClusterPool, Eval[object], float],
+    question: tuple[Pool, Eval[object], float],
     failure: ServerUnavailableError,
     began: float,
 ) -> object:
@@ -110,8 +108,13 @@ def _second(
 def _send(group: _Group, replies: list[object]) -> None:
     connection = group.connection = group.pool.idle()
     if connection is None:
-        group.thread = threading.Thread(target=_alone, args=(group, replies))
-        group.thread.start()
+        thread = threading.Thread(target=_alone, args=(group, replies))
+        try:
+            thread.start()
+        except RuntimeError:  # too many threads: the other servers have to wait
+            _alone(group, replies)
+        else:
+            group.thread = thread
         return
     try:
         if call := group.single():

@@ -7,17 +7,21 @@ import threading
 import weakref
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.holds import Owner
+from interlock._drivers.lifecycle import report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.holds import Possession
-    from interlock._drivers.aio import AsyncDriver
+    from interlock._core.session import Session
 
 _owners: weakref.WeakKeyDictionary[asyncio.Task[object], Owner] = weakref.WeakKeyDictionary()
+
+elsewhere: list[Callable[[], Owner | None]] = []
+"""Return the owner that stands for the running task of another library, if there is one."""
 
 
 def current_owner() -> Owner:
@@ -26,8 +30,15 @@ def current_owner() -> Owner:
     Raises:
         RuntimeError: outside of a task.
     """
-    task = asyncio.current_task()
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop of asyncio's runs here
+        task = None
     if task is None:
+        for owner_of in elsewhere:
+            if (foreign := owner_of()) is not None:
+                return foreign
+        _ = running_loop()
         raise RuntimeError("a lock must be used from a task")
     try:
         return _owners[task]
@@ -46,9 +57,27 @@ class _TaskOwner(Owner):
         self._task = weakref.ref(task)
 
     def gone(self) -> bool:
-        """Return whether the task has ended."""
+        """Return whether the task has ended, or will never go on."""
         task = self._task()
-        return task is None or task.done()
+        return task is None or task.done() or task.get_loop().is_closed()
+
+
+class Event(Protocol):
+    """An event that a task waits for."""
+
+    async def wait(self) -> object:
+        """Wait until it is set."""
+        ...
+
+
+class Driver(Protocol):
+    """The driver of a client, as far as its events need it."""
+
+    session: Session
+
+    def bell(self) -> tuple[Event, Callable[[], None]]:
+        """Return an event for a task to wait for, and what sets it from any thread."""
+        ...
 
 
 class LostEvent:
@@ -59,7 +88,7 @@ class LostEvent:
         hold: the hold.
     """
 
-    def __init__(self, driver: AsyncDriver, hold: Possession) -> None:
+    def __init__(self, driver: Driver, hold: Possession) -> None:
         self._driver = driver
         self._hold = hold
 
@@ -70,8 +99,7 @@ class LostEvent:
     async def wait(self) -> bool:
         """Wait until the hold is lost; return True."""
         if not self.is_set():
-            lost = asyncio.Event()
-            listener = partial(call_in, asyncio.get_running_loop(), lost.set)
+            lost, listener = self._driver.bell()
             if self._hold.listen(listener):
                 try:
                     _ = await lost.wait()
@@ -137,7 +165,7 @@ def call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> 
 
 
 async def in_thread(work: Callable[[], None]) -> None:
-    """Run *work* in a thread of its own that is gone when this returns."""
+    """Run *work* in a thread of its own that is gone when this returns; a cancellation leaves it to itself."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
@@ -145,20 +173,25 @@ async def in_thread(work: Callable[[], None]) -> None:
         try:
             work()
         except BaseException as error:  # noqa: BLE001 - it is handed to the task that waits
-            loop.call_soon_threadsafe(_settle, done, error)
+            call_in(loop, partial(_settle, done, error))
         else:
-            loop.call_soon_threadsafe(_settle, done, None)
+            call_in(loop, partial(_settle, done, None))
 
     thread = threading.Thread(target=run, name="interlock-close", daemon=True)
-    thread.start()
     try:
-        await done
-    finally:
-        thread.join()
+        thread.start()
+    except RuntimeError:  # too many threads: rather block the loop than leave the work undone
+        work()
+        return
+    # Whoever is cancelled does not wait: the work goes on without it.
+    await done
+    thread.join()
 
 
 def _settle(future: asyncio.Future[None], error: BaseException | None) -> None:
     if future.done():
+        if error is not None:
+            report("the thread that closes a client", error)
         return
     if error is None:
         future.set_result(None)

@@ -6,6 +6,8 @@ import random
 import threading
 import time
 import uuid
+import weakref
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -26,24 +28,31 @@ from interlock._core.effects import (
 from interlock._core.holds import Owner
 from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
-from interlock._drivers import clock, lifecycle
+from interlock._drivers import clock, lifecycle, wrong_type
 from interlock._drivers.alarm import Alarm
-from interlock._drivers.callbacks import call_user, report_aside
+from interlock._drivers.callbacks import call_user, tell
 from interlock._drivers.fan_out import ask
-from interlock._drivers.lookout import lookout_for
-from interlock._drivers.route import keeper_of, listener_to, pool_to
-from interlock._links.cluster import Cluster
-from interlock.errors import ClosedError, ConfigError
+from interlock._drivers.named import NamedOwners
+from interlock._drivers.renewer import Renewer
+from interlock._drivers.sentinel_monitor import monitor_of
+from interlock._drivers.subscriber import subscriber_of
+from interlock._links.pool import Pool
+from interlock._links.topology import topology_of
+from interlock._misuse import warn_in_event_loop
+from interlock.errors import ClosedError, ConfigError, InterlockError, WrongTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.holds import Possession
     from interlock._core.tickets import Ticket
-    from interlock._links.cluster_pool import ClusterPool
+    from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
-    from interlock._links.pool import Pool
     from interlock.options import Options
+
+
+MEND_INTERVAL = 1.0
+"""Seconds after which a waiting thread looks whether a signal handler has upset its queue."""
 
 
 class _Here(threading.local):
@@ -97,9 +106,10 @@ def home(session: Session) -> ThreadDriver:
     Raises:
         ConfigError: it is not a client for threads.
     """
-    if not isinstance(session.home, ThreadDriver):
+    driver = session.home() if isinstance(session.home, weakref.ref) else None
+    if not isinstance(driver, ThreadDriver):
         raise ConfigError("locks of sync and asyncio clients cannot be held as one")
-    return session.home
+    return driver
 
 
 class ThreadDriver:
@@ -112,27 +122,36 @@ class ThreadDriver:
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         self._timeout = servers.command_timeout or options.command_timeout
-        self._pool = pool_to(servers)
-        self._listener = listener_to(servers, options, self._timeout)
-        waiters = self._listener.waiters = Waiters(threading.RLock(), self._listener)
+        topology = topology_of(servers)
+        self._pool = Pool(topology)
+        self._subscriber = subscriber_of(topology, self._timeout, options.pubsub)
+        waiters = self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
         self.session = Session(
             options=options,
             client_id=options.client_id or str(uuid.uuid4()),
             clock=clock.now,
             random=random.random,
             waiters=waiters,
-            poke=self._poke,
-            tell=self._tell,
+            poke=lifecycle.weakly(self._poke),
+            tell=tell,
             where=servers.where,
+            database=servers.identity,
             epoch=servers.epoch,
-            home=self,
-            clustered=isinstance(servers, Cluster),
+            home=weakref.ref(self),
+            clustered=topology.only is None,
         )
-        self._keeper = keeper_of(self.session, servers, self._timeout)
-        self._lookout = lookout_for(servers, self._timeout, self._keeper.move)
-        self._named: dict[str, Owner] = {}
+        self._renewer = Renewer(self.session, topology, self._timeout)
+        self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
+        self._named = NamedOwners()
         self.closed = self._exiting = False
+        self.ending = lifecycle.Ending()
+        # Nothing of these refers back to the driver: it goes with the last face that has it, and they are still whole then.
+        self._renewer.beside = (self._pool, self._subscriber, self._monitor)
         lifecycle.register(self)
+
+    def __del__(self) -> None:
+        if hasattr(self, "ending"):
+            lifecycle.dropped(self, f"interlock.Client {self.session.where}")
 
     def perform(self, step: Step[R]) -> R:
         """Perform *step* and return its result: its first command without a generator, and what is more to it by `run`.
@@ -142,7 +161,7 @@ class ThreadDriver:
         try:
             failure: BaseException | None = None
             try:
-                if not self._keeper.started:
+                if not self._renewer.started:
                     self._begin()
                 call = step.begin()
                 if call is not None and step.done(call.script.decode(self.eval(call))):
@@ -161,7 +180,8 @@ class ThreadDriver:
         Whatever happens meanwhile in this thread, a Ctrl-C included, is thrown into the operation, whose clean-up is still
         performed.
         """
-        if not self._keeper.started:
+        warn_in_event_loop()
+        if not self._renewer.started:
             self._begin()
         try:
             return self._go_on(op, None)
@@ -173,10 +193,11 @@ class ThreadDriver:
 
     def _begin(self) -> None:
         """Have everything in place that the first operation needs, and a claim must not be without."""
+        warn_in_event_loop()
         options = self.session.options
         self._pool.open(options.pubsub, self._timeout)
-        self.session.publish = self._listener.publish(options.pubsub)
-        self._keeper.start()
+        self.session.publish = self._subscriber.publish(options.pubsub)
+        self._renewer.start()
 
     def _go_on(self, op: Op[R], failure: BaseException | None) -> R:
         """Perform the rest of *op*, beginning by throwing *failure* into it."""
@@ -211,24 +232,33 @@ class ThreadDriver:
         for ticket in tickets:
             self.session.waiters.leave(ticket)
 
-    def prepared(self, call: Eval[object]) -> tuple[Pool | ClusterPool, Eval[object], float]:
+    def prepared(self, call: Eval[object]) -> tuple[Pool, Eval[object], float]:
         """Return by which connections to send *call* of another client's operation, and the seconds that it may take.
 
         The renewal thread runs then, which a claim must not be without.
         """
-        if not self._keeper.started:
+        if not self._renewer.started:
             self._begin()
         return self._pool, call, min(self._timeout, call.deadline - clock.now())
 
     def eval(self, call: Eval[object]) -> object:
-        """Run *call* and return its reply; errors as `Pool.eval`."""
+        """Run *call* and return its reply; errors as `Pool.eval`. A WrongTypeError costs another round trip to say what was found."""
         timeout = self._timeout
         if call.deadline != NEVER:
             timeout = min(timeout, max(call.deadline - clock.now(), GRACE))
         try:
+            if (
+                self._subscriber.mutex.held_here()
+            ):  # a signal handler struck in the middle of a step
+                with self._subscriber.mutex.let_go():
+                    return self._pool.eval(call, timeout)
             return self._pool.eval(call, timeout)
         except ClosedError:
             self._end_with_the_process()
+            raise
+        except WrongTypeError as error:
+            with suppress(InterlockError):
+                wrong_type.describe(error, self._pool.eval(wrong_type.types_of(error), GRACE))
             raise
 
     def _perform(self, effect: Effect, tickets: list[Ticket]) -> object:  # noqa: PLR0911 - one for each effect
@@ -240,7 +270,7 @@ class ThreadDriver:
         if isinstance(effect, Join):
             return self.session.waiters.join(effect.channel, Alarm(), tickets)
         if isinstance(effect, Settle):
-            self._keeper.settle(effect)
+            self._renewer.settle(effect)
             return None
         if isinstance(effect, Away):
             return home(effect.session).run(effect.op)
@@ -250,10 +280,14 @@ class ThreadDriver:
 
     def _wait(self, effect: Wait) -> None:
         seconds = min(effect.until - clock.now(), threading.TIMEOUT_MAX)
-        if effect.ticket is None:
+        if self._subscriber.mutex.held_here():  # as in `eval`
+            with self._subscriber.mutex.let_go():
+                self._wait(effect)
+        elif effect.ticket is None:
             time.sleep(max(seconds, 0))
         else:
-            cast("Alarm", effect.ticket.alarm).wait(seconds)
+            cast("Alarm", effect.ticket.alarm).wait(min(seconds, MEND_INTERVAL))
+            self.session.waiters.mend(effect.ticket)
         if self.closed:
             self._end_with_the_process()
             raise ClosedError("the client was closed while it waited")
@@ -264,13 +298,7 @@ class ThreadDriver:
             threading.Event().wait()
 
     def _poke(self) -> None:
-        self._keeper.poke()
-
-    def _tell(self, listener: Callable[[], object]) -> None:
-        try:
-            _ = listener()
-        except Exception as error:  # noqa: BLE001 - the other listeners come next
-            report_aside("a listener to a loss", error)
+        self._renewer.poke()
 
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
         """Have *callback* run, in a thread for that, when *hold* is lost; at once if it is."""
@@ -283,41 +311,55 @@ class ThreadDriver:
         del error, hold
         return False
 
-    def named_owner(self, name: str) -> Owner:
-        """Return the owner that everything under the word *name* is."""
-        return self._named.setdefault(name, Owner(f"owner {name!r}"))
+    def named_owner(self, name: str, user: Owner | None = None) -> Owner:
+        """Return the owner that everything under the word *name* is, which *user* (or this thread) is going to use."""
+        return self._named.get(name, user or current_owner())
+
+    @property
+    def in_use(self) -> bool:
+        """Return whether there are threads and connections."""
+        return self._renewer.started
 
     def close(self) -> None:
-        """Release what is still held and end every thread and connection; doing it twice changes nothing.
+        """Release what is still held and end every thread and connection.
+
+        Doing it again goes on where it was interrupted; once it is complete that changes nothing.
 
         Raises:
             ServerUnavailableError: what was held could not be released and ends with its lease.
         """
-        if not self.closed:
-            self.closed = True
-            self.session.waiters.wake_all()
-            self._end(self._timeout)
+        self.closed = True
+        self.session.waiters.wake_all()
+        self._end(self._timeout)
 
     def at_exit(self) -> None:
         """Release what is still held when the interpreter exits; whoever still waits ends with it."""
-        if not self.closed:
+        if not self.ending.over:
             self.closed = self._exiting = True
             self._end(lifecycle.EXIT_TIMEOUT)
 
+    def end_dropped(self) -> None:
+        """End as `close` does."""
+        self.close()
+
     def _end(self, timeout: float) -> None:
-        self._listener.close()
-        if self._lookout is not None:
-            self._lookout.close()
-        # What is under way comes to its end first, so that all that is held is known.
-        self._pool.close(timeout)
-        self._keeper.close(list(self.session.farewell()), timeout)
+        self.ending.run(partial(self._end_all, timeout), timeout)
+
+    def _end_all(self, timeout: float) -> None:
+        with ExitStack() as stack:
+            if self._monitor is not None:
+                stack.callback(self._monitor.close)
+            stack.callback(self._subscriber.close)
+            # What is under way comes to its end first, so that all that is held is known.
+            self._pool.close(timeout)
+            self._renewer.close(self.session.farewell(), timeout)
 
     def after_fork(self) -> None:
         """Become another client in a forked child, which holds nothing."""
         self._pool.forget()
-        self._keeper.after_fork()
-        self._listener.after_fork()
-        if self._lookout is not None:
-            self._lookout.after_fork()
-        self._listener.waiters = Waiters(threading.RLock(), self._listener)
-        self.session.become(str(uuid.uuid4()), self._listener.waiters)
+        self._renewer.after_fork()
+        self._subscriber.after_fork()
+        if self._monitor is not None:
+            self._monitor.after_fork()
+        self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
+        self.session.become(str(uuid.uuid4()), self._subscriber.waiters)

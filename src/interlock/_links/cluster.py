@@ -6,7 +6,9 @@ node does not answer or says that it is not the one; nobody has to wait for that
 
 Rules:
 
-* One fetch at a time, and not more often than `PAUSE`.
+* One fetch at a time, and not more often than `ONCE_MORE`.
+* No mutex: a signal handler or ``__del__`` may strike anywhere, and use the client. Each step is one assignment or one method of
+  a dict or list; a MOVED that comes just between two of them is forgotten, which costs a round trip.
 * What a node says of itself (MOVED) counts as soon as it is said; a fetched map may be older than that, and costs a round trip then.
 """
 
@@ -19,9 +21,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
 from interlock._links.endpoint import Endpoint
-from interlock._links.given import redact
+from interlock._links.options import redact
 from interlock._links.replies import unconnected
 from interlock._links.slots import SLOTS, ask_who_serves, slot_of
+from interlock._links.topology import ONCE_MORE
 from interlock.errors import ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -31,8 +34,6 @@ if TYPE_CHECKING:
     from interlock._links.slots import Address, Remap
     from interlock.options import PubSub
 
-PAUSE = 0.1
-"""Seconds between two fetches of the map while a node does not answer."""
 PAUSE_AFTER_MOVED = 1.0
 """Seconds between two fetches because a slot has moved, which the MOVED has told already."""
 PATIENCE = 1.0
@@ -44,6 +45,8 @@ class Cluster:
 
     Attributes:
         where: for messages, and to tell it from other servers.
+        identity: the same.
+        only: None; as of `Topology`, like the following ones.
         command_timeout: seconds, when the URL gave ``socket_timeout``.
         sharded: whether it has sharded channels; None until it was asked.
         rights: commands that finding the nodes takes, in the words of an ACL.
@@ -56,6 +59,8 @@ class Cluster:
         self._seeds = list(seeds)
         self._remap = remap
         self.where = "cluster " + ",".join(sorted(seed.where for seed in seeds))
+        self.identity = self.where
+        self.only: Endpoint | None = None
         self.command_timeout = seeds[0].command_timeout
         self.sharded: bool | None = None
         self.on_change: Callable[[], None] = lambda: None
@@ -97,8 +102,8 @@ class Cluster:
         return cls(seeds, manager.address_remap)
 
     def _reset(self) -> None:
-        self._mutex = threading.Lock()
-        self._fetching: Future[None] | None = None
+        # At most one entry: `setdefault` lets one caller in, wherever a signal strikes.
+        self._fetching: dict[str, Future[None]] = {}
         self._fetched_at = float("-inf")
 
     def after_fork(self) -> None:
@@ -150,11 +155,9 @@ class Cluster:
         address = redirected.address
         if self._remap is not None:
             address = self._remap(address)
-        with self._mutex:
-            node = self._node(address)
-            if not redirected.asking:
-                self._owners[redirected.slot] = node
+        node = self._node(address)
         if not redirected.asking:
+            self._owners[redirected.slot] = node
             self.on_change()
             _ = self.fetch(PAUSE_AFTER_MOVED)
         return node
@@ -162,9 +165,10 @@ class Cluster:
     def _node(self, address: Address) -> Endpoint:
         node = self._nodes.get(address)
         if node is None:
-            node = self._nodes[address] = self._seeds[0].at(*address)
-            # Whoever is named by the cluster is an outage when it does not answer, and not a mistake.
+            node = self._seeds[0].at(*address)
+            # A node that the cluster names is an outage when it does not answer, and not a mistake.
             node.seen = True
+            node = self._nodes.setdefault(address, node)
         return node
 
     def open(self, pubsub: PubSub) -> Future[None]:
@@ -172,16 +176,16 @@ class Cluster:
         self._probe = pubsub in ("auto", "sharded")
         return self.fetch(0)
 
-    def fetch(self, pause: float = PAUSE) -> Future[None]:
-        """Have the map fetched, unless that was done less than *pause* seconds ago; return what ends when it is there."""
-        with self._mutex:
-            if self._fetching is not None:
-                return self._fetching
-            done = Future[None]()
-            if monotonic() < self._fetched_at + pause:
-                done.set_result(None)
-                return done
-            self._fetching = done
+    def fetch(self, pause: float = ONCE_MORE) -> Future[None]:
+        """Fetch the map, unless that was done less than *pause* seconds ago; return what ends when it is there."""
+        done = Future[None]()
+        fetching = self._fetching.setdefault("now", done)
+        if fetching is not done:
+            return fetching
+        if monotonic() < self._fetched_at + pause:
+            del self._fetching["now"]
+            done.set_result(None)
+            return done
         try:
             threading.Thread(
                 target=self._fetch, args=(done,), name="interlock-cluster", daemon=True
@@ -198,15 +202,14 @@ class Cluster:
     def _fetch(self, done: Future[None]) -> None:
         try:
             self._update()
-        except Exception as error:  # noqa: BLE001 - whoever waits raises it
+        except Exception as error:  # noqa: BLE001 - those who wait raise it
             self._end(done, error)
         else:
             self._end(done, None)
 
     def _end(self, done: Future[None], error: Exception | None) -> None:
-        with self._mutex:
-            self._fetching = None
-            self._fetched_at = monotonic()
+        self._fetched_at = monotonic()
+        del self._fetching["now"]
         if error is None:
             done.set_result(None)
         else:
@@ -215,15 +218,12 @@ class Cluster:
     def _update(self) -> None:
         known = {node.address: node for node in (*self._nodes.values(), *self._seeds)}
         primaries, addresses = self._told(list(known.values()))
-        with self._mutex:
-            former, self._nodes = self._nodes, {}
-            for address in addresses:
-                self._nodes[address] = former.get(address) or self._node(address)
-            owners = [
-                self._nodes.get(primaries[slot]) if slot in primaries else None
-                for slot in range(SLOTS)
-            ]
-            changed, self._owners = owners != self._owners, owners
+        nodes = {address: self._node(address) for address in addresses}
+        owners = [
+            nodes.get(primaries[slot]) if slot in primaries else None for slot in range(SLOTS)
+        ]
+        changed = owners != self._owners
+        self._nodes, self._owners = nodes, owners
         for seed in self._seeds:
             seed.seen = True
         if self._probe and self.sharded is None:
@@ -254,24 +254,3 @@ class Cluster:
             return False
         connection.disconnect()
         return True
-
-
-class AnyNode:
-    """Any node of a cluster: where plain channels are heard, all of them by every node."""
-
-    moves = False
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self.where = cluster.where
-        self._node: Endpoint | None = None
-
-    @property
-    def gone(self) -> bool:
-        """Whether the node that was connected to last has left the cluster."""
-        return self._node is not None and self._node not in self._cluster.nodes
-
-    def connect(self, timeout: float) -> Any:
-        """Return a connection of redis-py's to a node, another one each time; errors as `Endpoint.connect`."""
-        node = self._node = random.choice(self._cluster.nodes or [self._cluster.any_owner()])  # noqa: S311 - no secret
-        return node.connect(timeout)

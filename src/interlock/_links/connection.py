@@ -13,11 +13,11 @@ Rules:
 from __future__ import annotations
 
 import socket
+import ssl
 from typing import TYPE_CHECKING, Any
 
 from interlock._links.exchange import methods_for
-from interlock._links.inquiry import inquiry_about, packed
-from interlock._links.replies import left, refusal
+from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
     ParserError,
@@ -28,6 +28,7 @@ from interlock._links.resp import (
     pack_evalsha,
     unknown_script,
 )
+from interlock._links.wait_command import packed, wait_command_for
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from interlock._core.effects import Eval
     from interlock._links.endpoint import Origin
-    from interlock._links.inquiry import Inquiry
+    from interlock._links.wait_command import WaitCommand
 
 TICK = 0.05
 REFUSED_WAIT = 0.01
@@ -57,10 +58,11 @@ class Connection:
     """
 
     def __init__(self, endpoint: Origin, timeout: float) -> None:
+        self._endpoint = endpoint
         self.where = endpoint.where
         self.moves = endpoint.moves
         self.told: set[str] = set()
-        self._inquiry: Inquiry | None = None
+        self._wait_command: WaitCommand | None = None
         self._inner: Any = endpoint.connect(timeout)
         self._socket: socket.socket = self._inner._sock  # noqa: SLF001 - redis-py connects, we drive
         self._reader = Reader()
@@ -97,7 +99,10 @@ class Connection:
         except (OSError, ParserError) as error:
             raise self._broken(error) from error
         self._pending = 0
-        return self._judged(call, reply) if isinstance(reply, ReplyError) else reply
+        if isinstance(reply, ReplyError):
+            return self._judged(call, reply)
+        self._endpoint.served = True
+        return reply
 
     def start(self, call: Eval[object], timeout: float) -> None:
         """Send *call*, whose reply `result` reads; arguments and errors as `eval`."""
@@ -116,8 +121,14 @@ class Connection:
             self._write([pack_eval(call)])
             [reply] = self._replies(1, self._timeout)
         if isinstance(reply, ReplyError):
-            raise refusal(str(reply), call, self.where, moves=self.moves)
+            raise refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
+        self._endpoint.served = True
         return reply
+
+    @property
+    def served(self) -> bool:
+        """Return whether the server has executed scripts for this client."""
+        return self._endpoint.served
 
     @property
     def owes(self) -> bool:
@@ -167,7 +178,9 @@ class Connection:
         if meanwhile is None:
             self.set_timeout(timeout)
         replies = self._replies(len(calls), timeout, meanwhile)
-        if self._inquiry is None and not any(isinstance(reply, ReplyError) for reply in replies):
+        if self._wait_command is None and not any(
+            isinstance(reply, ReplyError) for reply in replies
+        ):
             return replies
         missing = [i for i, reply in enumerate(replies) if unknown_script(reply)]
         if missing:
@@ -177,13 +190,13 @@ class Connection:
             for i, answer in zip(missing, again, strict=True):
                 replies[i] = answer
         answers = [
-            refusal(str(reply), call, self.where, moves=self.moves)
+            refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
             if isinstance(reply, ReplyError)
             else reply
             for call, reply in zip(calls, replies, strict=True)
         ]
-        if self._inquiry is not None:
-            self._confirm(self._inquiry, answers, timeout)
+        if self._wait_command is not None:
+            self._confirm(self._wait_command, answers, timeout)
         for answer in answers:
             if isinstance(answer, ServerUnavailableError) and left(answer):
                 answer.sent = True  # by those of the others that came before the server was demoted
@@ -192,25 +205,25 @@ class Connection:
 
     def _inquire(self, calls: Sequence[Eval[object]]) -> list[bytes]:
         """Return what asks the replicas about *calls*, if that is wanted."""
-        inquiry = self._inquiry = inquiry_about(calls, self)
-        return [] if inquiry is None else inquiry.commands()
+        wait_command = self._wait_command = wait_command_for(calls, self)
+        return [] if wait_command is None else wait_command.commands()
 
     def _answers(self, timeout: float) -> list[object]:
-        """Return what was answered to the present inquiry."""
-        if self._inquiry is None:
+        """Return what was answered to the present wait_command."""
+        if self._wait_command is None:
             return []
-        self.set_timeout(self._inquiry.timeout + timeout)
-        return self._replies(self._inquiry.answers, self._timeout)
+        self.set_timeout(self._wait_command.timeout + timeout)
+        return self._replies(self._wait_command.answers, self._timeout)
 
-    def _confirm(self, inquiry: Inquiry, replies: list[object], timeout: float) -> None:
+    def _confirm(self, wait_command: WaitCommand, replies: list[object], timeout: float) -> None:
         """Have what was granted by *replies* confirmed, and put the errors of what was not in its place."""
-        if not inquiry.concerns(replies):
+        if not wait_command.concerns(replies):
             # The answer comes at once unless replicas lag behind what others wrote.
             _ = self.drain(REFUSED_WAIT)
             return
-        while not inquiry.heard(self._answers(timeout)):
-            self._write(inquiry.commands())
-        inquiry.conclude(replies)
+        while not wait_command.heard(self._answers(timeout)):
+            self._write(wait_command.commands())
+        wait_command.conclude(replies)
 
     def _write(self, commands: list[bytes]) -> None:
         self._pending = len(commands)
@@ -301,6 +314,8 @@ class Connection:
     def _broken(self, error: Exception, timeout: float | None = None) -> InterlockError:
         timed_out = isinstance(error, BlockingIOError | TimeoutError)
         what = f"no reply in {timeout or self._timeout:g} s" if timed_out else str(error)
+        if not self.served and not isinstance(self._socket, ssl.SSLSocket):
+            what += maybe_tls(error)
         return ServerUnavailableError(
             f"lost the connection to {self.where}: {what}", sent=True, transient=True
         )

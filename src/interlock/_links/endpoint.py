@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import ssl
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -14,9 +15,9 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from interlock._links.given import parameters, read_options, read_pool, read_url
+from interlock._links.options import anonymous, parameters, read_options, read_pool, read_url
 from interlock._links.replies import unconnected
-from interlock._links.side_client import SettledTLS
+from interlock._links.tls import SettledTLS
 from interlock.errors import ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 # What redis-py would do on its own account: retry, check health, decode, cache. We decide what may be sent again.
 _OURS = {
-    "cache", "cache_config", "command_packer", "connection_class", "connection_pool_class", "decode_responses", "driver_info",
+    "cache", "cache_allow_list", "cache_config", "cache_deny_list", "cache_enabled", "cache_max_size",
+    "cache_policy", "cache_ttl", "client_cache", "command_packer", "valkey_connect_func", "connection_class", "connection_pool_class", "decode_responses", "driver_info",
     "encoder_class", "encoding", "encoding_errors", "event_dispatcher", "health_check_interval", "himport_registry", "legacy_responses",
     "lib_name", "lib_version", "maint_notifications_config", "maint_notifications_pool_handler", "max_connections",
     "maintenance_notification_hash", "maintenance_state", "orig_host_address", "orig_socket_connect_timeout",
@@ -39,6 +41,7 @@ class Origin(Protocol):
 
     where: str
     moves: bool
+    served: bool
 
     def connect(self, timeout: float) -> Any:
         """Return a connected and authenticated redis-py connection; errors as `Endpoint.connect`."""
@@ -60,6 +63,7 @@ class Endpoint:
         max_connections: how many connections threads may share, when the URL gave it.
         opening: called with every redis-py connection before it connects, and the loop that it belongs to.
         seen: True once a connection succeeded; from then on a failure is an outage rather than a mistake.
+        served: True once a script succeeded; from then on it is an outage if a replica answers.
     """
 
     moves = False
@@ -78,10 +82,16 @@ class Endpoint:
             "unix" if "path" in kwargs else "tls" if "SSL" in connection_class.__name__ else "tcp"
         )
         self._kwargs = {key: value for key, value in kwargs.items() if key not in _OURS}
+        if self._kind == "tls":
+            # redis-py before 6 does not look at the host name unless it is told to.
+            certified = self._kwargs.get("ssl_cert_reqs", "required")
+            if certified in (None, "none", ssl.CERT_NONE):
+                self._kwargs["ssl_check_hostname"] = False
+            self._kwargs.setdefault("ssl_check_hostname", True)
         self.command_timeout: float | None = kwargs.get("socket_timeout")
         self.connect_timeout: float | None = kwargs.get("socket_connect_timeout")
         self.max_connections: int | None = kwargs.get("max_connections")
-        self.seen = False
+        self.seen = self.served = False
         self.opening: Callable[[Any, asyncio.AbstractEventLoop | None], None] = _unnoticed
         host = f"{kwargs.get('host', 'localhost')}:{kwargs.get('port', 6379)}"
         self.where: str = where or kwargs.get("path", host)
@@ -133,6 +143,11 @@ class Endpoint:
         return int(self._kwargs.get("db") or 0)
 
     @property
+    def identity(self) -> str:
+        """What tells this database from those of other servers, and from the server's other ones."""
+        return f"{self.where}/{self.db}"
+
+    @property
     def tls(self) -> bool:
         """Whether the connection is encrypted."""
         return self._kind == "tls"
@@ -153,7 +168,7 @@ class Endpoint:
             "protocol": 2,
             "socket_timeout": timeout,
             "socket_connect_timeout": limit,
-            "driver_info": None,
+            **anonymous(),
         }
 
     def primaries(self, timeout: float) -> Sequence[Endpoint]:
@@ -208,7 +223,7 @@ class Endpoint:
             # Shorter than both: the time of one command, and what the URL allows for connecting.
             socket_connect_timeout=min(timeout, self.connect_timeout or timeout),
             retry=retry,
-            driver_info=None,
+            **anonymous(),
         )
 
     def connect(self, timeout: float) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
 import weakref
 from contextlib import suppress
 from typing import Any
@@ -17,21 +16,21 @@ Loop = asyncio.AbstractEventLoop
 class OpenConnections:
     """What leads to one address or another.
 
-    A server that hangs says nothing; only by cutting are those who wait for its replies told that it is not the one to wait for.
+    A server that hangs says nothing. Those who wait for its replies learn only by a cut that they wait for the wrong one.
+
+    No mutex: a signal handler or ``__del__`` may strike anywhere, and use the client. Each step is one assignment or one method
+    of a dict. `cut` first notes the address and then looks for connections; a connection is first added and then looks for cuts.
 
     Attributes:
-        cuts: how often connections were cut so far.
+        cuts: another object after each cut.
     """
 
     def __init__(self) -> None:
-        self.cuts = 0
+        self.cuts = object()
         self._only: Address | None = None
-        self._mutex = threading.Lock()
         # Weak: a connection that nobody refers to any more is closed, and nobody waits for it.
-        self._connections: weakref.WeakKeyDictionary[Any, tuple[Address, Loop | None]] = (
-            weakref.WeakKeyDictionary()
-        )
-        self._transports: list[tuple[asyncio.Transport, Address, Loop]] = []
+        self._connections: dict[int, tuple[weakref.ref[Any], Address, Loop | None]] = {}
+        self._transports: dict[int, tuple[asyncio.Transport, Address, Loop]] = {}
 
     def add(self, address: Address, connection: Any, loop: Loop | None) -> None:
         """Take in a redis-py connection before it connects: a server may hang before it has logged anybody in.
@@ -41,37 +40,37 @@ class OpenConnections:
             connection: of redis-py.
             loop: that of a redis.asyncio connection.
         """
-        with self._mutex:
-            self._connections[connection] = (address, loop)
+        key, connections = id(connection), self._connections
+        ref = weakref.ref(connection, lambda _: connections.pop(key, None))
+        connections[key] = (ref, address, loop)
 
     def add_transport(self, address: Address, connection: Any) -> None:
         """Take in what a connected redis.asyncio connection goes by, which will be used without it."""
         transport: asyncio.Transport = connection._writer.transport  # noqa: SLF001 - redis-py connects, we drive
-        with self._mutex:
-            self._transports = [each for each in self._transports if not each[0].is_closing()]
-            self._transports.append((transport, address, asyncio.get_running_loop()))
+        for key, (each, _, _) in self._transports.copy().items():
+            if each.is_closing():
+                _ = self._transports.pop(key, None)
+        self._transports[id(transport)] = (transport, address, asyncio.get_running_loop())
 
-    def stands(self, address: Address, at: int) -> bool:
+    def stands(self, address: Address, at: object) -> bool:
         """Return whether *address* is still good, which was asked for when `cuts` was *at*."""
-        with self._mutex:
-            return self.cuts == at or address == self._only
+        return self.cuts is at or address == self._only
 
     def cut(self, address: Address) -> None:
         """Cut all connections but those to *address*; who uses one sees it end."""
-        with self._mutex:
-            self.cuts += 1
-            self._only = address
-            connections = [
-                (each, loop) for each, (to, loop) in self._connections.items() if to != address
-            ]
-            transports = [(each, loop) for each, to, loop in self._transports if to != address]
-        for connection, loop in connections:
+        self._only = address
+        self.cuts = object()
+        for ref, to, loop in list(self._connections.values()):
+            connection = ref()
+            if connection is None or to == address:
+                continue
             if loop is None:
                 _shut(connection)
             else:
                 _call(loop, _abort, connection)
-        for transport, loop in transports:
-            _call(loop, transport.abort)
+        for transport, to, loop in list(self._transports.values()):
+            if to != address:
+                _call(loop, transport.abort)
 
 
 def _shut(connection: Any) -> None:

@@ -17,9 +17,8 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from interlock._links.confirming import Confirming
 from interlock._links.deadlines import Deadlines
-from interlock._links.replies import left, refusal
+from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
     ParserError,
@@ -30,6 +29,7 @@ from interlock._links.resp import (
     pack_evalsha,
     unknown_script,
 )
+from interlock._links.wait_connection import WaitConnections
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -52,8 +52,9 @@ class Pipeline(asyncio.Protocol):
         moves: as of the endpoint.
 
     Attributes:
-        replicas, told: as of `Link`.
+        replicas, told, served: as of `Link`.
         known: the digests of scripts that the server knows, as far as was seen.
+        dead: True when nothing can be sent any more.
     """
 
     def __init__(self, where: str, timeout: float, *, moves: bool = False) -> None:
@@ -62,7 +63,8 @@ class Pipeline(asyncio.Protocol):
         self.replicas = 0
         self.told: set[str] = set()
         self.known: set[str] = set()
-        self.dead = False
+        self.dead = self._ended = self.served = False
+        self._last: asyncio.Future[object] | None = None
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
         self._reader = Reader()
@@ -73,9 +75,9 @@ class Pipeline(asyncio.Protocol):
         self._deadlines = Deadlines(self._loop, self._give_up)
         self._answers = 0
         self._check: asyncio.TimerHandle | None = None
-        self._confirming: Confirming | None = None
+        self._wait_connections: WaitConnections | None = None
         self._writer: Any = None
-        self._endpoint: Endpoint
+        self._endpoint: Endpoint | None = None
         self._transport: asyncio.Transport
 
     @classmethod
@@ -87,6 +89,7 @@ class Pipeline(asyncio.Protocol):
         """
         self = cls(endpoint.where, timeout, moves=endpoint.moves)
         self._endpoint = endpoint
+        self.served = endpoint.served
         inner = await endpoint.connect_async(timeout)
         # redis-py connects, we drive: it must not close, or complain of, what is ours from here on.
         self._writer, inner._writer, inner._reader = inner._writer, None, None  # noqa: SLF001
@@ -129,7 +132,7 @@ class Pipeline(asyncio.Protocol):
         if unknown_script(reply):
             reply = await self._send(pack_eval(call), seconds)
         if isinstance(reply, ReplyError):
-            error = refusal(str(reply), call, self.where, moves=self.moves)
+            error = refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
             if left(error):
                 self._die("its server is a replica now")
             raise error
@@ -138,11 +141,11 @@ class Pipeline(asyncio.Protocol):
     async def _confirmed(
         self, call: Eval[object], confirm: Confirmation, seconds: float, *, asking: bool = False
     ) -> object:
-        if self._confirming is None:
-            if self.dead:
+        if self._wait_connections is None:
+            if self.dead or self._endpoint is None:
                 raise self._lost_before()
-            self._confirming = Confirming(self._endpoint, self._timeout, Pipeline.open)
-        return await self._confirming.eval(call, confirm, seconds, asking=asking)
+            self._wait_connections = WaitConnections(self._endpoint, self._timeout, Pipeline.open)
+        return await self._wait_connections.eval(call, confirm, seconds, asking=asking)
 
     async def ask(self, call: Eval[object], seconds: float) -> object:
         """Run *call* on a node that is just taking its slot over; arguments and errors as `eval`."""
@@ -168,8 +171,20 @@ class Pipeline(asyncio.Protocol):
         """
         if self._slots:
             _ = await self._send(pack(("PING",)), self._timeout)
-        if self._confirming is not None:
-            await self._confirming.answered()
+
+    async def finish(self) -> None:
+        """Refuse what is not sent yet, and wait until what was sent is answered; may be repeated. Errors as `answered`."""
+        if not self.dead:
+            if self._slots:
+                self._last = self.send(pack(("PING",)))
+            self._flush()
+            self.dead = True
+        if self._last is not None:
+            # Not awaited itself: a cancellation here must not cancel it.
+            _ = await asyncio.wait({self._last})
+            _ = self._last.result()
+        if self._wait_connections is not None:
+            await self._wait_connections.finish()
 
     @property
     def owes(self) -> bool:
@@ -221,7 +236,7 @@ class Pipeline(asyncio.Protocol):
     def _flush(self) -> None:
         out, self._out = self._out, []
         hurried, self._hurried = self._hurried, []
-        if self.dead:
+        if self._ended:
             return
         if out:
             self._transport.write(b"".join(out))
@@ -246,7 +261,7 @@ class Pipeline(asyncio.Protocol):
         reader = self._reader
         try:
             reader.feed(data)
-            reply = reader.gets()
+            last = reply = reader.gets()
             while reply is not False:
                 self._answers += 1
                 slot = self._slots.popleft()
@@ -255,22 +270,29 @@ class Pipeline(asyncio.Protocol):
                     if then is not None:
                         then(reply)
                     slot.set_result(reply)
-                reply = reader.gets()
+                last, reply = reply, reader.gets()
+            if not self.served and not isinstance(last, ReplyError) and last is not False:
+                self.served = True
+                if self._endpoint is not None:
+                    self._endpoint.served = True
         except (ParserError, IndexError) as error:
             self._die(f"it answered nonsense: {error}")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell every slot."""
-        self._die(str(exc or "the server closed the connection"))
+        why = str(exc or "the server closed the connection")
+        if not self.served and self._transport.get_extra_info("ssl_object") is None:
+            why += maybe_tls(exc)
+        self._die(why)
 
     def close(self) -> None:
         """Close; whoever still waits hears of it."""
         self._die("the client closed it")
 
     def _die(self, why: str) -> None:
-        if self.dead:
+        if self._ended:
             return
-        self.dead = True
+        self.dead = self._ended = True
         if self._check is not None:
             self._check.cancel()
         self._deadlines.close()
@@ -280,8 +302,8 @@ class Pipeline(asyncio.Protocol):
                 slot.set_exception(self._lost(why))
         self._slots.clear()
         self._then.clear()
-        if self._confirming is not None:
-            self._confirming.close()
+        if self._wait_connections is not None:
+            self._wait_connections.close()
 
     def _lost_before(self) -> ServerUnavailableError:
         return ServerUnavailableError(f"lost the connection to {self.where}", transient=True)

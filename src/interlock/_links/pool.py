@@ -1,4 +1,10 @@
-"""Blocking connections shared by threads, last in first out, so that few of them are busy and warm."""
+"""Blocking connections shared by threads: a pool for each node, last in first out, so that few connections are busy and warm.
+
+Rules:
+
+* No mutex: a signal handler or ``__del__`` may strike anywhere, and use the client. Each step is one method of a deque, dict or
+  set. A thread that missed its wake-up because of that looks again after `TICK`.
+"""
 
 from __future__ import annotations
 
@@ -6,37 +12,43 @@ import threading
 import time
 import weakref
 from collections import deque
+from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._links.connection import Connection
+from interlock._links.redirection import Route
 from interlock._links.replies import left
+from interlock._links.topology import LEAST
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from interlock._core.effects import Eval
     from interlock._links.endpoint import Endpoint
+    from interlock._links.topology import Topology
     from interlock.options import PubSub
 
 MAX_CONNECTIONS = 100
 DRAIN_TIMEOUT = 0.1
-"""Seconds that an interrupted command's reply is waited for before its connection is closed."""
+"""Seconds to wait for the reply of an interrupted command before its connection is closed."""
+TICK = 0.05
+"""Seconds after which a thread that waits for a connection looks again."""
 
 
-class Pool:
-    """The connections of one client to one server."""
+class NodePool:
+    """The connections of one client to one node."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._limit = endpoint.max_connections or MAX_CONNECTIONS
         self._idle: deque[Connection] = deque()
-        self._change = threading.Condition()
-        # Weak: one that a Ctrl-C lets drop between two steps is no longer open, and nobody waits for it.
+        # Weak: a connection that a Ctrl-C drops between two steps is no longer open, and nobody waits for it.
         self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
-        self._opening = 0
-        self._wanting = 0
+        self._opening: set[object] = set()
+        # The locks on which threads wait for a connection, or for the end of all.
+        self._waiting: deque[threading.Lock] = deque()
         self._closed = False
 
     def eval(self, call: Eval[object], timeout: float) -> object:
@@ -49,6 +61,8 @@ class Pool:
         try:
             connection = self._idle.pop()
         except IndexError:
+            connection = None
+        if connection is None:
             connection = self._take(timeout)
         try:
             reply = connection.eval(call, timeout)
@@ -56,7 +70,7 @@ class Pool:
             self.failed(connection, error)
             raise
         self._idle.append(connection)
-        if self._wanting or self._closed:
+        if self._waiting or self._closed:
             self._given()
         return reply
 
@@ -73,19 +87,6 @@ class Pool:
             raise reply
         return reply
 
-    def open(self, pubsub: PubSub, timeout: float) -> None:
-        """Do nothing: there is nothing to learn of one server before the first command."""
-
-    def serving(self, call: Eval[object]) -> Pool:
-        """Return the pool to send *call* to: this one."""
-        del call
-        return self
-
-    def after(self, call: Eval[object], failure: ServerUnavailableError, timeout: float) -> object:
-        """Go on with *call* after *failure*: there is no other server, so that is what is raised."""
-        del call, timeout
-        raise failure
-
     def idle(self) -> Connection | None:
         """Return a connection that can be written to at once, or None; `take_back` wants it again."""
         try:
@@ -99,7 +100,7 @@ class Pool:
             self._end(connection)
         else:
             self._idle.append(connection)
-            if self._wanting or self._closed:
+            if self._waiting or self._closed:
                 self._given()
 
     def batch(self, calls: Sequence[Eval[object]], timeout: float) -> list[object]:
@@ -117,52 +118,79 @@ class Pool:
         """Close the idle connections now and each busy one when it comes back, for at most *timeout* seconds."""
         self._closed = True
         self._given()
-        with self._change:
-            self._change.wait_for(lambda: not self._open and not self._opening, timeout)
+        deadline = time.monotonic() + timeout
+        while (self._open or self._opening) and time.monotonic() < deadline:
+            self._wait(deadline)
 
     def forget(self) -> None:
         """Close everything in a forked child, without a word on the wire."""
-        self._change = threading.Condition()
+        self._waiting.clear()
         self._drop_idle()
         self._open.clear()
-        self._opening = self._wanting = 0
+        self._opening.clear()
 
     def _take(self, timeout: float) -> Connection:
         deadline = time.monotonic() + timeout
-        with self._change:
-            self._wanting += 1
-            try:
-                while not self._closed:
-                    with suppress(IndexError):
-                        return self._idle.pop()
-                    if len(self._open) + self._opening < self._limit:
-                        self._opening += 1
-                        break
-                    if not self._change.wait(deadline - time.monotonic()):
-                        raise ServerUnavailableError(
-                            f"all {self._limit} connections to {self._endpoint.where} were busy for "
-                            f"{timeout:g} s; raise max_connections",
-                            transient=True,
-                        )
-                else:
-                    raise ClosedError("the client is closed")
-            finally:
-                self._wanting -= 1
+        while True:
+            if self._closed:
+                raise ClosedError("the client is closed")
+            connection = self.idle() or self._another(deadline)
+            if connection is not None:
+                return connection
+            if time.monotonic() >= deadline:
+                raise ServerUnavailableError(
+                    f"all {self._limit} connections to {self._endpoint.where} were busy for "
+                    f"{timeout:g} s; raise max_connections",
+                    transient=True,
+                )
+            self._wait(deadline)
+
+    def _wait(self, deadline: float) -> None:
+        """Wait until something came back, at the longest for a tick or until *deadline*."""
+        woken = threading.Lock()
+        _ = woken.acquire()
+        self._waiting.append(woken)
         try:
-            connection = Connection(self._endpoint, max(deadline - time.monotonic(), 0.001))
+            if not self._idle:
+                _ = woken.acquire(timeout=max(min(deadline - time.monotonic(), TICK), 0))
+        finally:
+            with suppress(ValueError):  # it was woken
+                self._waiting.remove(woken)
+
+    def _another(self, deadline: float) -> Connection | None:
+        """Return one more connection, or None if there are as many as may be."""
+        place = object()
+        # First taken, then counted: two threads may both have to wait for a tick, but never open one too many.
+        self._opening.add(place)
+        try:
+            if len(self._open) + len(self._opening) > self._limit:
+                return None
+            connection = Connection(self._endpoint, max(deadline - time.monotonic(), LEAST))
             self._open.add(connection)
+        except BaseException:
+            self._opening.discard(place)
+            self._wake()
+            raise
+        else:
             return connection
         finally:
-            with self._change:
-                self._opening -= 1
-                self._change.notify()
+            self._opening.discard(place)
 
     def _given(self) -> None:
         """Pass a returned connection on, or close it when the pool is closed."""
         if self._closed:
             self._drop_idle()
-        with self._change:
-            self._change.notify_all() if self._closed else self._change.notify()
+        self._wake()
+
+    def _wake(self) -> None:
+        """Wake the thread that has waited longest; all of them when the pool is closed."""
+        while True:
+            try:
+                self._waiting.popleft().release()
+            except IndexError:
+                return
+            if not self._closed:
+                return
 
     def failed(self, connection: Connection, error: BaseException) -> None:
         """Take a connection back whose command ended by *error*."""
@@ -180,15 +208,112 @@ class Pool:
             self._drop_idle()
 
     def _drop_idle(self) -> None:
-        while True:
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                return
+        while (connection := self.idle()) is not None:
             self._end(connection)
 
     def _end(self, connection: Connection) -> None:
         connection.close()
-        with self._change:
-            self._open.discard(connection)
-            self._change.notify_all() if self._closed else self._change.notify()
+        self._open.discard(connection)
+        self._wake()
+
+
+class Pool:
+    """The blocking connections of one client: a pool for each node, chosen by the slot of the keys.
+
+    Args:
+        topology: the client's servers.
+
+    Attributes:
+        eval: runs a call on the node that serves its keys, within so many seconds; errors as `NodePool.eval`. A redirection is
+            followed.
+    """
+
+    eval: Callable[[Eval[object], float], object]
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._pools: dict[Endpoint, NodePool] = {}
+        self._closed = False
+        # A single server redirects nobody: its calls need not pass through here.
+        only = topology.only
+        self.eval = self._eval if only is None else self._opened(only).eval
+
+    def open(self, pubsub: PubSub, timeout: float) -> None:
+        """Learn what must be known of the servers; errors as `Topology.open`."""
+        if self._closed:
+            raise ClosedError("the client is closed")
+        try:
+            self._topology.open(pubsub).result(timeout)
+        except NotYet:
+            raise self._topology.silent(timeout) from None
+
+    def _eval(self, call: Eval[object], timeout: float) -> object:
+        try:
+            return self.serving(call).eval(call, timeout)
+        except ServerUnavailableError as error:
+            failure = error
+        except ClosedError:
+            self._check_open(call)
+            raise
+        return self.after(call, failure, timeout)
+
+    def serving(self, call: Eval[object]) -> NodePool:
+        """Return the pool to send *call* to first.
+
+        Raises:
+            ServerUnavailableError: nobody is known to serve its keys.
+        """
+        owner = self._topology.owner(call.keys[0])
+        if owner is None:
+            if self._closed:
+                raise ClosedError("the client is closed")
+            raise self._topology.nobody(call.keys[0])
+        return self._pools.get(owner) or self._opened(owner)
+
+    def after(self, call: Eval[object], failure: ServerUnavailableError, timeout: float) -> object:
+        """Go on with *call*, which the node that serves its keys, as far as known, has answered by *failure*.
+
+        Raises:
+            InterlockError: as `eval`.
+        """
+        route, deadline = Route(self._topology), time.monotonic() + timeout
+        while True:
+            node = route.next(failure)
+            pool = self._pools.get(node) or self._opened(node)
+            seconds = max(deadline - time.monotonic(), LEAST)
+            try:
+                return pool.ask(call, seconds) if route.asking else pool.eval(call, seconds)
+            except ServerUnavailableError as error:
+                failure = error
+            except ClosedError:
+                self._check_open(call)
+                raise
+
+    def _check_open(self, call: Eval[object]) -> None:
+        """Tell that a node has left the cluster just now, with its pool; unless the client is closed."""
+        if not self._closed:
+            raise self._topology.nobody(call.keys[0]) from None
+
+    def _opened(self, node: Endpoint) -> NodePool:
+        """Return a new pool for *node*, and close those of nodes that are no more."""
+        pool = self._pools.setdefault(node, NodePool(node))
+        if self._closed:
+            pool.close(0)
+        for former in set(self._pools) - {node, *self._topology.nodes}:
+            gone = self._pools.pop(former, None)
+            if gone is not None:
+                gone.close(0)
+        return pool
+
+    def close(self, timeout: float) -> None:
+        """Close as `NodePool.close` does, all nodes within *timeout* seconds."""
+        deadline = time.monotonic() + timeout
+        self._closed = True
+        for pool in self._pools.copy().values():
+            pool.close(max(deadline - time.monotonic(), 0))
+
+    def forget(self) -> None:
+        """Close everything in a forked child, without a word on the wire."""
+        self._topology.after_fork()
+        for pool in self._pools.values():
+            pool.forget()

@@ -13,8 +13,8 @@ from interlock._links.replies import RedirectedError
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
-    from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
+    from interlock._links.topology import Topology
 
 MOST_HOPS = 5
 
@@ -26,10 +26,10 @@ class Route:
         asking: whether the next node must be told that the slot is just moving there.
     """
 
-    __slots__ = ("_cluster", "_hops", "asking")
+    __slots__ = ("_hops", "_topology", "asking")
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
         self._hops = 0
         self.asking = False
 
@@ -41,14 +41,14 @@ class Route:
         """
         if not isinstance(failure, RedirectedError):
             if failure.transient and failure.code != "TRYAGAIN":
-                _ = self._cluster.fetch()
+                _ = self._topology.fetch()
             raise failure
         self._hops += 1
         if self._hops > MOST_HOPS:
             raise ServerUnavailableError(
-                f"the nodes of {self._cluster.where} do not agree who serves slot {failure.slot}",
+                f"the nodes of {self._topology.where} do not agree who serves slot {failure.slot}",
                 code=failure.code,
                 transient=True,
             ) from failure
         self.asking = failure.asking
-        return self._cluster.learn(failure)
+        return self._topology.learn(failure)

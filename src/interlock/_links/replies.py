@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import socket
 import ssl
 from typing import TYPE_CHECKING
 
 from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
+    InvalidResponse,
     NoPermissionError,
     ResponseError,
 )
@@ -16,6 +18,8 @@ from redis.exceptions import (
 from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from interlock._core.effects import Eval
 
 # "WRONGTYPE Operation ..." as such, or wrapped by Redis 6 as "ERR Error running script ...: @user_script:7: WRONGTYPE ...".
@@ -87,7 +91,12 @@ ELSEWHERE = ("READONLY", "MASTERDOWN")
 
 
 def refusal(
-    text: str, call: Eval[object] | None, where: str, *, moves: bool = False
+    text: str,
+    call: Eval[object] | None,
+    where: str,
+    *,
+    moves: bool = False,
+    served: bool = False,
 ) -> InterlockError:
     """Return what a caller is to be told when the server answered *call* by an error; nothing was changed unless it says so.
 
@@ -96,6 +105,7 @@ def refusal(
         call: the script.
         where: the server's address.
         moves: whether a replica's answer means that the primary is another one now, which is to be looked for.
+        served: whether scripts succeeded there before. The address may lead to the next primary soon, or this one may be it again.
     """
     code = error_code(text)
     if code == "WRONGTYPE":
@@ -104,7 +114,7 @@ def refusal(
         more = ", or a key that belongs to it," if len(keys) > 1 else ""
         return WrongTypeError(
             f"{named} at {where}{more} is in use by something else than this kind of object; "
-            "choose another name or remove that key",
+            "choose another name",
             keys=keys,
         )
     if code in ("MOVED", "ASK"):
@@ -115,7 +125,9 @@ def refusal(
             code=code,
             transient=True,
         )
-    return _unavailable(text, where)
+    error = _unavailable(text, where)
+    error.transient = error.transient or (served and code in ELSEWHERE)
+    return error
 
 
 def left(error: object) -> bool:
@@ -148,21 +160,46 @@ def unconnected(error: Exception, where: str, *, seen: bool, tls: bool) -> Serve
     code = _login_code(error, text)
     if code in _MEANING or isinstance(error, ResponseError):
         return _unavailable(f"{code} {text}" if code in _MEANING else text, where)
-    causes = (error, error.__cause__ or error.__context__)
+    chain = list(_chain(error))
     refused = any(
-        isinstance(link, ssl.SSLError) or "certificate" in str(link).lower() for link in causes
+        isinstance(link, ssl.SSLError) or "certificate" in str(link).lower() for link in chain
     )
-    # A server that does not like our certificate may just hang up, and what it said is lost on the way.
-    hung_up = tls and not seen and ("reset by peer" in text or "closed" in text)
-    if refused or hung_up:
+    reached = not any(isinstance(link, ConnectionRefusedError | socket.gaierror) for link in chain)
+    _shorten(error)
+    # A server that does not like our certificate may just hang up, and what it said is lost on the way. One that does not speak
+    # TLS waits for the end of our first line.
+    if refused or (tls and not seen and reached):
         return ServerUnavailableError(
-            f"no TLS connection to {where}: {error}; check its certificate, ssl_ca_certs, and whether it wants a "
-            "certificate of yours (ssl_certfile, ssl_keyfile)",
+            f"no TLS connection to {where}: {error}; check whether this port speaks TLS, its certificate, ssl_ca_certs, and "
+            "whether it wants a certificate of yours (ssl_certfile, ssl_keyfile)",
             code="TLS",
         )
     # redis-py says the address too.
     why = re.sub(r"^Error -?\d+ connecting to \S+\. ", "", text)
+    if not tls and not seen:
+        why += maybe_tls(*chain)
     return ServerUnavailableError(f"cannot connect to {where}: {why}", transient=seen)
+
+
+def maybe_tls(*errors: BaseException | None) -> str:
+    """Return what to add to a message about a server that has never answered, when *errors* say that it hung up."""
+    hung_up = any(error is None or isinstance(error, _HUNG_UP) for error in errors)
+    return "; if this port speaks TLS, connect by rediss://" if hung_up else ""
+
+
+_HUNG_UP = (ConnectionResetError, BrokenPipeError, EOFError, InvalidResponse)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield *error* and what it came from."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _shorten(error: Exception) -> None:
+    """Drop from *error* what would be shown above ours and tells no more: redis-py's steps, and the error of the socket."""
+    error.__cause__ = error.__context__ = error.__traceback__ = None
 
 
 def _login_code(error: Exception, text: str) -> str:

@@ -44,7 +44,7 @@ class Sentinels:
         epoch: of the last failover that was heard of; it is known before any connection to a primary is.
     """
 
-    moves = False
+    moves = served = False
 
     def __init__(
         self, service: str, nodes: Sequence[Endpoint], *, others: int = 0, host: str | None = None

@@ -66,7 +66,8 @@ class SentinelEndpoint(Endpoint):
 
     def after_fork(self) -> None:
         """Know nothing of the connections of the parent process."""
-        self._asking = threading.Lock()
+        # Reentrant: a signal handler may strike while its thread asks.
+        self._asking = threading.RLock()
         self._found: tuple[float, Address] | None = None
         self._primary: Address | None = None
         self._open = OpenConnections()
@@ -124,11 +125,8 @@ class SentinelEndpoint(Endpoint):
 
     def _look_up(self, timeout: float) -> Address:
         until = time.monotonic() + timeout
-        # Many who connect at once ask once.
-        if not self._asking.acquire(timeout=max(timeout, LEAST)):
-            raise ServerUnavailableError(
-                f"no answer from the Sentinels for {self.where} in {timeout:g} s", transient=True
-            )
+        # Many threads that connect at once ask once. But the one that asks may be in a signal handler, and take its time.
+        alone = self._asking.acquire(timeout=max(timeout / 2, LEAST))
         try:
             address = self._fresh()
             if address is None:
@@ -136,7 +134,8 @@ class SentinelEndpoint(Endpoint):
                 self._found = (time.monotonic(), address)
             return address
         finally:
-            self._asking.release()
+            if alone:
+                self._asking.release()
 
     def _fresh(self) -> Address | None:
         found = self._found

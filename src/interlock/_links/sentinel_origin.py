@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
-import redis.asyncio.sentinel
 import redis.connection
-import redis.sentinel
 
 from interlock._links.endpoint import Endpoint
-from interlock._links.given import read_pool, read_url, redact
+from interlock._links.options import read_pool, read_url, redact
 from interlock._links.sentinel import Sentinels
 from interlock._links.sentinel_endpoint import SentinelEndpoint
 from interlock.errors import ConfigError
@@ -71,11 +69,8 @@ def from_sentinel_url(url: str) -> SentinelEndpoint:
 
 
 def is_sentinel_pool(pool: object) -> bool:
-    """Return whether a redis-py connection pool asks Sentinels."""
-    return isinstance(
-        pool,
-        redis.sentinel.SentinelConnectionPool | redis.asyncio.sentinel.SentinelConnectionPool,
-    )
+    """Return whether a connection pool of redis-py's or valkey-py's asks Sentinels."""
+    return hasattr(pool, "sentinel_manager")
 
 
 def from_sentinel_pool(pool: Any) -> SentinelEndpoint:
@@ -93,7 +88,8 @@ def from_sentinel_pool(pool: Any) -> SentinelEndpoint:
         pool.service_name,
         [Endpoint.from_pool(sentinel.connection_pool) for sentinel in manager.sentinels],
         others=manager.min_other_sentinels,
-        host=manager._force_master_ip,  # noqa: SLF001 - redis-py has no other way to ask
+        # redis-py has no other way to ask, and valkey-py no such thing.
+        host=getattr(manager, "_force_master_ip", None),
     )
     return SentinelEndpoint(sentinels, pool.connection_class, read_pool(pool))
 

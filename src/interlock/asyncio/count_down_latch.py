@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock._misuse import LATCH_NAMES, suggests
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
     from interlock._core.count_down_latch import CountDownLatch as Recipe
     from interlock._drivers.aio import AsyncDriver
+    from interlock.options import Duration
 
 
+@suggests(LATCH_NAMES)
 class CountDownLatch:
     """A count that opens a gate at 0, shared with Java's RCountDownLatch; made by `Client.count_down_latch`.
 
@@ -52,7 +55,7 @@ class CountDownLatch:
         """Return what is left to be counted down; 0 when it is open or was never set; one round trip."""
         return await self._driver.run(self._recipe.count())
 
-    async def wait(self, timeout: float | None = None) -> bool:
+    async def wait(self, timeout: Duration | None = None) -> bool:
         """Wait until the latch is open; at once when it is, or was never set.
 
         Args:

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import weakref
+from collections.abc import Coroutine
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self
 
 from interlock._core import transfer
 from interlock._core.holds import State
+from interlock._core.no_hold import NoHold
 from interlock._drivers.tasks import LostEvent
+from interlock._misuse import LOCK_NAMES, check_long_lease, suggests, wants_async_with
 from interlock.asyncio.block import Block
-from interlock.errors import HoldLostError, NotHeldError
+from interlock.errors import HoldLostError, InterlockError, NotHeldError
+from interlock.options import check_lease, lease_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
+    from types import TracebackType
 
     from interlock._core.holds import Possession
     from interlock._drivers.aio import AsyncDriver
+    from interlock.options import Duration
 
 
+@wants_async_with
+@suggests(LOCK_NAMES)
 class Hold:
     """One owner's possession of one name; truthy while it lasts.
 
@@ -24,10 +34,15 @@ class Hold:
     server last acknowledged may have ended, by a clock that counts the time a machine is suspended; nobody else can hold the
     lock until then.
 
+    Used by ``async with``, it is released when the block is left, by any task. A hold that was released inside is left alone. A
+    hold of `Client.try_lock` is empty if the lock was not acquired: it is falsy, and leaving its block does nothing.
+
     Attributes:
         name: what is held.
         lost: an event that is set when the hold ended without being released (`is_set`, `wait`).
     """
+
+    _released = False
 
     def __init__(self, driver: AsyncDriver, hold: Possession) -> None:
         self._driver = driver
@@ -36,6 +51,8 @@ class Hold:
         self.lost = LostEvent(driver, hold)
 
     def __repr__(self) -> str:
+        if isinstance(self._hold, NoHold):
+            return f"<Hold {self.name!r} not acquired, held by {self.holder or 'another owner'}>"
         state = "valid" if self.valid else "lost" if self.lost.is_set() else "over"
         return f"<Hold {self.name!r} {state} holder={self.holder}>"
 
@@ -46,8 +63,11 @@ class Hold:
         raise TypeError("a hold belongs to one client in one process and cannot be pickled")
 
     @property
-    def holder(self) -> str:
-        """Return ``"<client id>:<number>"``, as the server knows the holder."""
+    def holder(self) -> str | None:
+        """Return ``"<client id>:<number>"``, as the server knows the holder.
+
+        Of an empty hold it is who held the lock when it could not be acquired, or None if that is not known.
+        """
         return self._hold.holder
 
     @property
@@ -82,10 +102,12 @@ class Hold:
 
         Raises:
             HoldLostError: it was lost.
-            NotHeldError: it was released.
+            NotHeldError: it was released, or not acquired.
         """
         if self.valid:
             return
+        if isinstance(self._hold, NoHold):
+            raise self._hold.not_held()
         if self.lost.is_set():
             reason = self._hold.reason or self._hold.expiry_reason()
             raise HoldLostError(f"{self.name!r} was lost ({reason})", name=self.name, reason=reason)
@@ -111,13 +133,14 @@ class Hold:
         """Go down by one depth, from whatever task; free the lock at 0.
 
         Raises:
-            NotHeldError: it was released before.
+            NotHeldError: it was released before, or not acquired.
             HoldLostError: it was lost before.
             ServerUnavailableError: no reply; it may be tried again.
         """
         await self._driver.perform(self._hold.release())
+        self._released = True
 
-    async def set_lease(self, lease: float) -> None:
+    async def set_lease(self, lease: Duration) -> None:
         """Have it end in *lease* seconds, be that sooner or later than before; it is not renewed any more.
 
         ``await hold.set_lease(hold.remaining + 10)`` gives it ten seconds more.
@@ -134,9 +157,11 @@ class Hold:
         Cost:
             One round trip.
         """
-        await self._driver.run(transfer.set_lease(self._hold, lease))
+        seconds, driver = check_lease(lease), self._driver
+        check_long_lease(lease, driver)
+        await driver.run(transfer.set_lease(self._hold, seconds))
 
-    async def hand_over(self, *, lease: float | None = None) -> str:
+    async def hand_over(self, *, lease: Duration | None = None) -> str:
         """Give it away without freeing the lock, to the process that `Client.adopt`s what this returns.
 
         It is over here then, and leaving its ``with`` block is not an error. Nobody renews it until it is adopted.
@@ -158,8 +183,95 @@ class Hold:
             One round trip.
         """
         handles = transfer.transferable(self._hold)[0].handles
-        ticket = await self._driver.run(transfer.hand_over(self._hold, lease))
+        ticket = await self._driver.run(
+            transfer.hand_over(self._hold, lease_of(lease, self._driver))
+        )
         for handle in handles:
             if isinstance(block := handle(), Block):
                 block.given_away = True
+        self._released = True
         return str(ticket)
+
+    async def __aenter__(self) -> Self:
+        self._hold.hand(weakref.ref(self), alone=False)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._released:
+            return
+        own = self._driver.cancelled_by_loss(error, self._hold)
+        try:
+            await self._driver.perform(self._hold.release())
+        except NotHeldError:
+            return  # it was released inside, or not acquired
+        except InterlockError as trouble:
+            if error is None or own:
+                raise trouble from error
+            # The body's own exception goes on; it is told what else went wrong.
+            error.add_note(f"interlock: {trouble}")
+
+
+# asyncio only
+P = ParamSpec("P")
+
+
+@wants_async_with
+class Attempt(Coroutine[Any, Any, Hold]):
+    """An acquire that gives a hold: ``await`` it, or enter it by ``async with``.
+
+    Leaving the block releases the hold, by any task.
+    """
+
+    def __init__(self, acquiring: Coroutine[Any, Any, Hold]) -> None:
+        self._acquiring = acquiring
+        self._hold: Hold | None = None
+
+    def __bool__(self) -> NoReturn:
+        self._acquiring.close()
+        raise TypeError("nothing was acquired yet: `await` it, or use `async with`")
+
+    def __await__(self) -> Generator[Any, Any, Hold]:
+        return self._acquiring.__await__()
+
+    def send(self, value: Any, /) -> Any:
+        """Go on with *value*."""
+        return self._acquiring.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Go on with *error*."""
+        return self._acquiring.throw(*error)
+
+    def close(self) -> None:
+        """Give up."""
+        self._acquiring.close()
+
+    async def __aenter__(self) -> Hold:
+        hold = self._hold = await self._acquiring
+        return await hold.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._hold is not None:
+            await self._hold.__aexit__(kind, error, trace)
+
+
+def attempt(function: Callable[P, Coroutine[Any, Any, Hold]]) -> Callable[P, Attempt]:
+    """Make *function* return what may be awaited or entered."""
+
+    @wraps(function)
+    def attempted(*args: P.args, **kwargs: P.kwargs) -> Attempt:
+        return Attempt(function(*args, **kwargs))
+
+    return attempted
+
+
+# end

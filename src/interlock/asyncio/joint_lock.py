@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from interlock._core.joint import Joint
+    from interlock.options import Duration
 
 
 class _JointLock(Lock):
     """What both have in common: who performs, and who the owner is."""
 
     def __init__(
-        self, recipe: Joint, locks: Sequence[Lock], timeout: float | None, lease: float | None
+        self, recipe: Joint, locks: Sequence[Lock], timeout: Duration | None, lease: Duration | None
     ) -> None:
         owners = {lock.recipe: lock._fixed_owner for lock in locks}  # noqa: SLF001 - of its own kind
         if len({owner and owner.label for owner in owners.values()}) > 1:
@@ -28,6 +29,8 @@ class _JointLock(Lock):
         first = recipe.members[0]
         driver = next(lock.driver for lock in locks if lock.recipe is first)
         super().__init__(driver, recipe, timeout=timeout, lease=lease, owner=owners[first])
+        # The clients of all members are in use as long as this is.
+        self._drivers = [lock.driver for lock in locks]
 
 
 class MultiLock(_JointLock):
@@ -47,7 +50,7 @@ class MultiLock(_JointLock):
     """
 
     def __init__(
-        self, *locks: Lock, timeout: float | None = None, lease: float | None = None
+        self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
     ) -> None:
         super().__init__(multi_lock.MultiLock(_members(locks)), locks, timeout, lease)
 
@@ -68,7 +71,7 @@ class RedLock(_JointLock):
     """
 
     def __init__(
-        self, *locks: Lock, timeout: float | None = None, lease: float | None = None
+        self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
     ) -> None:
         super().__init__(red_lock.RedLock(_members(locks)), locks, timeout, lease)
 
@@ -76,6 +79,8 @@ class RedLock(_JointLock):
 def _members(locks: Sequence[object]) -> list[LockBase]:
     members: list[LockBase] = []
     for lock in locks:
+        if isinstance(lock, list | tuple | set):
+            raise ConfigError("give the locks as arguments of their own: *locks, not one list")
         if not isinstance(lock, Lock):
             raise ConfigError(
                 f"a member must be a lock of this face, not {lock!r}: "

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from interlock._core import permit as core_permit
 from interlock._core.holds import Owner
 from interlock._drivers.tasks import current_owner
+from interlock._misuse import SEMAPHORE_NAMES, suggests
 from interlock.asyncio.hold import Hold
-from interlock.errors import InterlockError
-from interlock.options import check_timeout
+from interlock.options import check_timeout, lease_of
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from interlock._core.leased_semaphore import LeasedSemaphore as Recipe
     from interlock._drivers.aio import AsyncDriver
+    from interlock.options import Duration
 
 
 class Permit(Hold):
@@ -52,7 +51,7 @@ class Permit(Hold):
         """
         await super().release()
 
-    async def update_lease(self, lease: float | None = None) -> None:
+    async def update_lease(self, lease: Duration | None = None) -> None:
         """Have them as if acquired with *lease* just now: they may end sooner than before.
 
         Args:
@@ -67,27 +66,12 @@ class Permit(Hold):
             One round trip.
         """
         driver = self._driver
-        await driver.run(core_permit.update_lease(driver.session, self._permit, lease))
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        own = self._driver.cancelled_by_loss(error, self._permit)
-        try:
-            await self.release()
-        except InterlockError as trouble:
-            if error is None or own:
-                raise trouble from error
-            # The body's own exception goes on; it is told what else went wrong.
-            error.add_note(f"interlock: {trouble}")
+        await driver.run(
+            core_permit.update_lease(driver.session, self._permit, lease_of(lease, driver))
+        )
 
 
+@suggests(SEMAPHORE_NAMES)
 class LeasedSemaphore:
     """A number of permits with ids and leases, shared with Java's RPermitExpirableSemaphore; made by `Client.leased_semaphore`.
 
@@ -106,7 +90,7 @@ class LeasedSemaphore:
         return f"<{type(self).__name__} {self.name!r}>"
 
     async def acquire(
-        self, n: int = 1, timeout: float | None = None, lease: float | None = None
+        self, n: int = 1, timeout: Duration | None = None, lease: Duration | None = None
     ) -> Permit:
         """Take *n* permits together, waiting as long as allowed.
 
@@ -129,14 +113,14 @@ class LeasedSemaphore:
             One round trip when they are free.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        owner = Owner(current_owner().label)
+        owner, seconds = Owner(current_owner().label), lease_of(lease, driver)
         permit = await driver.run(
-            self._recipe.acquire_or_raise(owner, n, driver.session.clock() + limit, limit, lease)
+            self._recipe.acquire_or_raise(owner, n, driver.session.clock() + limit, limit, seconds)
         )
         return Permit(driver, permit, owner)
 
     async def try_acquire(
-        self, n: int = 1, timeout: float = 0, lease: float | None = None
+        self, n: int = 1, timeout: Duration = 0, lease: Duration | None = None
     ) -> Permit | None:
         """Take *n* permits together, or return None when they do not become free in time.
 
@@ -149,9 +133,9 @@ class LeasedSemaphore:
             InterlockError: as `acquire`, but for AcquireTimeoutError.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        owner = Owner(current_owner().label)
+        owner, seconds = Owner(current_owner().label), lease_of(lease, driver)
         permit = await driver.run(
-            self._recipe.acquire(owner, n, driver.session.clock() + limit, lease)
+            self._recipe.acquire(owner, n, driver.session.clock() + limit, seconds)
         )
         return None if permit is None else Permit(driver, permit, owner)
 
@@ -174,7 +158,7 @@ class LeasedSemaphore:
         else:
             await self._driver.run(self._recipe.release_id(permit))
 
-    async def update_lease(self, permit: Permit | str, lease: float | None = None) -> None:
+    async def update_lease(self, permit: Permit | str, lease: Duration | None = None) -> None:
         """Have *permit*, or the one with that id, as if acquired with *lease* just now: it may end sooner than before.
 
         Args:
@@ -195,7 +179,8 @@ class LeasedSemaphore:
             self._recipe.check_own(permit.name)
             await permit.update_lease(lease)
         else:
-            await self._driver.run(self._recipe.update_lease_of_id(permit, lease))
+            driver = self._driver
+            await driver.run(self._recipe.update_lease_of_id(permit, lease_of(lease, driver)))
 
     async def try_set_permits(self, n: int) -> bool:
         """Make the semaphore with *n* permits unless there is one; return whether it was made; one round trip."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._drivers.tasks import current_owner
+from interlock._misuse import LOCK_NAMES, check_long_lease, suggests, wants_async_with
 from interlock.asyncio.block import Block, Exit, entered
 from interlock.asyncio.hold import Hold
-from interlock.errors import InterlockError
-from interlock.options import FOREVER, check_lease, check_timeout
+from interlock.errors import InterlockError, NotHeldError
+from interlock.options import FOREVER, check_lease, check_timeout, lease_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -18,8 +20,11 @@ if TYPE_CHECKING:
     from interlock._core.joint import Joint
     from interlock._core.lock_base import LockBase
     from interlock._drivers.aio import AsyncDriver
+    from interlock.options import Duration
 
 
+@wants_async_with
+@suggests(LOCK_NAMES)
 class Lock:
     """A reentrant lock, shared with Java's RLock; made by `Client.lock`.
 
@@ -29,7 +34,7 @@ class Lock:
         name: what it is called.
         driver: performs for the client; not for users.
         recipe: the operations of this lock; not for users.
-        cancel_on_lost: cancel the task in an ``async with`` block when the hold is lost (asyncio).
+        cancel_on_lost: cancel the task in an ``async with`` block when the hold is lost.
     """
 
     def __init__(
@@ -37,14 +42,14 @@ class Lock:
         driver: AsyncDriver,
         recipe: LockBase | Joint,
         *,
-        timeout: float | None = None,
-        lease: float | None = None,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
         owner: Owner | None = None,
     ) -> None:
         self.driver = driver
         self.recipe = recipe
         self._timeout = check_timeout(blocking=True, timeout=timeout)
-        self._lease = None if lease is None else check_lease(lease)
+        self._lease = lease_of(lease, driver)
         self._fixed_owner = owner
         # asyncio only
         self.cancel_on_lost = False
@@ -58,7 +63,11 @@ class Lock:
         return f"<{type(self).__name__} {self.name!r} {state}>"
 
     async def acquire(
-        self, blocking: bool = True, timeout: float | None = None, *, lease: float | None = None
+        self,
+        blocking: bool = True,
+        timeout: Duration | None = None,
+        *,
+        lease: Duration | None = None,
     ) -> bool:
         """Acquire, waiting as long as allowed.
 
@@ -90,7 +99,7 @@ class Lock:
             self.recipe.acquire(
                 self._fixed_owner or current_owner(),
                 driver.session.clock() + limit,
-                self._lease if lease is None else lease,
+                self._lease if lease is None else lease_of(lease, driver),
             )
         )
         return hold is not None
@@ -105,10 +114,13 @@ class Lock:
             ClosedError: the client is closed.
 
         Cost:
-            One round trip.
+            One round trip, and another one to name the present holder in NotHeldError.
         """
-        owner = self._fixed_owner or current_owner()
-        await self.driver.perform(self.recipe.release(owner))
+        try:
+            await self.driver.perform(self.recipe.release(self._fixed_owner or current_owner()))
+        except NotHeldError as error:
+            await self._name_holder(error)
+            raise
 
     async def __aenter__(self) -> Hold:
         limit, driver = self._timeout, self.driver
@@ -117,25 +129,29 @@ class Lock:
         block = None if looked_up is None else looked_up()
         if block is not None:
             block.owner = owner
-        hold = await driver.perform(
-            self.recipe.acquire(owner, driver.session.clock() + limit, self._lease)
-        )
-        if hold is None:
-            raise await driver.run(self.recipe.refusal(limit))
+        former = self.recipe.hold_of(owner)
+        depth = 0 if former is None else former.depth
         try:
-            if block is None or looked_up is None:
-                self._enter_by_hand(owner, hold)
-            else:
-                hold.hand(looked_up)
-            # asyncio only
-            if self.cancel_on_lost:
-                driver.cancel_on_lost(hold)
-            # end
-            return Hold(driver, hold)
+            hold = await driver.perform(
+                self.recipe.acquire(owner, driver.session.clock() + limit, self._lease)
+            )
+            if hold is not None:
+                if block is None or looked_up is None:
+                    self._enter_by_hand(owner, hold)
+                else:
+                    hold.hand(looked_up)
+                # asyncio only
+                if self.cancel_on_lost:
+                    driver.cancel_on_lost(hold)
+                # end
+                return Hold(driver, hold)
         except BaseException:
             # A Ctrl-C between two steps: a block that was never begun is left by nobody.
-            await driver.perform(self.recipe.release(owner))
+            held = self.recipe.hold_of(owner)
+            if held is not None and held.depth > depth:
+                await driver.perform(self.recipe.release(owner))
             raise
+        raise await driver.run(self.recipe.refusal(limit))
 
     if TYPE_CHECKING:
 
@@ -161,6 +177,11 @@ class Lock:
                 raise trouble from error
             # The body's own exception goes on; it is told what else went wrong.
             error.add_note(f"interlock: {trouble}")
+
+    async def _name_holder(self, error: NotHeldError) -> None:
+        """Name in *error* who holds it, if the server tells at once."""
+        with suppress(InterlockError):
+            error.name_holder((await self.driver.run(self.recipe.refusal(0))).holder)
 
     def _enter_by_hand(self, owner: Owner, hold: Possession) -> None:
         """Note that *owner* called ``__aenter__`` by hand, and may leave by ``__aexit__`` or `release`."""
@@ -202,15 +223,24 @@ class Lock:
         """Return the seconds until it ends unless it is renewed, whoever holds it; None when nobody does; one round trip."""
         return (await self.driver.run(self.recipe.status())).remaining
 
-    async def extend(self, lease: float) -> None:
-        """Have at least *lease* seconds from now; one round trip.
+    async def extend(self, lease: Duration) -> None:
+        """Have at least *lease* seconds from now.
 
         Raises:
             NotHeldError: this owner does not hold it.
             HoldLostError: it is lost.
             ServerUnavailableError: no usable answer.
+
+        Cost:
+            One round trip, and another one to name the present holder in NotHeldError.
         """
-        await self.driver.run(self.recipe.extend(self._fixed_owner or current_owner(), lease))
+        seconds, driver = check_lease(lease), self.driver
+        check_long_lease(lease, driver)
+        try:
+            await driver.run(self.recipe.extend(self._fixed_owner or current_owner(), seconds))
+        except NotHeldError as error:
+            await self._name_holder(error)
+            raise
 
     async def force_release(self) -> bool:
         """Free it, whoever holds it; the holder is told at its next renewal. One round trip.

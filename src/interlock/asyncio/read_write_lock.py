@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock._misuse import LOCK_NAMES, suggests
+
 if TYPE_CHECKING:
     from interlock.asyncio.lock import Lock
 
 
+@suggests(LOCK_NAMES)
 class ReadWriteLock:
     """A lock that many read or one writes, shared with Java's RReadWriteLock; made by `Client.read_write_lock`.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from interlock._misuse import SEMAPHORE_NAMES, suggests, wants_async_with
 from interlock.errors import InterlockError
 from interlock.options import check_timeout
 
@@ -12,8 +13,11 @@ if TYPE_CHECKING:
 
     from interlock._core.semaphore import Semaphore as Recipe
     from interlock._drivers.aio import AsyncDriver
+    from interlock.options import Duration
 
 
+@wants_async_with
+@suggests(SEMAPHORE_NAMES)
 class Semaphore:
     """A number of permits, shared with Java's RSemaphore; made by `Client.semaphore`.
 
@@ -25,7 +29,7 @@ class Semaphore:
     """
 
     def __init__(
-        self, driver: AsyncDriver, recipe: Recipe, *, timeout: float | None = None
+        self, driver: AsyncDriver, recipe: Recipe, *, timeout: Duration | None = None
     ) -> None:
         self._driver = driver
         self._recipe = recipe
@@ -36,7 +40,7 @@ class Semaphore:
         return f"<{type(self).__name__} {self.name!r}>"
 
     async def acquire(
-        self, n: int = 1, blocking: bool = True, timeout: float | None = None
+        self, n: int = 1, blocking: bool = True, timeout: Duration | None = None
     ) -> bool:
         """Take *n* permits together, waiting as long as allowed.
 

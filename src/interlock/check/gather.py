@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
-from interlock._links.side_client import side_client
+from interlock._links.redis_client import redis_client
 from interlock.check.attempt import try_rights
 from interlock.check.facts import Facts
 
@@ -55,7 +55,7 @@ def gather(endpoint: Endpoint, name: str | None, wishes: Wishes, timeout: float)
     """
     # This one is made for its errors, which say what to do.
     endpoint.connect(timeout).disconnect()
-    client = side_client(endpoint, timeout)
+    client = redis_client(endpoint, timeout)
     try:
         return _Inquiry(client).facts(endpoint, name, wishes, timeout)
     except (redis.RedisError, OSError) as error:

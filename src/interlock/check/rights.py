@@ -76,7 +76,7 @@ def _called(script: str) -> frozenset[str]:
 
 _PLAIN = (
     *("lock_acquire", "lock_release", "lock_renew", "lock_hand_over"),
-    *("lock_force_release", "lock_query"),
+    *("lock_force_release", "lock_query", "lock_set_lease"),
 )
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import interlock
 from interlock.cli.locks import entrance
 from interlock.cli.options import RunOptions, add_options, run_options
-from interlock.cli.signals import Interrupted, Signals
-from interlock.cli.status import say, signal_status
+from interlock.cli.signals import POSIX, Interrupted, Signals
+from interlock.cli.status import UsageError, say, signal_status
 from interlock.cli.supervision import Supervision, start
 from interlock.cli.values import Limit
 from interlock.errors import (
@@ -90,6 +90,8 @@ def main(
         UsageError: if it cannot be done.
         InterlockError: if the lock could not be had for another reason than its being taken.
     """
+    if not POSIX:
+        raise UsageError("run needs a POSIX system; on Windows use the library, or WSL")
     options = run_options(given, command, environ)
     with Signals() as signals:
         try:
@@ -179,7 +181,7 @@ def _command(options: RunOptions, environ: Mapping[str, str]) -> Sequence[str]:
 
 def _environment(hold: Hold, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the job's environment; a token of an interlock around this one is not its own."""
-    ours = {"INTERLOCK_NAME": hold.name, "INTERLOCK_HOLDER": hold.holder}
+    ours = {"INTERLOCK_NAME": hold.name, "INTERLOCK_HOLDER": hold.holder or ""}
     if hold.token is not None:
         ours["INTERLOCK_TOKEN"] = str(hold.token)
     inherited = {key: value for key, value in environ.items() if key != "INTERLOCK_TOKEN"}

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType, TracebackType
 
-FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+POSIX = hasattr(signal, "SIGHUP")
+"""Whether there are the signals that `interlock run` is about; Windows has others."""
+
+FORWARDED = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP, signal.SIGQUIT) if POSIX else ()))
 """What is passed on to the job."""
 
-FROM_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
+FROM_KEYBOARD = (signal.SIGINT, *((signal.SIGQUIT,) if POSIX else ()))
 """What a terminal sends to every process of its foreground group."""
 
 

@@ -8,6 +8,9 @@
 Without the setting, ``INTERLOCK_URL`` and ``REDIS_URL`` count, as for `interlock.connect`.
 """
 
+# Django has no types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import threading
@@ -16,8 +19,8 @@ from typing import TYPE_CHECKING, Any, cast
 from django.conf import settings
 from django.core.signals import setting_changed
 
-import interlock
 from interlock.errors import ConfigError
+from interlock.sync import connect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +50,7 @@ def lock(
 
 
 def try_lock(name: str, *, timeout: float = 0, lease: float | None = None) -> Hold:
-    """Try to acquire the lock *name*, for ``with try_lock(...) as hold: if hold: ...``.
+    """Return a hold of the lock *name*, or an empty one: ``with`` it, and ask ``if hold``.
 
     Arguments, errors and cost as for `interlock.Client.try_lock`.
     """
@@ -64,7 +67,7 @@ def client() -> Client:
     with _making:
         if _client is None:
             url, options = read_settings()
-            _client = interlock.connect(url, **options)
+            _client = connect(url, **options)
         return _client
 
 

@@ -1,5 +1,8 @@
 """The application for ``INSTALLED_APPS``: the management command, and a check of the setting."""
 
+# Django has no types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from django.apps import AppConfig
@@ -10,7 +13,7 @@ from interlock.errors import ConfigError
 from interlock.options import Options
 
 
-class InterlockConfig(AppConfig):
+class InterlockConfig(AppConfig):  # type: ignore[misc]  # Django has no types
     """``"interlock.django"`` in ``INSTALLED_APPS``."""
 
     name = "interlock.django"

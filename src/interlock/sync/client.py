@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from interlock._core import count_down_latch as core_latch
 from interlock._core import leased_semaphore as core_leased
@@ -14,14 +14,18 @@ from interlock._core import transfer
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.group_lock import GroupLock
+from interlock._core.holds import Owner
+from interlock._core.no_hold import NoHold
 from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
 from interlock._drivers.threads import ThreadDriver, current_owner
 from interlock._links.urls import open_url, servers_of
+from interlock._misuse import CLIENT_NAMES, suggests, wants_with
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import ConfigError
-from interlock.options import Options, check_timeout
+from interlock.options import Options, check_min_hold, check_timeout, lease_of
 from interlock.sync.count_down_latch import CountDownLatch
+from interlock.sync.decorators import Locked, Once
 from interlock.sync.hold import Hold
 from interlock.sync.joint_lock import MultiLock, RedLock
 from interlock.sync.leased_semaphore import LeasedSemaphore
@@ -38,16 +42,22 @@ if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
     from interlock.backoff import Backoff
     from interlock.check import Report
+    from interlock.options import Duration, OptionChanges
 
 _ADOPTABLE = {kind.kind: kind for kind in (core_lock.Lock, FairLock, FencedLock)}
 
 
-def connect(url: str | None = None, *, options: Options | None = None, **changes: Any) -> Client:
+T = TypeVar("T")
+
+
+def connect(
+    url: str | None = None, *, options: Options | None = None, **changes: Unpack[OptionChanges]
+) -> Client:
     """Return a client of the server at *url*; connections are made when they are needed.
 
     Args:
-        url: ``redis://``, ``rediss://``, ``unix://``, ``redis+sentinel://``, ``redis+cluster://`` (with ``rediss`` for TLS) or
-            ``embedded://``; None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server.
+        url: ``redis://``, ``rediss://``, ``unix://``, ``redis+sentinel://``, ``redis+cluster://`` (with ``rediss`` for TLS, and
+            ``valkey`` for ``redis``) or ``embedded://``; None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server.
         options: how the client behaves.
         **changes: single fields of `Options`, as keywords.
 
@@ -58,6 +68,8 @@ def connect(url: str | None = None, *, options: Options | None = None, **changes
     return Client(open_url(url), chosen)
 
 
+@wants_with
+@suggests(CLIENT_NAMES)
 class Client:
     """Makes locks on one server; close it, or use it in a ``with`` statement.
 
@@ -70,14 +82,20 @@ class Client:
         self._where = servers.where
 
     @classmethod
-    def from_redis(cls, client: Any, *, options: Options | None = None, **changes: Any) -> Self:
-        """Return a client of the server that a redis-py *client* is configured for, with its credentials.
+    def from_redis(
+        cls, client: Any, *, options: Options | None = None, **changes: Unpack[OptionChanges]
+    ) -> Self:
+        """Return a client of the server that a *client* of redis-py is configured for, as it is.
 
         Args:
-            client: a `Redis` or `RedisCluster` of redis-py's, sync or asyncio, `Sentinel.master_for` too; its connections are
+            client: a `Redis` or `RedisCluster` of redis-py's, sync or asyncio, `Sentinel.master_for`
+                too, or one of valkey-py's; its connections are
                 not used.
             options: how the client behaves.
             **changes: single fields of `Options`, as keywords.
+
+        Raises:
+            ConfigError: not a client of redis-py's, or an option that cannot work.
         """
         chosen = (options or Options()).replace(**changes)
         return cls(servers_of(client), chosen)
@@ -135,8 +153,8 @@ class Client:
         self,
         name: str,
         *,
-        timeout: float | None = None,
-        lease: float | None = None,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
         reentrant: bool = True,
         owner: str | None = None,
     ) -> Lock:
@@ -144,11 +162,10 @@ class Client:
 
         Args:
             name: the key in Redis, unless a name mapper says otherwise.
-            timeout: seconds that a ``with`` statement waits; None for ever.
-            lease: seconds after which a hold ends by itself; None for a hold that is renewed until it is released.
+            timeout: seconds (or a `timedelta`) that a ``with`` statement waits; None for ever.
+            lease: seconds (or a `timedelta`) after which a hold ends by itself; None for a hold that is renewed until it is released.
             reentrant: whether its owner may take it again.
             owner: who holds it, instead of the thread: everything under the same word is one owner.
-            cancel_on_lost: cancel the thread in an ``with`` block when the hold is lost.
         """
         recipe = core_lock.Lock(self._driver.session, name, reentrant=reentrant)
         face = self._face(recipe, timeout, lease, owner)
@@ -158,8 +175,8 @@ class Client:
         self,
         name: str,
         *,
-        timeout: float | None = None,
-        lease: float | None = None,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
         reentrant: bool = True,
         owner: str | None = None,
     ) -> Lock:
@@ -174,8 +191,8 @@ class Client:
         self,
         name: str,
         *,
-        timeout: float | None = None,
-        lease: float | None = None,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
         reentrant: bool = True,
         owner: str | None = None,
     ) -> Lock:
@@ -191,8 +208,8 @@ class Client:
         group: str,
         values: Iterable[str],
         *,
-        timeout: float | None = None,
-        lease: float | None = None,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
         reentrant: bool = True,
         owner: str | None = None,
     ) -> Lock:
@@ -213,8 +230,8 @@ class Client:
         self,
         name: str,
         *,
-        timeout: float | None = None,
-        lease: float | None = None,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
         owner: str | None = None,
     ) -> ReadWriteLock:
         """Return the read/write lock *name*, whose ``read`` many hold or whose ``write`` one holds; arguments as for `lock`."""
@@ -229,8 +246,8 @@ class Client:
         name: str,
         *,
         backoff: Backoff | None = None,
-        timeout: float | None = None,
-        lease: float | None = None,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
         reentrant: bool = True,
         owner: str | None = None,
     ) -> Lock:
@@ -253,25 +270,27 @@ class Client:
         return self._face(recipe, timeout, lease, owner)
 
     def multi_lock(
-        self, *locks: Lock, timeout: float | None = None, lease: float | None = None
+        self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
     ) -> MultiLock:
         """Return all of *locks* as one; they may be of several clients. See `MultiLock`."""
         return MultiLock(*locks, timeout=timeout, lease=lease)
 
     def red_lock(
-        self, *locks: Lock, timeout: float | None = None, lease: float | None = None
+        self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
     ) -> RedLock:
         """Return a majority of *locks*, each on a server of its own, as one lock. See `RedLock`."""
         return RedLock(*locks, timeout=timeout, lease=lease)
 
     def _face(
-        self, recipe: LockBase, timeout: float | None, lease: float | None, owner: str | None
+        self, recipe: LockBase, timeout: Duration | None, lease: Duration | None, owner: str | None
     ) -> Lock:
         named = None if owner is None else self._driver.named_owner(owner)
         return Lock(self._driver, recipe, timeout=timeout, lease=lease, owner=named)
 
-    def try_lock(self, name: str, *, timeout: float = 0, lease: float | None = None) -> Hold | None:
-        """Acquire the lock *name* in one call.
+    def try_lock(self, name: str, *, timeout: Duration = 0, lease: Duration | None = None) -> Hold:
+        """Acquire the lock *name* in one call: ``with client.try_lock(name) as hold: if hold: ...``.
+
+        The hold is renewed as long as it is referred to, and released when its block is left.
 
         Args:
             name: the lock.
@@ -279,23 +298,32 @@ class Client:
             lease: as for `lock`.
 
         Returns:
-            The hold, or None. It is renewed as long as the hold is referred to and its thread lives.
+            The hold. It is falsy if the lock was not acquired, and its ``holder`` tells who holds the lock, if that is known.
 
         Raises:
             InterlockError: as `Lock.acquire`.
+
+        Cost:
+            One round trip when it is free; one more to ask for the holder when it is not acquired.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        recipe = core_lock.Lock(driver.session, name)
+        recipe, owner = core_lock.Lock(driver.session, name), current_owner()
         hold = driver.perform(
-            recipe.acquire(current_owner(), driver.session.clock() + limit, lease)
+            recipe.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
         )
         if hold is None:
-            return None
-        face = Hold(driver, hold)
-        hold.hand(weakref.ref(face))
+            refusal = driver.run(recipe.refusal(limit))
+            return Hold(driver, NoHold(recipe.kind, name, owner.label, refusal.holder))
+        try:
+            face = Hold(driver, hold)
+            hold.hand(weakref.ref(face))
+        except BaseException:
+            # A Ctrl-C between two steps: nobody has what would release it.
+            driver.perform(hold.release())
+            raise
         return face
 
-    def adopt(self, ticket: str, *, lease: float | None = None) -> Hold:
+    def adopt(self, ticket: str, *, lease: Duration | None = None) -> Hold:
         """Take over a hold that another process gave away by `Hold.hand_over`.
 
         Args:
@@ -323,13 +351,84 @@ class Client:
         else:
             raise ConfigError(f"{ticket!r} is not a ticket that Hold.hand_over() returned")
         hold = self._driver.run(
-            transfer.adopt(recipe, current_owner(), given.holder, given.token, lease)
+            transfer.adopt(
+                recipe, current_owner(), given.holder, given.token, lease_of(lease, self._driver)
+            )
         )
         face = Hold(self._driver, hold)
         hold.hand(weakref.ref(face))
         return face
 
-    def semaphore(self, name: str, *, timeout: float | None = None) -> Semaphore:
+    def locked(
+        self,
+        name: str,
+        *,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
+    ) -> Locked:
+        """Return a decorator for functions each call of which holds a lock; also a context manager.
+
+        ``@client.locked("pay:{order_id}")`` takes the name from the call's arguments: ``{parameter}``, ``{parameter.attribute}``
+        or ``{parameter[item]}``. Braces that belong to the name are doubled.
+
+        Args:
+            name: the lock, or a template for it.
+            timeout: seconds (or a `timedelta`) that a call waits, before it raises AcquireTimeoutError; None for ever.
+            lease: as for `lock`.
+
+        Raises:
+            ConfigError: not a template for a name; when a function is decorated, one that names a parameter which that lacks.
+        """
+
+        def make(called: str) -> Lock:
+            lock = self.lock(called, timeout=timeout, lease=lease)
+            return lock
+
+        _ = make("check")  # a duration that cannot be is told here
+        return Locked(name, make)
+
+    @overload
+    def once(
+        self, name: str, *, min_hold: Duration = 0, lease: Duration | None = None
+    ) -> Once[None]: ...
+    @overload
+    def once(
+        self, name: str, *, otherwise: T, min_hold: Duration = 0, lease: Duration | None = None
+    ) -> Once[T]: ...
+    def once(
+        self,
+        name: str,
+        *,
+        otherwise: Any = None,
+        min_hold: Duration = 0,
+        lease: Duration | None = None,
+    ) -> Once[Any]:
+        """Return a decorator for functions whose calls are skipped while another call, wherever it is, holds the lock.
+
+        Args:
+            name: the lock, or a template for it as for `locked`.
+            otherwise: what a call returns that is skipped.
+            min_hold: seconds (or a `timedelta`) that the lock stays locked from the beginning of a call, though it ended before,
+                by an exception too, and though its process ended. Clocks of schedulers differ by less.
+            lease: as for `lock`.
+
+        Raises:
+            ConfigError: as `locked`.
+
+        Cost:
+            One round trip for a call that is skipped, two for one that is not.
+        """
+        shortest = check_min_hold(min_hold)
+
+        def make(called: str) -> Lock:
+            recipe = core_lock.Lock(self._driver.session, called, reentrant=False)
+            caller = Owner(f"a call under {called!r}")
+            return Lock(self._driver, recipe, lease=lease, owner=caller)
+
+        _ = make("check")
+        return Once(name, make, shortest, otherwise)
+
+    def semaphore(self, name: str, *, timeout: Duration | None = None) -> Semaphore:
         """Return the semaphore *name*, whose permits nobody owns; no round trip.
 
         Args:

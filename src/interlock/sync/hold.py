@@ -3,21 +3,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import weakref
+from typing import TYPE_CHECKING, Self
 
 from interlock._core import transfer
 from interlock._core.holds import State
+from interlock._core.no_hold import NoHold
 from interlock._drivers.threads import LostEvent
-from interlock.errors import HoldLostError, NotHeldError
+from interlock._misuse import LOCK_NAMES, check_long_lease, suggests, wants_with
+from interlock.errors import HoldLostError, InterlockError, NotHeldError
+from interlock.options import check_lease, lease_of
 from interlock.sync.block import Block
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import TracebackType
 
     from interlock._core.holds import Possession
     from interlock._drivers.threads import ThreadDriver
+    from interlock.options import Duration
 
 
+@wants_with
+@suggests(LOCK_NAMES)
 class Hold:
     """One owner's possession of one name; truthy while it lasts.
 
@@ -25,10 +33,15 @@ class Hold:
     server last acknowledged may have ended, by a clock that counts the time a machine is suspended; nobody else can hold the
     lock until then.
 
+    Used by ``with``, it is released when the block is left, by any thread. A hold that was released inside is left alone. A
+    hold of `Client.try_lock` is empty if the lock was not acquired: it is falsy, and leaving its block does nothing.
+
     Attributes:
         name: what is held.
         lost: an event that is set when the hold ended without being released (`is_set`, `wait`).
     """
+
+    _released = False
 
     def __init__(self, driver: ThreadDriver, hold: Possession) -> None:
         self._driver = driver
@@ -37,6 +50,8 @@ class Hold:
         self.lost = LostEvent(driver, hold)
 
     def __repr__(self) -> str:
+        if isinstance(self._hold, NoHold):
+            return f"<Hold {self.name!r} not acquired, held by {self.holder or 'another owner'}>"
         state = "valid" if self.valid else "lost" if self.lost.is_set() else "over"
         return f"<Hold {self.name!r} {state} holder={self.holder}>"
 
@@ -47,8 +62,11 @@ class Hold:
         raise TypeError("a hold belongs to one client in one process and cannot be pickled")
 
     @property
-    def holder(self) -> str:
-        """Return ``"<client id>:<number>"``, as the server knows the holder."""
+    def holder(self) -> str | None:
+        """Return ``"<client id>:<number>"``, as the server knows the holder.
+
+        Of an empty hold it is who held the lock when it could not be acquired, or None if that is not known.
+        """
         return self._hold.holder
 
     @property
@@ -83,10 +101,12 @@ class Hold:
 
         Raises:
             HoldLostError: it was lost.
-            NotHeldError: it was released.
+            NotHeldError: it was released, or not acquired.
         """
         if self.valid:
             return
+        if isinstance(self._hold, NoHold):
+            raise self._hold.not_held()
         if self.lost.is_set():
             reason = self._hold.reason or self._hold.expiry_reason()
             raise HoldLostError(f"{self.name!r} was lost ({reason})", name=self.name, reason=reason)
@@ -103,13 +123,14 @@ class Hold:
         """Go down by one depth, from whatever thread; free the lock at 0.
 
         Raises:
-            NotHeldError: it was released before.
+            NotHeldError: it was released before, or not acquired.
             HoldLostError: it was lost before.
             ServerUnavailableError: no reply; it may be tried again.
         """
         self._driver.perform(self._hold.release())
+        self._released = True
 
-    def set_lease(self, lease: float) -> None:
+    def set_lease(self, lease: Duration) -> None:
         """Have it end in *lease* seconds, be that sooner or later than before; it is not renewed any more.
 
         ``hold.set_lease(hold.remaining + 10)`` gives it ten seconds more.
@@ -126,9 +147,11 @@ class Hold:
         Cost:
             One round trip.
         """
-        self._driver.run(transfer.set_lease(self._hold, lease))
+        seconds, driver = check_lease(lease), self._driver
+        check_long_lease(lease, driver)
+        driver.run(transfer.set_lease(self._hold, seconds))
 
-    def hand_over(self, *, lease: float | None = None) -> str:
+    def hand_over(self, *, lease: Duration | None = None) -> str:
         """Give it away without freeing the lock, to the process that `Client.adopt`s what this returns.
 
         It is over here then, and leaving its ``with`` block is not an error. Nobody renews it until it is adopted.
@@ -150,8 +173,32 @@ class Hold:
             One round trip.
         """
         handles = transfer.transferable(self._hold)[0].handles
-        ticket = self._driver.run(transfer.hand_over(self._hold, lease))
+        ticket = self._driver.run(transfer.hand_over(self._hold, lease_of(lease, self._driver)))
         for handle in handles:
             if isinstance(block := handle(), Block):
                 block.given_away = True
+        self._released = True
         return str(ticket)
+
+    def __enter__(self) -> Self:
+        self._hold.hand(weakref.ref(self), alone=False)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._released:
+            return
+        own = self._driver.cancelled_by_loss(error, self._hold)
+        try:
+            self._driver.perform(self._hold.release())
+        except NotHeldError:
+            return  # it was released inside, or not acquired
+        except InterlockError as trouble:
+            if error is None or own:
+                raise trouble from error
+            # The body's own exception goes on; it is told what else went wrong.
+            error.add_note(f"interlock: {trouble}")

@@ -3,20 +3,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from interlock._core import permit as core_permit
 from interlock._core.holds import Owner
 from interlock._drivers.threads import current_owner
-from interlock.errors import InterlockError
-from interlock.options import check_timeout
+from interlock._misuse import SEMAPHORE_NAMES, suggests
+from interlock.options import check_timeout, lease_of
 from interlock.sync.hold import Hold
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from interlock._core.leased_semaphore import LeasedSemaphore as Recipe
     from interlock._drivers.threads import ThreadDriver
+    from interlock.options import Duration
 
 
 class Permit(Hold):
@@ -53,7 +52,7 @@ class Permit(Hold):
         """
         super().release()
 
-    def update_lease(self, lease: float | None = None) -> None:
+    def update_lease(self, lease: Duration | None = None) -> None:
         """Have them as if acquired with *lease* just now: they may end sooner than before.
 
         Args:
@@ -68,27 +67,10 @@ class Permit(Hold):
             One round trip.
         """
         driver = self._driver
-        driver.run(core_permit.update_lease(driver.session, self._permit, lease))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        own = self._driver.cancelled_by_loss(error, self._permit)
-        try:
-            self.release()
-        except InterlockError as trouble:
-            if error is None or own:
-                raise trouble from error
-            # The body's own exception goes on; it is told what else went wrong.
-            error.add_note(f"interlock: {trouble}")
+        driver.run(core_permit.update_lease(driver.session, self._permit, lease_of(lease, driver)))
 
 
+@suggests(SEMAPHORE_NAMES)
 class LeasedSemaphore:
     """A number of permits with ids and leases, shared with Java's RPermitExpirableSemaphore; made by `Client.leased_semaphore`.
 
@@ -107,7 +89,7 @@ class LeasedSemaphore:
         return f"<{type(self).__name__} {self.name!r}>"
 
     def acquire(
-        self, n: int = 1, timeout: float | None = None, lease: float | None = None
+        self, n: int = 1, timeout: Duration | None = None, lease: Duration | None = None
     ) -> Permit:
         """Take *n* permits together, waiting as long as allowed.
 
@@ -130,14 +112,14 @@ class LeasedSemaphore:
             One round trip when they are free.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        owner = Owner(current_owner().label)
+        owner, seconds = Owner(current_owner().label), lease_of(lease, driver)
         permit = driver.run(
-            self._recipe.acquire_or_raise(owner, n, driver.session.clock() + limit, limit, lease)
+            self._recipe.acquire_or_raise(owner, n, driver.session.clock() + limit, limit, seconds)
         )
         return Permit(driver, permit, owner)
 
     def try_acquire(
-        self, n: int = 1, timeout: float = 0, lease: float | None = None
+        self, n: int = 1, timeout: Duration = 0, lease: Duration | None = None
     ) -> Permit | None:
         """Take *n* permits together, or return None when they do not become free in time.
 
@@ -150,8 +132,8 @@ class LeasedSemaphore:
             InterlockError: as `acquire`, but for AcquireTimeoutError.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        owner = Owner(current_owner().label)
-        permit = driver.run(self._recipe.acquire(owner, n, driver.session.clock() + limit, lease))
+        owner, seconds = Owner(current_owner().label), lease_of(lease, driver)
+        permit = driver.run(self._recipe.acquire(owner, n, driver.session.clock() + limit, seconds))
         return None if permit is None else Permit(driver, permit, owner)
 
     def release(self, permit: Permit | str) -> None:
@@ -173,7 +155,7 @@ class LeasedSemaphore:
         else:
             self._driver.run(self._recipe.release_id(permit))
 
-    def update_lease(self, permit: Permit | str, lease: float | None = None) -> None:
+    def update_lease(self, permit: Permit | str, lease: Duration | None = None) -> None:
         """Have *permit*, or the one with that id, as if acquired with *lease* just now: it may end sooner than before.
 
         Args:
@@ -194,7 +176,8 @@ class LeasedSemaphore:
             self._recipe.check_own(permit.name)
             permit.update_lease(lease)
         else:
-            self._driver.run(self._recipe.update_lease_of_id(permit, lease))
+            driver = self._driver
+            driver.run(self._recipe.update_lease_of_id(permit, lease_of(lease, driver)))
 
     def try_set_permits(self, n: int) -> bool:
         """Make the semaphore with *n* permits unless there is one; return whether it was made; one round trip."""

@@ -200,7 +200,7 @@ class Lock:
         hold = face.hold
         if not taken or hold is None:
             return False
-        drawn = hold.holder.encode() if token is None else _bytes(token)
+        drawn = str(hold.holder).encode() if token is None else _bytes(token)
         self.local.held, self.local.token = _Held(owner, hold, drawn), drawn
         return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from interlock._misuse import SEMAPHORE_NAMES, suggests, wants_with
 from interlock.errors import InterlockError
 from interlock.options import check_timeout
 
@@ -13,8 +14,11 @@ if TYPE_CHECKING:
 
     from interlock._core.semaphore import Semaphore as Recipe
     from interlock._drivers.threads import ThreadDriver
+    from interlock.options import Duration
 
 
+@wants_with
+@suggests(SEMAPHORE_NAMES)
 class Semaphore:
     """A number of permits, shared with Java's RSemaphore; made by `Client.semaphore`.
 
@@ -26,7 +30,7 @@ class Semaphore:
     """
 
     def __init__(
-        self, driver: ThreadDriver, recipe: Recipe, *, timeout: float | None = None
+        self, driver: ThreadDriver, recipe: Recipe, *, timeout: Duration | None = None
     ) -> None:
         self._driver = driver
         self._recipe = recipe
@@ -36,7 +40,7 @@ class Semaphore:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
 
-    def acquire(self, n: int = 1, blocking: bool = True, timeout: float | None = None) -> bool:
+    def acquire(self, n: int = 1, blocking: bool = True, timeout: Duration | None = None) -> bool:
         """Take *n* permits together, waiting as long as allowed.
 
         Args:

@@ -109,8 +109,8 @@ def prepare(seed: int, kind: str = "lock", *, replicated: bool = False) -> Simul
             yield from _visit(me, lock)
 
     for _ in range(random.randint(1, 3)):
-        policy = random.choice(POLICIES) if replicated else "off"
-        client = simulator.client(OPTIONS, replicas=policy)
+        options = OPTIONS.replace(replicas=random.choice(POLICIES)) if replicated else OPTIONS
+        client = simulator.client(options)
         for _ in range(random.randint(1, 3)):
             _ = simulator.spawn(client, program)
     return simulator

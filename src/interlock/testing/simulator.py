@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import string
 from random import Random
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Unpack
 
 from interlock._core.session import GRACE
 from interlock.errors import InterlockError
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from interlock._core.lock_base import LockBase
+    from interlock.options import OptionChanges
     from interlock.testing._sim_runner import Runner
     from interlock.testing.schedule import Fault
 
@@ -141,7 +142,11 @@ class Simulator:
         return network
 
     def client(
-        self, options: Options | None = None, *, server: Network | None = None, **changes: object
+        self,
+        options: Options | None = None,
+        *,
+        server: Network | None = None,
+        **changes: Unpack[OptionChanges],
     ) -> SimulatedClient:
         """Return a new client.
 

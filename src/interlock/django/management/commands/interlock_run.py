@@ -1,5 +1,8 @@
 """``manage.py interlock_run``: as ``interlock run``, with the project's server and its own commands."""
 
+# Django has no types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 import argparse
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 _FLAGS = ("--traceback", "--no-color", "--force-color", "--skip-checks")
 
 
-class Command(BaseCommand):
+class Command(BaseCommand):  # type: ignore[misc]  # Django has no types
     """Run a command of the project, or a program, while holding a lock."""
 
     help = "Run a management command, or a program, while holding a lock: NAME -- CMD [ARG...]"

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import redis
 import redis.connection
 
 from interlock.errors import ConfigError
@@ -56,7 +57,7 @@ def read_pool(pool: Any) -> dict[str, Any]:
     given: dict[str, Any] = dict(pool.connection_kwargs)
     for name in _DEFAULTED:
         given.pop(name, None)
-    return given
+    return _with_provider(given)
 
 
 def read_options(options: Mapping[str, Any]) -> tuple[type, dict[str, Any]]:
@@ -68,7 +69,26 @@ def read_options(options: Mapping[str, Any]) -> tuple[type, dict[str, Any]]:
     for name in _DEFAULTED:
         given.pop(name, None)
     known = parameters(connection_class)
-    return connection_class, {key: value for key, value in given.items() if key in known}
+    taken = {key: value for key, value in given.items() if key in known}
+    return connection_class, _with_provider(taken)
+
+
+class _Provider(redis.CredentialProvider):
+    """A credential provider of another library's, as redis-py wants it."""
+
+    def __init__(self, provider: Any) -> None:
+        self._provider = provider
+
+    def get_credentials(self) -> Any:
+        """Return what the provider has now."""
+        return self._provider.get_credentials()
+
+
+def _with_provider(given: dict[str, Any]) -> dict[str, Any]:
+    provider = given.get("credential_provider")
+    if provider is not None and not isinstance(provider, redis.CredentialProvider):
+        given["credential_provider"] = _Provider(provider)
+    return given
 
 
 @cache
@@ -79,6 +99,16 @@ def parameters(connection_class: Any) -> frozenset[str]:
     # recursion depth mismatch", CPython 3.11), in whatever the other thread was parsing too.
     names = (inspect.signature(init).parameters for init in inits if inspect.isfunction(init))
     return frozenset[str]().union(*names)
+
+
+def anonymous() -> dict[str, None]:
+    """Return the options with which a connection does not tell the server which library it is.
+
+    Older versions of redis-py (before 7.2) take two options instead of ``driver_info``.
+    """
+    if "driver_info" in parameters(redis.connection.Connection):
+        return {"driver_info": None}
+    return {"lib_name": None, "lib_version": None}
 
 
 def redact(url: str) -> str:

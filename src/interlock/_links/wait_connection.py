@@ -9,25 +9,67 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from interlock._links.inquiry import Inquiry, packed
 from interlock._links.replies import left, refusal
 from interlock._links.resp import ASKING, ReplyError, pack_eval, unknown_script
+from interlock._links.wait_command import Link, WaitCommand, packed
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
     from interlock._core.confirmation import Confirmation
     from interlock._core.effects import Eval
     from interlock._links.endpoint import Endpoint
-    from interlock._links.pipeline import Pipeline
 
 MAX_CONNECTIONS = 100
 
 
-class Confirming:
+class Pipeline(Link, Protocol):
+    """A connection, as far as it is used here; `pipeline.Pipeline` is one.
+
+    Attributes:
+        dead: whether it is closed.
+    """
+
+    dead: bool
+
+    @property
+    def owes(self) -> bool:
+        """Whether a reply is still to come."""
+        ...
+
+    def send(self, packed: bytes, *, more: bool = False) -> asyncio.Future[object]:
+        """Send a command, with *more* together with the next one; return the future of its reply."""
+        ...
+
+    def send_all(self, commands: Sequence[bytes]) -> list[asyncio.Future[object]]:
+        """Send *commands* in one write; return the futures of their replies."""
+        ...
+
+    def reply(self, slot: asyncio.Future[object], seconds: float) -> asyncio.Future[object]:
+        """Give the reply in *slot* no more than *seconds*."""
+        ...
+
+    async def finish(self) -> None:
+        """Refuse what is not sent yet, and wait until what was sent is answered."""
+        ...
+
+    async def answered(self) -> None:
+        """Wait until everything that was sent so far is answered."""
+        ...
+
+    async def finish(self) -> None:
+        """Refuse what is not sent yet, and wait for what was sent."""
+        ...
+
+    def close(self) -> None:
+        """Close; those who still wait hear of it."""
+        ...
+
+
+class WaitConnections:
     """The connections to one server.
 
     Args:
@@ -73,10 +115,11 @@ class Confirming:
             raise reply
         return reply
 
-    async def answered(self) -> None:
-        """Wait until all that somebody waits for has been answered; errors as `Pipeline.answered`."""
+    async def finish(self) -> None:
+        """Refuse what is not sent yet, and wait for what was sent; errors as `Pipeline.finish`."""
+        self._closed = True
         for pipeline in self._busy.copy():
-            await pipeline.answered()
+            await pipeline.finish()
 
     def close(self) -> None:
         """Close all; who still waits hears of it."""
@@ -113,26 +156,34 @@ class Confirming:
     async def _ask(
         self, pipeline: Pipeline, call: Eval[object], seconds: float, *, asking: bool
     ) -> object:
-        inquiry = Inquiry([call], pipeline)
+        wait_command = WaitCommand([call], pipeline)
         if asking:
             _ = pipeline.send(ASKING, more=True).cancel()
             script = pack_eval(call)
         else:
             script = packed(call, pipeline)
-        reply, answers = await self._sent(pipeline, inquiry, script, seconds)
+        reply, answers = await self._sent(pipeline, wait_command, script, seconds)
         if unknown_script(reply):
             drop(answers)
             script = pack_eval(call)
-            reply, answers = await self._sent(pipeline, inquiry, script, seconds + inquiry.timeout)
+            reply, answers = await self._sent(
+                pipeline, wait_command, script, seconds + wait_command.timeout
+            )
         try:
             if isinstance(reply, ReplyError):
-                reply = refusal(str(reply), call, pipeline.where, moves=pipeline.moves)
+                reply = refusal(
+                    str(reply),
+                    call,
+                    pipeline.where,
+                    moves=pipeline.moves,
+                    served=pipeline.served,
+                )
             replies = [reply]
             # Who was refused does not wait for replicas.
-            if inquiry.concerns(replies):
-                while not inquiry.heard([await answer for answer in answers]):
-                    answers = pipeline.send_all(inquiry.commands())
-                inquiry.conclude(replies)
+            if wait_command.concerns(replies):
+                while not wait_command.heard([await answer for answer in answers]):
+                    answers = pipeline.send_all(wait_command.commands())
+                wait_command.conclude(replies)
             if left(replies[0]):
                 pipeline.close()
             return replies[0]
@@ -140,10 +191,10 @@ class Confirming:
             drop(answers)
 
     async def _sent(
-        self, pipeline: Pipeline, inquiry: Inquiry, script: bytes, seconds: float
+        self, pipeline: Pipeline, wait_command: WaitCommand, script: bytes, seconds: float
     ) -> tuple[object, list[asyncio.Future[object]]]:
-        """Send *script* and *inquiry* in one write; return the reply to the one and the slots of the other's."""
-        slot, *answers = pipeline.send_all([script, *inquiry.commands()])
+        """Send *script* and *wait_command* in one write; return the reply to the one and the slots of the other's."""
+        slot, *answers = pipeline.send_all([script, *wait_command.commands()])
         try:
             return await pipeline.reply(slot, seconds), answers
         except BaseException:

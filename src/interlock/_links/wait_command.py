@@ -43,8 +43,13 @@ class Link(Protocol):
     replicas: int
     told: set[str]
 
+    @property
+    def served(self) -> bool:
+        """Whether the server has executed scripts for this client."""
+        ...
 
-class Inquiry:
+
+class WaitCommand:
     """One question about all that *calls*, which share a policy, were granted.
 
     Args:
@@ -120,7 +125,13 @@ class Inquiry:
 
     def _lost(self, call: Eval[object]) -> InterlockError:
         """Return the error for a grant by a primary that became a replica before others had it."""
-        error = refusal(f"READONLY {self._demoted}", call, self._link.where, moves=self._link.moves)
+        error = refusal(
+            f"READONLY {self._demoted}",
+            call,
+            self._link.where,
+            moves=self._link.moves,
+            served=self._link.served,
+        )
         if isinstance(error, ServerUnavailableError):
             error.sent = True
         return error
@@ -153,11 +164,11 @@ def packed(call: Eval[object], link: Link) -> bytes:
     return pack_eval(call)
 
 
-def inquiry_about(calls: Sequence[Eval[object]], link: Link) -> Inquiry | None:
+def wait_command_for(calls: Sequence[Eval[object]], link: Link) -> WaitCommand | None:
     """Return the question about *calls*, if there is any to be confirmed."""
     for call in calls:
         if call.confirm is not None:
-            return Inquiry(calls, link)
+            return WaitCommand(calls, link)
     return None
 
 

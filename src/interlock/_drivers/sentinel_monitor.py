@@ -1,33 +1,29 @@
-"""The look-out of a client under Sentinel: one thread that hears from a Sentinel when another server becomes the primary.
+"""The Sentinel monitor of a client: one thread that hears from a Sentinel when another server becomes the primary.
 
-Errors alone would find it too, where there are any: a primary that hangs gives none for a whole time-out, and one that was
+Errors alone would find it too, where there are any: a primary that hangs gives none for a whole timeout, and one that was
 isolated, or that a manual failover replaced, goes on granting locks for seconds.
 """
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
-from interlock._core.waiters import Waiters
-from interlock._drivers.listener import Listener
+from interlock._drivers.mutex import Mutex
+from interlock._drivers.subscriber import NodeSubscriber
 from interlock._links.sentinel_endpoint import SentinelEndpoint
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._links.cluster import Cluster
-    from interlock._links.endpoint import Endpoint
-
 CHANNEL = "+switch-master"
 
 
-class Lookout(Listener):
+class SentinelMonitor(NodeSubscriber):
     """Tells an endpoint where the primary has moved.
 
-    It starts with the first connection to a primary, and is then what a listener is, for a Sentinel's channel: silence of the
-    Sentinel is noticed, another one is turned to, and whoever becomes heard is asked what was missed.
+    It starts with the first connection to a primary. It notices when its Sentinel is silent, and turns to another one. With
+    each subscription it asks what it missed.
 
     Args:
         endpoint: what to tell first.
@@ -38,18 +34,17 @@ class Lookout(Listener):
     def __init__(
         self, endpoint: SentinelEndpoint, timeout: float, left: Callable[[], None]
     ) -> None:
-        super().__init__(endpoint.sentinels, timeout)
-        self.waiters = Waiters(threading.Lock(), self)
+        super().__init__(endpoint.sentinels, timeout, Mutex())
         self._primary = endpoint
-        endpoint.connected, endpoint.left = self._start, left
+        endpoint.connected, endpoint.left = self._watch, left
 
     def after_fork(self) -> None:
         """Be as new in a forked child."""
-        super().after_fork()
+        self.drop(Mutex())
         self._primary.after_fork()
 
-    def _start(self) -> None:
-        if CHANNEL not in self._wanted:
+    def _watch(self) -> None:
+        if CHANNEL not in self.wanted or not self.running:
             self.subscribe(CHANNEL)
 
     def _heard(self, channel: str, payload: bytes | None) -> None:
@@ -68,8 +63,8 @@ class Lookout(Listener):
         self._primary.moved(address)
 
 
-def lookout_for(
-    servers: Endpoint | Cluster, timeout: float, left: Callable[[], None]
-) -> Lookout | None:
-    """Return the look-out that *servers* need, if they need one."""
-    return Lookout(servers, timeout, left) if isinstance(servers, SentinelEndpoint) else None
+def monitor_of(servers: object, timeout: float, left: Callable[[], None]) -> SentinelMonitor | None:
+    """Return the Sentinel monitor that *servers* need, if they need one."""
+    if isinstance(servers, SentinelEndpoint):
+        return SentinelMonitor(servers, timeout, left)
+    return None

@@ -1,0 +1,81 @@
+"""What stands for a hold where a lock was not acquired: it is over from the start, and was never lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._core.holds import State
+from interlock._core.lock_base import Refused
+from interlock.errors import NotHeldError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.effects import Step
+    from interlock.errors import LossReason
+
+
+class NoHold:
+    """Answers what a `Hold` answers.
+
+    Args:
+        kind: the kind of lock.
+        name: its name.
+        label: who wanted it.
+        holder: who holds it instead; None when that is not known.
+    """
+
+    token: int | None = None
+    replicas: int | None = None
+    depth = 0
+    state = State.ENDED
+    reason: LossReason | None = None
+    valid_until = 0.0
+
+    def __init__(self, kind: str, name: str, label: str, holder: str | None) -> None:
+        self.kind = kind
+        self.name = name
+        self.label = label
+        self.holder = holder
+
+    def valid(self, now: float) -> bool:
+        """Return False."""
+        del now
+        return False
+
+    def lost(self, now: float) -> bool:
+        """Return False: what was never held is not lost."""
+        del now
+        return False
+
+    def expiry_reason(self) -> LossReason:
+        """Return what nobody asks for."""
+        return "expired"
+
+    def listen(self, callback: Callable[[], object]) -> bool:
+        """Never call *callback*."""
+        del callback
+        return True
+
+    def unlisten(self, callback: Callable[[], object]) -> None:
+        """Do nothing: no callback is kept."""
+        del callback
+
+    def kept(self) -> bool:
+        """Return False."""
+        return False
+
+    def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
+        """Do nothing."""
+        del handle, alone
+
+    def not_held(self) -> NotHeldError:
+        """Return the error for a use of it as if it had been acquired."""
+        by = "" if self.holder is None else f"; held by {self.holder}"
+        return NotHeldError(
+            f"{self.kind} {self.name!r} was not acquired{by}", name=self.name, owner=self.label
+        )
+
+    def release(self) -> Step[None]:
+        """Raise NotHeldError."""
+        return Refused(self.not_held())

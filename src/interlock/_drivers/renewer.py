@@ -1,0 +1,355 @@
+"""The renewal thread: one thread keeps all holds of a client, for asyncio too, with one connection for a server.
+
+A blocked event loop must not lose locks, so renewal never depends on one. The thread also carries through what must still
+reach the server when a caller's time was up (`Settle`), and releases what is left when the client closes.
+
+In a cluster it decides what is due, and each node has a thread of its own, with connections of its own: a node that hangs
+makes its own holds wait for its answer and no others. Should a slot have moved, the thread follows there. The lane of a single
+server is the renewal thread itself.
+
+Rules:
+
+* Nothing ends the thread but closing: no exception, ``sys.exit`` and KeyboardInterrupt included.
+* No code of the user's runs on it: callbacks, warnings and reports have threads of their own (`callbacks`).
+* It keeps the client's connections alive, and never the driver: that is collected when nobody can use the client any more.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from functools import partial
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, TypeVar
+
+from interlock._core.effects import Batch
+from interlock._core.session import GRACE
+from interlock._core.settling import Settlements
+from interlock._core.watchdog import Round
+from interlock._drivers import callbacks, clock
+from interlock._drivers.alarm import Alarm
+from interlock._links.batch_connection import BatchConnection
+from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from interlock._core.effects import Eval, Op, R, Settle
+    from interlock._core.holds import Hold
+    from interlock._core.session import Session
+    from interlock._core.settling import Debt
+    from interlock._links.endpoint import Endpoint
+    from interlock._links.topology import Topology
+
+T = TypeVar("T")
+
+PAUSE_AFTER_ERROR = 0.1
+"""Seconds for which the thread does nothing after an error that nobody foresaw."""
+
+
+class Renewer:
+    """Keeps the holds of one client.
+
+    Args:
+        session: the client's state.
+        topology: where the holds are.
+        timeout: seconds for one reply.
+
+    Attributes:
+        started: whether the thread runs.
+        beside: what is to stay as long as the thread does.
+    """
+
+    def __init__(self, session: Session, topology: Topology, timeout: float) -> None:
+        self._session = session
+        self._topology = topology
+        self._connection = BatchConnection(topology)
+        self._lanes: dict[Endpoint | None, _Lane] = {}
+        self.beside: object = None
+        # A server that hangs must leave time for another try within the validity.
+        self._timeout = min(timeout, session.watchdog.period / 2)
+        self._reset()
+
+    def _reset(self) -> None:
+        # Reentrant, like the wakeup: a signal handler may come in anywhere and use the client.
+        self._mutex = threading.RLock()
+        self._wakeup = Alarm()
+        self._moved = False
+        self._closing = False
+        self._thread: threading.Thread | None = None
+        self._settlements = Settlements()
+        self.started = False
+
+    def start(self) -> None:
+        """Start the thread unless it runs; called before anything is claimed, so that a claim is never without it."""
+        with self._mutex:
+            if self._closing:
+                return  # whatever needs the server will say so
+            if self._thread is None:
+                # Noted before it starts: a signal handler that comes in between must not start another one.
+                thread = self._thread = threading.Thread(
+                    target=self._run, name="interlock-renewer", daemon=True
+                )
+                try:
+                    thread.start()
+                except BaseException:
+                    # Should it run all the same, it finds that it is not the one.
+                    self._thread, self.started = None, False
+                    raise
+            self.started = True
+
+    def poke(self) -> None:
+        """Have the thread look again at what is due."""
+        self._wakeup()
+
+    def move(self) -> None:
+        """Leave a server that is not the primary any more, and look at once whether the next one knows the holds."""
+        self._moved = True
+        self._session.watchdog.hasten(clock.now())
+
+    def settle(self, effect: Settle[object]) -> None:
+        """Send what *effect* asks for until it is answered."""
+        self.start()
+        self._settlements.add(effect, clock.now())
+        self.poke()
+
+    def close(self, calls: Sequence[Eval[object]], timeout: float) -> None:
+        """End the thread; send *calls* (the releases of what is still held) and what is not settled yet in one write.
+
+        Args:
+            calls: the releases.
+            timeout: seconds, about, that all of this may take.
+
+        Raises:
+            ServerUnavailableError: some of *calls* were not executed; what they release ends with its lease.
+        """
+        deadline = clock.now() + timeout
+        self._closing = True
+        self._wakeup()
+        thread = self._thread
+        if thread is threading.current_thread():
+            self._connection.drop()  # a finalizer closes; the connection may be in the middle of an exchange
+        elif thread is not None and thread.is_alive():
+            thread.join(timeout)
+        try:
+            for reply in self._last_batch([*calls, *self._settlements.calls()], deadline)[
+                : len(calls)
+            ]:
+                if isinstance(reply, ServerUnavailableError):
+                    raise reply
+        finally:
+            self._connection.drop()
+            for lane in self._lanes.values():
+                lane.end()
+            for lane in self._lanes.values():
+                lane.join(max(deadline - clock.now(), GRACE))
+
+    def _last_batch(self, calls: Sequence[Eval[object]], deadline: float) -> Sequence[object]:
+        """Send *calls* to all nodes at once, until *deadline*; return their replies."""
+        unheard = ServerUnavailableError(
+            f"{self._topology.where} did not answer in time", sent=True
+        )
+        replies: list[object] = [unheard] * len(calls)
+        groups = list(self._by_node(range(len(calls)), lambda place: calls[place].keys[0]).values())
+
+        def part(connection: BatchConnection, places: Sequence[int], until: float) -> None:
+            left = max(until - clock.now(), GRACE)
+            answers = connection.batch([calls[place] for place in places], left, left)
+            connection.drop()
+            for place, answer in zip(places, answers, strict=True):
+                replies[place] = answer
+
+        threads: list[threading.Thread] = []
+        # The last group is sent from here; with a single server it is the only one.
+        for number, group in enumerate(groups[:-1]):
+            connection = BatchConnection(self._topology)
+            thread = threading.Thread(target=part, args=(connection, group, deadline), daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                # From Python 3.12 on no thread starts while the interpreter exits: one node after another, each with its share.
+                now = clock.now()
+                part(connection, group, now + (deadline - now) / (len(groups) - number))
+            else:
+                threads.append(thread)
+        for group in groups[-1:]:
+            part(self._connection, group, deadline)
+        for thread in threads:
+            thread.join(max(deadline - clock.now(), GRACE))
+        return replies
+
+    def after_fork(self) -> None:
+        """Be as new in a forked child."""
+        self._reset()
+        self._connection.drop()
+        lanes, self._lanes = self._lanes, {}
+        for lane in lanes.values():
+            lane.connection.drop()
+
+    def _run(self) -> None:
+        while (seconds := self._turn()) is not None:
+            self._wakeup.wait(seconds)
+
+    def _turn(self) -> float | None:
+        """Do what is due, in the thread; return the seconds until the next turn, or None at the end."""
+        if self._closing or self._thread is not threading.current_thread():
+            return None
+        try:
+            self._work()
+            callbacks.resume()
+            now = clock.now()
+            due = min(self._session.watchdog.next_due(now), self._settlements.next_due())
+            return min(max(due - now, 0), threading.TIMEOUT_MAX)
+        except BaseException as error:  # noqa: BLE001 - the other holds must go on being kept
+            callbacks.report_aside("the renewal thread", error)
+            return PAUSE_AFTER_ERROR
+
+    def _work(self) -> None:
+        """Do what is due at each node; what a thread is too busy for is due again soon."""
+        watchdog, settlements, now = self._session.watchdog, self._settlements, clock.now()
+        result = Round()
+        holds = self._by_node(watchdog.due(now, result), lambda hold: hold.key)
+        debts = self._by_node(settlements.take_due(now), lambda debt: debt.effect.call.keys[0])
+        self._tell(result)
+        for node in holds.keys() | debts.keys():
+            work = partial(self._serve, holds.get(node, ()), debts.get(node, ()))
+            if self._topology.only is None:
+                self._lane(node).take(work)
+            else:
+                work(self._connection)
+        for node in set(self._lanes) - {None, *self._topology.nodes}:
+            self._lanes.pop(node).end()
+
+    def _serve(
+        self, holds: Sequence[Hold], debts: Sequence[Debt], connection: BatchConnection
+    ) -> None:
+        """Do what is due at one node, in the thread of that node."""
+        result = Round()
+        try:
+            self._perform(self._session.watchdog.renew(holds, clock.now, result), connection)
+            self._tell(result)
+        finally:
+            self._perform(self._settlements.carry(debts, clock.now), connection)
+
+    def _by_node(
+        self, items: Iterable[T], key_of: Callable[[T], str]
+    ) -> dict[Endpoint | None, list[T]]:
+        groups: dict[Endpoint | None, list[T]] = {}
+        for item in items:
+            groups.setdefault(self._topology.owner(key_of(item)), []).append(item)
+        return groups
+
+    def _lane(self, node: Endpoint | None) -> _Lane:
+        lane = self._lanes.get(node)
+        if lane is None:
+            lane = self._lanes[node] = _Lane(BatchConnection(self._topology))
+        return lane
+
+    def _tell(self, result: Round) -> None:
+        """Name what was abandoned, and what went wrong in a way that nobody foresaw."""
+        for hold in result.abandoned:
+            message = (
+                f"hold of {hold.name!r} by {hold.label} was never released; "
+                f"it is not renewed any more and ends within {hold.lease:g} s"
+            )
+            warn = partial(warnings.warn, message, ResourceWarning, stacklevel=2)
+            callbacks.call_user(Renewer, "the renewal thread", warn)
+        for error in result.failures:
+            if not isinstance(error, InterlockError):
+                callbacks.report_aside("the renewal thread", error)
+
+    def _perform(self, op: Op[R], connection: BatchConnection) -> R:
+        """Run an operation whose only effects are batches, which *connection* brings."""
+        reply: object = None
+        while True:
+            try:
+                effect = op.send(reply)
+            except StopIteration as stop:
+                result: R = stop.value
+                return result
+            assert isinstance(effect, Batch)
+            reply = self._batch(effect.evals, connection)
+
+    def _batch(self, calls: Sequence[Eval[object]], connection: BatchConnection) -> list[object]:
+        # Connecting cannot be looked up from, and must be over when the next hold may be.
+        soonest = self._session.watchdog.end_overdue(clock.now())
+        patience = min(self._timeout, max(soonest - clock.now(), GRACE))
+        moved, self._moved = self._moved, False
+        try:
+            self._meanwhile()
+            if moved:
+                connection.drop()
+            replies = connection.batch(calls, self._timeout, patience, self._meanwhile)
+        except ClosedError as error:
+            return [error] * len(calls)
+        except Exception as error:  # noqa: BLE001 - nobody foresaw it
+            if len(calls) <= 1:
+                return [error] * len(calls)
+            # What one of them came to must not touch the others.
+            callbacks.report_aside("the renewal thread", error)
+            return [reply for call in calls for reply in self._batch([call], connection)]
+        if moved and any(isinstance(reply, ServerUnavailableError) for reply in replies):
+            # Who hears late of a loss may be one of two holders.
+            self._moved = True
+            self._session.watchdog.hasten(clock.now() + PAUSE_AFTER_ERROR)
+        return replies
+
+    def _meanwhile(self) -> None:
+        """Look up from waiting for the server: losses are told in time, and a client that closes need not wait.
+
+        Raises:
+            ClosedError: it closes.
+        """
+        if self._closing:
+            raise ClosedError("the client is closed")
+        _ = self._session.watchdog.end_overdue(clock.now())
+
+
+class _Lane:
+    """The thread of one node; it starts with the first work.
+
+    Attributes:
+        connection: what the thread sends with.
+    """
+
+    def __init__(self, connection: BatchConnection) -> None:
+        self.connection = connection
+        self._works: SimpleQueue[Callable[[BatchConnection], None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._busy = False
+
+    def take(self, work: Callable[[BatchConnection], None]) -> None:
+        """Do *work*, unless other work is not done yet."""
+        if self._busy:
+            return
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name="interlock-renewer-node", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # too many threads: the other nodes have to wait
+                work(self.connection)
+                return
+            self._thread = thread
+        self._busy = True
+        self._works.put(work)
+
+    def end(self) -> None:
+        """Have the thread end when its work is done."""
+        self._works.put(None)
+
+    def join(self, timeout: float) -> None:
+        """Wait at most *timeout* seconds for that."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while (work := self._works.get()) is not None:
+            try:
+                work(self.connection)
+            except BaseException as error:  # noqa: BLE001 - the other holds must go on being kept
+                callbacks.report_aside("the renewal thread", error)
+            finally:
+                # Nothing that it referred to is kept for longer.
+                del work
+                self._busy = False
+        self.connection.drop()

@@ -1,0 +1,195 @@
+"""The driver for trio: performs the effects of an operation in the calling task.
+
+Theory. What is waited for is waited for in trio: a release, a wake-up, the end of a pause. A round
+trip to the server is short, and the driver for threads makes it, in a thread of trio's. So
+connections, renewal and messages are those of the driver for threads, and a cancellation never
+leaves a reply behind: it is delivered before a command is sent, or after its reply was read.
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import trio
+
+from interlock._core.effects import Effect, Join, Op, R, Step, Wait, ended
+from interlock._core.holds import Owner
+from interlock._drivers import clock, tasks
+from interlock._drivers.threads import ThreadDriver
+from interlock.errors import ClosedError, ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.holds import Possession
+    from interlock._core.tickets import Ticket
+    from interlock._links.cluster import Cluster
+    from interlock._links.endpoint import Endpoint
+    from interlock.options import Options
+
+THREADS = 32
+"""Round trips that one client makes at a time."""
+
+_owners: weakref.WeakKeyDictionary[trio.lowlevel.Task, Owner] = weakref.WeakKeyDictionary()
+
+
+def current_owner() -> Owner | None:
+    """Return the owner that stands for the running task of trio, or None if there is none."""
+    try:
+        task = trio.lowlevel.current_task()
+    except RuntimeError:
+        return None
+    owner = _owners.get(task)
+    if owner is None:
+        coroutine = task.coro
+        owner = _owners[task] = Owner(
+            f"task {task.name!r}",
+            lambda: inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED,
+        )
+    return owner
+
+
+tasks.elsewhere.append(current_owner)
+
+
+def _call_in(token: trio.lowlevel.TrioToken, callback: Callable[[], object]) -> None:
+    """Have *callback* called in the loop of *token*, unless that has ended."""
+    try:
+        token.run_sync_soon(callback)
+    except trio.RunFinishedError:
+        return
+
+
+class Alarm:
+    """Wakes one waiting task; called from any thread."""
+
+    def __init__(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        self._event = trio.Event()
+
+    def __call__(self) -> None:
+        """Ring: end the wait, or the next one."""
+        _call_in(self._token, lambda: self._event.set())  # noqa: PLW0108 - the event of that time
+
+    async def wait(self, until: float) -> None:
+        """Wait for the next ring, at the longest until *until*."""
+        with trio.move_on_after(max(until - clock.now(), 0)):
+            await self._event.wait()
+        if self._event.is_set():
+            self._event = trio.Event()
+
+
+def _nothing() -> Op[None]:
+    yield from ()
+
+
+def _alone(effect: Effect) -> Op[object]:
+    return (yield effect)
+
+
+class TrioDriver:
+    """Runs the operations of one client for any number of tasks of one trio loop.
+
+    Args:
+        servers: one, or a cluster.
+        options: the client's.
+    """
+
+    def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
+        self._threads = ThreadDriver(servers, options)
+        self._limiter = trio.CapacityLimiter(THREADS)
+        self.session = self._threads.session
+        self._begun = False
+
+    @property
+    def closed(self) -> bool:
+        """Return whether `close` was called."""
+        return self._threads.closed
+
+    def named_owner(self, name: str) -> Owner:
+        """Return the owner that everything under the word *name* is."""
+        return self._threads.named_owner(name, current_owner())
+
+    async def perform(self, step: Step[R]) -> R:
+        """Perform *step* and return its result, as `run` does."""
+        return await self.run(iter(step))
+
+    async def run(self, op: Op[R]) -> R:
+        """Perform *op* and return its result.
+
+        A cancellation is thrown into the operation, whose clean-up no further one reaches.
+        """
+        tickets: list[Ticket] = []
+        reply: object = None
+        failure: BaseException | None = None
+        with trio.CancelScope() as scope:
+            try:
+                if not self._begun:
+                    # How messages are sent must be known before the operation begins.
+                    await self._in_thread(_nothing())
+                    self._begun = True
+                while True:
+                    try:
+                        effect = op.send(reply) if failure is None else op.throw(failure)
+                        failure = reply = None
+                        reply = await self._perform(effect, tickets)
+                    except StopIteration as stop:
+                        result: R = stop.value
+                        return result
+                    except BaseException as error:
+                        if ended(op):
+                            raise
+                        failure = error
+                        scope.shield = True
+            finally:
+                for ticket in tickets:
+                    self.session.waiters.leave(ticket)
+        raise AssertionError("nobody cancels this scope")
+
+    async def _perform(self, effect: Effect, tickets: list[Ticket]) -> object:
+        if isinstance(effect, Join):
+            return self.session.waiters.join(effect.channel, Alarm(), tickets)
+        if not isinstance(effect, Wait):
+            return await self._in_thread(_alone(effect))
+        alarm = Alarm() if effect.ticket is None else cast("Alarm", effect.ticket.alarm)
+        await alarm.wait(effect.until)
+        if self.closed:
+            raise ClosedError("the client was closed while it waited")
+        return None
+
+    async def _in_thread(self, op: Op[R]) -> R:
+        return await trio.to_thread.run_sync(self._threads.run, op, limiter=self._limiter)
+
+    def bell(self) -> tuple[trio.Event, Callable[[], None]]:
+        """Return an event for a task to wait for, and what sets it from any thread."""
+        event = trio.Event()
+        return event, partial(_call_in, trio.lowlevel.current_trio_token(), event.set)
+
+    def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
+        """Have *callback* run in the loop when *hold* is lost."""
+        listener = partial(_call_in, trio.lowlevel.current_trio_token(), callback)
+        if not hold.listen(listener):
+            listener()
+
+    def cancel_on_lost(self, hold: Possession) -> None:
+        """Refuse: trio cancels scopes, not tasks.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise ConfigError(
+            f"trio cancels scopes, not tasks: use hold.on_lost(scope.cancel) for {hold.name!r}"
+        )
+
+    def cancelled_by_loss(self, error: BaseException | None, hold: Possession | None) -> bool:
+        """Return False: a loss cancels nothing here."""
+        del error, hold
+        return False
+
+    async def close(self) -> None:
+        """Release what is still held and end every thread and connection; errors as `ThreadDriver`."""
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(self._threads.close)

@@ -1,0 +1,53 @@
+"""What is found in a key that another kind of object was expected in: asked once, for the error that tells it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from interlock._core.effects import Eval, Script
+
+if TYPE_CHECKING:
+    from interlock.errors import WrongTypeError
+
+_TEXT = """
+local found = {}
+for i, key in ipairs(KEYS) do
+  found[2 * i - 1] = redis.call('type', key).ok
+  found[2 * i] = redis.call('pttl', key)
+end
+return found
+"""
+
+
+def _pairs(reply: object) -> list[tuple[str, int]]:
+    items = cast("list[bytes | int]", reply)
+    return [
+        (kind.decode() if isinstance(kind, bytes) else str(kind), int(pttl))
+        for kind, pttl in zip(items[::2], items[1::2], strict=True)
+    ]
+
+
+# No object needs it, so it is not among their scripts, and a user who may not send TYPE is told less.
+_TYPES = Script("types", _TEXT, _pairs)
+
+
+def types_of(error: WrongTypeError) -> Eval[list[tuple[str, int]]]:
+    """Return the script that asks for the type and the TTL of each key of *error*."""
+    return Eval(_TYPES, error.keys, ())
+
+
+def describe(error: WrongTypeError, reply: object) -> None:
+    """Name in *error* what *reply* says was found."""
+    found = dict(zip(error.keys, _TYPES.decode(reply), strict=True))
+    error.found = {key: kind for key, (kind, _) in found.items() if kind != "none"}
+    if not error.found:
+        return  # it is gone
+    told = [
+        f"{key!r} is a {kind}" + (f" that ends in {pttl / 1000:.3g} s" if pttl >= 0 else "")
+        for key, (kind, pttl) in found.items()
+        if kind != "none"
+    ]
+    text = f"{error.args[0]} (found: {', '.join(told)})"
+    if any(kind == "string" and pttl >= 0 for kind, pttl in found.values()):
+        text += ". Another library may hold a lock there: redis-py's Lock, for one, is a string with a TTL"
+    error.args = (text,)

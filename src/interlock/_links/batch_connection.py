@@ -1,0 +1,144 @@
+"""The connections for renewals and clean-up: one to each node, used by one thread at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._links.connection import Connection
+from interlock._links.redirection import Route
+from interlock.errors import InterlockError, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock._core.effects import Eval
+    from interlock._links.endpoint import Endpoint
+    from interlock._links.topology import Topology
+
+
+class NodeBatchConnection:
+    """Sends batches to one node, over a connection that is made when it is needed, and again when it was lost."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._connection: Connection | None = None
+
+    def batch(
+        self,
+        calls: Sequence[Eval[object]],
+        timeout: float,
+        patience: float,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> list[object]:
+        """Run *calls* in one write; return each one's reply or `InterlockError`.
+
+        Args:
+            calls: the scripts.
+            timeout: seconds of silence after which the server is given up.
+            patience: seconds for connecting, from which nothing can be looked up.
+            meanwhile: called again and again while nothing comes; what it raises is what becomes of all *calls*.
+        """
+        try:
+            return self._connected(patience).batch(calls, timeout, meanwhile)
+        except InterlockError as error:
+            self.drop()
+            return [error] * len(calls)
+        except BaseException:
+            # It may owe replies, which nobody else must read.
+            self.drop()
+            raise
+
+    def ask(self, call: Eval[object], timeout: float, patience: float) -> object:
+        """Run *call* on a node that is just taking its slot over; arguments and result as `batch`."""
+        try:
+            return self._connected(patience).ask(call, timeout)
+        except InterlockError as error:
+            self.drop()
+            return error
+
+    def _connected(self, patience: float) -> Connection:
+        if self._connection is None:
+            self._connection = Connection(self._endpoint, patience)
+        return self._connection
+
+    def drop(self) -> None:
+        """Close what is open; doing it twice changes nothing."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+class BatchConnection:
+    """Sends batches to the nodes that serve their keys, one node after another.
+
+    A thread that must not wait for another node has a batch connection of its own.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self._connections: dict[Endpoint, NodeBatchConnection] = {}
+
+    def batch(
+        self,
+        calls: Sequence[Eval[object]],
+        timeout: float,
+        patience: float,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> list[object]:
+        """Run *calls*, in one write for each node; as `NodeBatchConnection.batch`, with its times for each node."""
+        groups: dict[Endpoint | None, list[int]] = {}
+        for place, call in enumerate(calls):
+            groups.setdefault(self._topology.owner(call.keys[0]), []).append(place)
+        replies: list[object] = [None] * len(calls)
+        for node, places in groups.items():
+            group = [calls[place] for place in places]
+            if node is None:
+                answers: list[object] = [self._topology.nobody(call.keys[0]) for call in group]
+            else:
+                answers = self._to(node).batch(group, timeout, patience, meanwhile)
+            for place, answer in zip(places, answers, strict=True):
+                replies[place] = answer
+                if isinstance(answer, ServerUnavailableError):
+                    replies[place] = self._after(calls[place], answer, timeout, patience, meanwhile)
+        self._forget_the_gone()
+        return replies
+
+    def _after(
+        self,
+        call: Eval[object],
+        failure: ServerUnavailableError,
+        timeout: float,
+        patience: float,
+        meanwhile: Callable[[], None] | None,
+    ) -> object:
+        """Return what *call* comes to in the end, which the node that serves its keys has answered by *failure*."""
+        route = Route(self._topology)
+        while True:
+            try:
+                node = route.next(failure)
+            except ServerUnavailableError as error:
+                return error
+            connection = self._to(node)
+            if route.asking:
+                answer = connection.ask(call, timeout, patience)
+            else:
+                [answer] = connection.batch([call], timeout, patience, meanwhile)
+            if not isinstance(answer, ServerUnavailableError):
+                return answer
+            failure = answer
+
+    def _to(self, node: Endpoint) -> NodeBatchConnection:
+        connection = self._connections.get(node)
+        if connection is None:
+            connection = self._connections[node] = NodeBatchConnection(node)
+        return connection
+
+    def _forget_the_gone(self) -> None:
+        if len(self._connections) > 1:
+            for node in set(self._connections) - set(self._topology.nodes):
+                self._connections.pop(node).drop()
+
+    def drop(self) -> None:
+        """Close what is open; doing it twice changes nothing."""
+        for connection in self._connections.values():
+            connection.drop()

@@ -1,0 +1,251 @@
+"""The connections that all tasks of one client share: one for each node, connected when it is needed, and again when it was lost."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from interlock._links.pipeline import Pipeline
+from interlock._links.redirection import Route
+from interlock._links.topology import LEAST
+from interlock.errors import ClosedError, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from interlock._core.effects import Eval
+    from interlock._links.endpoint import Endpoint
+    from interlock._links.topology import Topology
+    from interlock.options import PubSub
+
+
+class NodeMultiplexer:
+    """The connection to one node.
+
+    Args:
+        endpoint: the node.
+        timeout: seconds for connecting, and without an answer after which a connection is dead.
+    """
+
+    def __init__(self, endpoint: Endpoint, timeout: float) -> None:
+        self._endpoint = endpoint
+        self._timeout = timeout
+        self._pipeline: Pipeline | None = None
+        self._ending: Pipeline | None = None
+        self._connecting: asyncio.Task[Pipeline] | None = None
+        self._closed = False
+
+    def eval(self, call: Eval[object], seconds: float) -> Awaitable[object]:
+        """Run *call*; arguments and errors as `Pipeline.eval`."""
+        pipeline = self._pipeline
+        if pipeline is None or pipeline.dead:
+            return self._eval_connected(call, seconds)
+        return pipeline.eval(call, seconds)
+
+    async def _eval_connected(self, call: Eval[object], seconds: float) -> object:
+        return await (await self._connected(seconds)).eval(call, seconds)
+
+    def ready(self, call: Eval[object]) -> Pipeline | None:
+        """Return the connection to send *call* by, if there is one already."""
+        del call
+        pipeline = self._pipeline
+        return None if pipeline is None or pipeline.dead else pipeline
+
+    async def ask(self, call: Eval[object], seconds: float) -> object:
+        """Run *call* on a node that is just taking its slot over; arguments and errors as `Pipeline.eval`."""
+        return await (await self._connected(seconds)).ask(call, seconds)
+
+    async def _connected(self, timeout: float) -> Pipeline:
+        if self._closed:
+            raise ClosedError("the client is closed")
+        if self._pipeline is not None and not self._pipeline.dead:
+            return self._pipeline
+        if self._connecting is None:
+            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+            # Those who waited may all be gone when it fails; what it failed by is theirs alone.
+            self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())
+        connecting = self._connecting
+        done, _ = await asyncio.wait({connecting}, timeout=timeout)
+        if not done:
+            raise ServerUnavailableError(
+                f"no {'TLS ' * self._endpoint.tls}connection to {self._endpoint.where} in {timeout:g} s",
+                # It goes on being made, whoever waits: asked again, it may be there.
+                transient=self._endpoint.seen or timeout < self._timeout,
+            )
+        pipeline = connecting.result()
+        if self._closed:
+            # It closed while this task waited for its turn: what was sent now would come after the releases.
+            raise ClosedError("the client is closed")
+        return pipeline
+
+    async def _connect(self) -> Pipeline:
+        try:
+            pipeline = await Pipeline.open(self._endpoint, self._timeout)
+            if self._closed:
+                pipeline.close()
+            else:
+                self._pipeline = pipeline
+            return pipeline
+        finally:
+            self._connecting = None
+
+    async def answered(self) -> None:
+        """Send nothing more, and wait until all that was sent is answered, or will never be; may be repeated."""
+        self._closed = True
+        if self._pipeline is not None:
+            self._ending, self._pipeline = self._pipeline, None
+        if self._ending is not None:
+            with suppress(ServerUnavailableError):
+                await self._ending.finish()
+
+    async def close(self) -> None:
+        """Close the connection; whoever still waits hears of it."""
+        self._closed = True
+        if self._connecting is not None:
+            _ = await asyncio.wait({self._connecting})
+        for pipeline in (self._ending, self._pipeline):
+            if pipeline is not None:
+                pipeline.close()
+        self._ending = self._pipeline = None
+        # A transport closes its socket in the next turn of the loop.
+        await asyncio.sleep(0)
+
+    def abort(self) -> None:
+        """Close the connection from within its loop, without waiting for anything."""
+        self._closed = True
+        for pipeline in (self._ending, self._pipeline):
+            if pipeline is not None:
+                pipeline.close()
+
+    def forget(self) -> None:
+        """Be as new in another loop, or in a forked child."""
+        self._pipeline = self._ending = self._connecting = None
+
+
+class Multiplexer:
+    """The connections of one client: one for each node, chosen by the slot of the keys.
+
+    Args:
+        topology: the client's servers.
+        timeout: seconds for connecting, and without an answer after which a connection is dead.
+
+    Attributes:
+        eval: runs a call on the node that serves its keys; arguments and errors as `Pipeline.eval`. A redirection is followed.
+        ready: returns the connection to send a call by, if there is one already.
+    """
+
+    eval: Callable[[Eval[object], float], Awaitable[object]]
+    ready: Callable[[Eval[object]], Pipeline | None]
+
+    def __init__(self, topology: Topology, timeout: float) -> None:
+        self._topology = topology
+        self._timeout = timeout
+        self._lanes: dict[Endpoint, NodeMultiplexer] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self.eval, self.ready = self._eval, self._ready
+        if topology.only is not None:
+            # A single server redirects nobody: its calls need not pass through here.
+            lane = self._lanes[topology.only] = NodeMultiplexer(topology.only, timeout)
+            self.eval, self.ready = lane.eval, lane.ready
+
+    async def open(self, pubsub: PubSub, timeout: float) -> None:
+        """Learn who serves what, and whether there are sharded channels; errors as `Topology.open`."""
+        opening = asyncio.wrap_future(self._topology.open(pubsub))
+        done, _ = await asyncio.wait({opening}, timeout=timeout)
+        if not done:
+            raise self._topology.silent(timeout)
+        opening.result()
+
+    async def _eval(self, call: Eval[object], seconds: float) -> object:
+        try:
+            owner = self._topology.owner(call.keys[0])
+            if owner is None:
+                raise self._topology.nobody(call.keys[0])
+            lane = self._lanes.get(owner) or self._opened(owner)
+            return await lane.eval(call, seconds)
+        except ServerUnavailableError as error:
+            failure = error
+        except ClosedError:
+            self._check_open(call)
+            raise
+        return await self._after(call, failure, seconds)
+
+    def _ready(self, call: Eval[object]) -> Pipeline | None:
+        owner = self._topology.owner(call.keys[0])
+        lane = None if owner is None else self._lanes.get(owner)
+        return None if lane is None else lane.ready(call)
+
+    async def judged(
+        self, pipeline: Pipeline, call: Eval[object], reply: object, seconds: float
+    ) -> object:
+        """Return what becomes of *call*, which *pipeline* has answered by the error *reply*; as `Pipeline.judged`.
+
+        A redirection is followed.
+        """
+        try:
+            return await pipeline.judged(call, reply, seconds)
+        except ServerUnavailableError as error:
+            failure = error
+        return await self._after(call, failure, seconds)
+
+    async def _after(
+        self, call: Eval[object], failure: ServerUnavailableError, seconds: float
+    ) -> object:
+        route, deadline = Route(self._topology), monotonic() + seconds
+        while True:
+            node = route.next(failure)
+            lane = self._lanes.get(node) or self._opened(node)
+            left = max(deadline - monotonic(), LEAST)
+            sent: Awaitable[object] = (
+                lane.ask(call, left) if route.asking else lane.eval(call, left)
+            )
+            try:
+                return await sent
+            except ServerUnavailableError as error:
+                failure = error
+            except ClosedError:
+                self._check_open(call)
+                raise
+
+    def _check_open(self, call: Eval[object]) -> None:
+        """Tell that a node has left the cluster just now, with its connection; unless the client is closed."""
+        if not self._closed:
+            raise self._topology.nobody(call.keys[0]) from None
+
+    def _opened(self, node: Endpoint) -> NodeMultiplexer:
+        """Return a new connection to *node*, and close those to nodes that are no more."""
+        if self._closed:
+            raise ClosedError("the client is closed")
+        lane = self._lanes[node] = NodeMultiplexer(node, self._timeout)
+        for former in set(self._lanes) - set(self._topology.nodes) - {node}:
+            leaving = asyncio.get_running_loop().create_task(self._lanes.pop(former).close())
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
+        return lane
+
+    async def answered(self) -> None:
+        """As `NodeMultiplexer.answered`, on all nodes at once."""
+        self._closed = True
+        _ = await asyncio.gather(*(lane.answered() for lane in self._lanes.values()))
+
+    async def close(self) -> None:
+        """Close all connections; whoever still waits hears of it."""
+        self._closed = True
+        closing = [lane.close() for lane in self._lanes.values()]
+        _ = await asyncio.gather(*closing, *self._leaving)
+
+    def abort(self) -> None:
+        """As `NodeMultiplexer.abort`, for all nodes."""
+        self._closed = True
+        for lane in self._lanes.values():
+            lane.abort()
+
+    def forget(self) -> None:
+        """Be as new in another loop, or in a forked child."""
+        self._topology.after_fork()
+        self._leaving.clear()
+        for lane in self._lanes.values():
+            lane.forget()

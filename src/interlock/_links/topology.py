@@ -1,0 +1,160 @@
+"""The servers of one client: which node serves which key. A single server is a cluster of one node.
+
+Connections, subscriptions and renewals have one lane for each node. They ask the topology for the node of a key, and tell it
+what the nodes say of themselves. With a single server there is one lane, and nobody needs to ask.
+"""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Protocol
+
+from interlock._links.endpoint import Endpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock._links.replies import RedirectedError
+    from interlock.errors import ServerUnavailableError
+    from interlock.options import PubSub
+
+ONCE_MORE = 0.1
+"""Seconds between two fetches of the map while a node does not answer."""
+LEAST = 0.001
+"""Seconds for a command whose time is up."""
+
+
+class Topology(Protocol):
+    """What one client knows of its servers.
+
+    Attributes:
+        where: for messages, and to tell these servers from others.
+        only: the single server, or None where keys belong to several nodes.
+        sharded: whether there are sharded channels; None until the nodes were asked.
+        on_change: called, in any thread, when another node serves some slot.
+    """
+
+    where: str
+    only: Endpoint | None
+    sharded: bool | None
+    on_change: Callable[[], None]
+
+    @property
+    def nodes(self) -> Sequence[Endpoint]:
+        """All nodes that are known."""
+        ...
+
+    def owner(self, key: str) -> Endpoint | None:
+        """Return the node that serves *key*, or None if that is not known."""
+        ...
+
+    def any_owner(self) -> Endpoint:
+        """Return a node to ask about a key that no node is known to serve."""
+        ...
+
+    def learn(self, redirected: RedirectedError) -> Endpoint:
+        """Return the node that a command was redirected to, and remember it if that is for good."""
+        ...
+
+    def open(self, pubsub: PubSub) -> Future[None]:
+        """Begin to learn everything that must be known before the first command."""
+        ...
+
+    def fetch(self, pause: float = ONCE_MORE) -> Future[None]:
+        """Ask the nodes again who serves what, unless that was done less than *pause* seconds ago."""
+        ...
+
+    def nobody(self, key: str) -> ServerUnavailableError:
+        """Return the error for a *key* that no node is known to serve."""
+        ...
+
+    def silent(self, seconds: float) -> ServerUnavailableError:
+        """Return the error for nodes that did not say in *seconds* who serves what."""
+        ...
+
+    def after_fork(self) -> None:
+        """Go on in a forked child, with what is known."""
+        ...
+
+
+class SingleServer:
+    """The topology of one server: it serves all keys.
+
+    Args:
+        endpoint: the server.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.where = endpoint.where
+        self.only: Endpoint | None = endpoint
+        self.sharded: bool | None = False
+        self.on_change: Callable[[], None] = lambda: None
+        self._endpoint = endpoint
+
+    @property
+    def nodes(self) -> Sequence[Endpoint]:
+        """The server."""
+        return (self._endpoint,)
+
+    def owner(self, key: str) -> Endpoint | None:
+        """Return the server."""
+        del key
+        return self._endpoint
+
+    def any_owner(self) -> Endpoint:
+        """Return the server."""
+        return self._endpoint
+
+    def learn(self, redirected: RedirectedError) -> Endpoint:
+        """Raise *redirected*: the server belongs to a cluster, and the URL does not say so."""
+        raise redirected
+
+    def open(self, pubsub: PubSub) -> Future[None]:
+        """Return at once: there is nothing to learn."""
+        del pubsub
+        return self.fetch()
+
+    def fetch(self, pause: float = ONCE_MORE) -> Future[None]:
+        """Return at once: there is nothing to ask."""
+        del pause
+        done = Future[None]()
+        done.set_result(None)
+        return done
+
+    def nobody(self, key: str) -> ServerUnavailableError:
+        """Return what is never needed here: the server serves every key."""
+        raise AssertionError(key)
+
+    def silent(self, seconds: float) -> ServerUnavailableError:
+        """Return what is never needed here: `open` returns at once."""
+        raise AssertionError(seconds)
+
+    def after_fork(self) -> None:
+        """Do nothing: what is known stays true."""
+
+
+class AnyNode:
+    """Any node of a cluster: where plain channels are heard, all of them by every node."""
+
+    moves = served = False
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self.where = topology.where
+        self._node: Endpoint | None = None
+
+    @property
+    def gone(self) -> bool:
+        """Whether the node that was connected to last has left the cluster."""
+        return self._node is not None and self._node not in self._topology.nodes
+
+    def connect(self, timeout: float) -> Any:
+        """Return a connection of redis-py's to a node, another one each time; errors as `Endpoint.connect`."""
+        node = self._node = random.choice(self._topology.nodes or [self._topology.any_owner()])  # noqa: S311 - no secret
+        return node.connect(timeout)
+
+
+def topology_of(servers: Endpoint | Topology) -> Topology:
+    """Return the topology of *servers*."""
+    return SingleServer(servers) if isinstance(servers, Endpoint) else servers

@@ -1,0 +1,190 @@
+"""What users are told who mean something else: another library's names, another face, another unit."""
+
+from __future__ import annotations
+
+import inspect
+import os.path
+import re
+import sys
+import warnings
+import weakref
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+from interlock.errors import MisuseWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+T = TypeVar("T")
+
+LONG_LEASE = 3600.0
+"""Seconds. A longer lease is probably meant in milliseconds."""
+
+_PACKAGE = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is slow to import
+_told: weakref.WeakKeyDictionary[object, set[str]] = weakref.WeakKeyDictionary()
+
+CLIENT_NAMES = {
+    "get_lock": "lock(name)",
+    "get_non_reentrant_lock": "lock(name, reentrant=False)",
+    "get_fair_lock": "fair_lock(name)",
+    "get_non_reentrant_fair_lock": "fair_lock(name, reentrant=False)",
+    "get_read_write_lock": "read_write_lock(name)",
+    "get_fenced_lock": "fenced_lock(name)",
+    "get_spin_lock": "spin_lock(name)",
+    "get_multi_lock": "multi_lock(*locks) or group_lock(group, values)",
+    "get_red_lock": "red_lock(*locks)",
+    "get_semaphore": "semaphore(name)",
+    "get_permit_expirable_semaphore": "leased_semaphore(name)",
+    "get_count_down_latch": "count_down_latch(name)",
+    "get_id": "client_id",
+    "create": "interlock.connect(url)",
+    "shutdown": "close()",
+    "is_shutdown": "close()",
+    "aclose": "close()",
+}
+"""Redisson's names on a client, and ours."""
+
+LOCK_NAMES = {
+    "lock": "acquire()",
+    "lock_interruptibly": "acquire()",
+    "try_lock": "acquire(timeout=seconds), or try_lock(name) of the client",
+    "try_acquire": "acquire(timeout=seconds), or try_lock(name) of the client",
+    "unlock": "release()",
+    "force_unlock": "force_release()",
+    "is_locked": "locked()",
+    "is_exists": "locked()",
+    "is_held_by_current_thread": "owned()",
+    "is_held_by_thread": "owned()",
+    "get_hold_count": "hold_count()",
+    "remain_time_to_live": "remaining()",
+    "get_name": "name",
+    "lock_and_get_token": "acquire() and hold.token",
+    "try_lock_and_get_token": "acquire(timeout=seconds) and hold.token",
+    "get_token": "hold.token",
+    "read_lock": "read",
+    "write_lock": "write",
+    "reacquire": "extend(lease)",
+    "do_release": "release()",
+    "is_owned": "owned()",
+}
+"""Names of Redisson's and of redis-py's on a lock or a hold, and ours."""
+
+SEMAPHORE_NAMES = {
+    "try_acquire": "acquire(n, timeout=seconds)",
+    "try_release": "release(permit)",
+    "reduce_permits": "add_permits(-n)",
+    "get_permits": "permits()",
+    "get_available_permits": "available_permits()",
+    "get_acquired_permits": "acquired_permits()",
+    "update_lease_time": "update_lease(permit, lease)",
+    "lock": "acquire()",
+    "try_lock": "acquire(n, timeout=seconds)",
+    "unlock": "release()",
+    "locked": "available_permits()",
+    "is_exists": "available_permits()",
+    "get_name": "name",
+}
+"""Names of Redisson's on a semaphore, and ours."""
+
+LATCH_NAMES = {
+    "await": "wait()",
+    "await_": "wait()",
+    "get_count": "count()",
+    "set_count": "try_set_count(count)",
+    "is_exists": "count()",
+    "acquire": "wait()",
+    "release": "count_down()",
+    "get_name": "name",
+}
+"""Names of Redisson's on a latch, and ours."""
+
+
+def suggests(names: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
+    """Give a class AttributeErrors that name our method for another library's.
+
+    Args:
+        names: ours, by theirs in snake case; theirs may be written in camel case and end in ``Async``.
+    """
+
+    def missing(self: object, name: str) -> NoReturn:
+        snake = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower().removesuffix("_async")
+        known = snake != name and not snake.startswith("_") and hasattr(type(self), snake)
+        ours = snake if known else names.get(snake)
+        text = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(
+            text if ours is None else f"{text}: use {ours}",
+            name=name if ours is None else "",
+            obj=self,
+        )
+
+    def decorate(cls: type[T]) -> type[T]:
+        setattr(cls, "__getattr__", missing)  # noqa: B010 - not for type checkers: they report such names themselves
+        return cls
+
+    return decorate
+
+
+def wants_async_with(cls: type[T]) -> type[T]:
+    """Have ``with`` say that the objects of an asyncio class want ``async with``."""
+    return _refuse(cls, ("__enter__", "__exit__"), "async with", "an asyncio client's")
+
+
+def wants_with(cls: type[T]) -> type[T]:
+    """Have ``async with`` say that the objects of a sync class want ``with``."""
+    return _refuse(cls, ("__aenter__", "__aexit__"), "with", "a sync client's")
+
+
+def _refuse(cls: type[T], methods: tuple[str, ...], statement: str, whose: str) -> type[T]:
+    def refuse(self: object, *_: object) -> NoReturn:
+        other = (
+            "interlock.connect" if statement.startswith("async") else "interlock.asyncio.connect"
+        )
+        raise TypeError(
+            f"{type(self).__name__} is {whose}: use `{statement}`, or a client of {other}()"
+        )
+
+    for name in methods:
+        setattr(cls, name, refuse)
+    return cls
+
+
+def check_long_lease(lease: object, scope: object = None) -> None:
+    """Warn once for each *scope* of a *lease* in plain seconds that is above an hour; a timedelta is meant as it is."""
+    if isinstance(lease, int | float) and lease > LONG_LEASE:
+        warn_once(
+            scope,
+            "lease",
+            f"lease={lease!r} is {lease / 3600:.3g} hours: was it meant in milliseconds? Durations are seconds; "
+            "a timedelta leaves no doubt",
+        )
+
+
+def warn_in_event_loop() -> None:
+    """Warn once for each event loop that it is blocked by the sync face."""
+    # Where nobody has imported asyncio there is no loop, and nobody has to wait for the import.
+    asyncio = sys.modules.get("asyncio.events")
+    loop = None if asyncio is None else asyncio._get_running_loop()  # noqa: SLF001 - documented, and does not raise
+    if loop is not None:
+        warn_once(
+            loop,
+            "blocked",
+            "the sync face of interlock blocks the running event loop, and all its tasks are one owner: "
+            "use interlock.asyncio",
+        )
+
+
+def warn_once(scope: object, subject: str, message: str) -> None:
+    """Warn of *subject* at the line of the user's that called into this package.
+
+    Args:
+        scope: an object for which to warn once; None to warn each time.
+        subject: what is warned of.
+        message: the warning.
+    """
+    level, frame = 1, inspect.currentframe()  # `skip_file_prefixes` came with Python 3.12
+    while frame and frame.f_back and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    told: set[str] = set() if scope is None else _told.setdefault(scope, set())
+    if subject not in told:
+        told.add(subject)
+        warnings.warn(message, MisuseWarning, stacklevel=level)

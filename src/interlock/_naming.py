@@ -1,0 +1,131 @@
+"""Names of locks that are taken from the arguments of a call."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import string
+from typing import TYPE_CHECKING, Any
+
+from interlock.errors import ConfigError
+from interlock.options import check_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_FIELD = re.compile(r"([A-Za-z]\w*|_\w*)((?:\.[A-Za-z]\w*|\[[^\]]*\])*)")
+"""A parameter, then public attributes and items of it."""
+
+
+def fixed_name(template: str) -> str:
+    """Return the name that *template* is without any call.
+
+    Raises:
+        ConfigError: it has fields, or is not a template.
+    """
+    fields = _fields(template)
+    if fields:
+        raise ConfigError(
+            f"{template!r} takes {fields[0]!r} from the call of a function that it decorates; "
+            "in a with statement, give the name itself (and double braces that belong to it)"
+        )
+    return check_name(template.format())
+
+
+def naming(
+    template: str, function: Callable[..., Any]
+) -> Callable[[tuple[Any, ...], Mapping[str, Any]], str]:
+    """Return a function from the arguments of a call of *function* to the name of its lock.
+
+    Raises:
+        ConfigError: *template* cannot be read, or names a parameter that *function* lacks.
+    """
+    fields = _fields(template)
+    if not fields:
+        name = check_name(template.format())
+        return lambda _args, _kwargs: name
+    signature = inspect.signature(function)
+    named = {
+        name
+        for name, parameter in signature.parameters.items()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    }
+    for field in fields:
+        if field not in named:
+            raise ConfigError(
+                f"{template!r} names {field!r}, which is no parameter of {_called(function)}{signature}"
+            )
+
+    def name_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return template.format_map(bound.arguments)
+
+    return name_of
+
+
+def _fields(template: str) -> list[str]:
+    """Return the parameters that *template* names."""
+    check_name(template)
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise ConfigError(f"{template!r} is no template for a name: {error}") from error
+    found: list[str] = []
+    for _, field, spec, _ in parts:
+        if field is None:
+            continue
+        match = _FIELD.fullmatch(field)
+        if match is None or "{" in (spec or ""):
+            raise ConfigError(
+                f"{template!r} is no template for a name: a field is a parameter's name, "
+                f"with public attributes or items, not {{{field}}}"
+            )
+        found.append(match[1])
+    return found
+
+
+def check_function(function: object) -> None:
+    """Raise TypeError unless *function* can be decorated by a sync client."""
+    _check_callable(function)
+    if _is_async(function):
+        raise TypeError(
+            f"{_called(function)} is a coroutine function: decorate it by a client of interlock.asyncio"
+        )
+
+
+def check_async_function(function: object) -> None:
+    """Raise TypeError unless *function* can be decorated by an asyncio client."""
+    _check_callable(function)
+    if not _is_async(function):
+        raise TypeError(
+            f"{_called(function)} is not a coroutine function: make it one (`async def`), "
+            "or decorate it by a client of interlock.connect()"
+        )
+
+
+def _check_callable(function: object) -> None:
+    if inspect.isclass(function) or not callable(function):
+        raise TypeError(
+            f"only functions can be decorated, not {function!r}; "
+            "put @classmethod and @property above this decorator"
+        )
+    for part in _parts(function):
+        if inspect.isgeneratorfunction(part) or inspect.isasyncgenfunction(part):
+            raise TypeError(
+                f"{_called(function)} is a generator function, and a call of it returns before it runs: "
+                "use a with statement inside of it"
+            )
+
+
+def _is_async(function: object) -> bool:
+    return any(inspect.iscoroutinefunction(part) for part in _parts(function))
+
+
+def _parts(function: object) -> tuple[object, ...]:
+    """Return what may tell of what kind *function* is: it, what a static method has inside, or what an object does when called."""
+    return function, getattr(function, "__func__", None), getattr(function, "__call__", None)  # noqa: B004
+
+
+def _called(function: object) -> str:
+    return getattr(function, "__qualname__", None) or repr(function)

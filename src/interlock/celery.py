@@ -1,0 +1,280 @@
+"""Locks in Celery: tasks that run once at a time, and a beat that runs once in a fleet.
+
+The server is the setting ``interlock_url`` of the Celery application, else ``INTERLOCK_URL`` or ``REDIS_URL``, else
+the broker if its URL begins with ``redis://`` or ``rediss://``. The setting ``interlock_options`` is a dict of fields
+of `interlock.Options`.
+"""
+
+# Celery has no types.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import threading
+import weakref
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import celery
+import redis
+from celery.beat import Scheduler
+from celery.utils.log import get_logger
+
+from interlock.errors import AcquireTimeoutError, ConfigError, HoldLostError, InterlockError
+from interlock.options import Options
+
+# Not `interlock.connect`, which is loaded when it is first used: in each process of a pool, within a task's time limit.
+from interlock.sync import connect
+
+if TYPE_CHECKING:
+    from interlock import Client, Hold
+
+__all__ = ["Beat", "Single", "SingleBeat", "client"]
+
+_STANDBY = 2.0
+"""Seconds between two looks of a standing-by beat at what it was told to do; a released lock wakes it at once."""
+_RETRY = 1.0
+_RECORD_TIMEOUT = 3.0
+
+_logger: Any = get_logger(__name__)
+_making = threading.Lock()
+_clients: weakref.WeakKeyDictionary[Any, Client] = weakref.WeakKeyDictionary()
+
+
+def client(app: Any) -> Client:
+    """Return the client of *app* in this process; connections are made when they are needed.
+
+    Raises:
+        ConfigError: the settings cannot work.
+    """
+    with _making:
+        if app not in _clients:
+            _clients[app] = connect(_url(app), options=_options(app))
+        return _clients[app]
+
+
+def _url(app: Any) -> str | None:
+    given = app.conf.get("interlock_url")
+    if given or os.environ.get("INTERLOCK_URL") or os.environ.get("REDIS_URL"):
+        return cast("str | None", given)
+    broker = app.conf.broker_url
+    usable = isinstance(broker, str) and broker.startswith(("redis://", "rediss://"))
+    return broker if usable and ";" not in broker else None
+
+
+def _options(app: Any) -> Options:
+    return Options().replace(**(app.conf.get("interlock_options") or {}))
+
+
+class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
+    """A task that holds a lock while it runs: ``@app.task(base=Single, lock="pay:{order_id}")``.
+
+    Set these as arguments of ``@app.task`` or as attributes of a subclass.
+
+    Attributes:
+        lock: the name of the lock; ``{...}`` stands for an argument of the task. None for the task's name.
+        if_locked: what a task does that finds the lock taken. ``"skip"``: it ends at once with the result
+            *otherwise*. ``"wait"``: it waits in the worker. ``"retry"``: it goes back to the queue by Celery's own
+            ``retry``, with the task's ``default_retry_delay`` and ``max_retries``; in the end it fails with
+            AcquireTimeoutError.
+        lock_timeout: seconds that ``"wait"`` waits before the task fails with AcquireTimeoutError; None for ever.
+        lock_lease: seconds after which a hold ends by itself; None for a hold that is renewed until the task ends.
+        otherwise: the result of a task that was skipped.
+
+    A message that is delivered again, because a worker died, is not skipped at once. The dead worker's lock may
+    still be there, so it waits for up to a lease.
+
+    Raises:
+        HoldLostError: the lock was lost while the task ran; the task fails with it.
+    """
+
+    abstract = True
+    lock: str | None = None
+    if_locked: Literal["skip", "wait", "retry"] = "skip"
+    lock_timeout: float | None = None
+    lock_lease: float | None = None
+    otherwise: Any = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the task under its lock; a worker calls this, and so does who calls the task as a function."""
+        name, ours = self._lock_name(args, kwargs), client(self.app)
+        if self.if_locked == "wait":
+            with ours.lock(name, timeout=self.lock_timeout, lease=self.lock_lease):
+                return self.run(*args, **kwargs)
+        with ours.try_lock(name, timeout=self._patience(), lease=self.lock_lease) as hold:
+            if hold:
+                return self.run(*args, **kwargs)
+        if self.if_locked == "retry":
+            raise self.retry(exc=AcquireTimeoutError(f"{name!r} is in use", name=name))
+        _logger.info("%s was skipped: %r is in use", self.name, name)
+        return self.otherwise
+
+    def _lock_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        if self.if_locked not in ("skip", "wait", "retry"):
+            raise ConfigError(f"if_locked is skip, wait or retry, not {self.if_locked!r}")
+        if self.lock is None:
+            return cast("str", self.name)
+        bound = inspect.signature(self.run).bind(*args, **kwargs)
+        bound.apply_defaults()
+        try:
+            return self.lock.format_map(bound.arguments)
+        except KeyError as error:
+            raise ConfigError(
+                f"{self.lock!r} asks for {error}, but {self.name} has the arguments"
+                f" {', '.join(bound.arguments) or '(none)'}"
+            ) from error
+
+    def _patience(self) -> float:
+        """Return for how many seconds the lock may be one of a worker that died with this very message."""
+        delivery = cast("dict[str, Any]", self.request.delivery_info or {})
+        if not delivery.get("redelivered"):
+            return 0.0
+        return (self.lock_lease or _options(self.app).lease) + _RETRY
+
+
+class SingleBeat:
+    """Makes a scheduler of Celery's one that runs once in a fleet: ``class Mine(SingleBeat, DatabaseScheduler)``.
+
+    Start as many beats as you like. One holds the lock and sends the tasks that are due; the others stand by.
+    When it ends, another one takes over at once; when it dies, within a lease. A beat that lost the lock sends
+    nothing from then on, and stands by.
+
+    The scheduler must keep the times of the last runs where all beats find them: in a database, or in Redis.
+    `Beat` does. Celery's own PersistentScheduler does not: its file is of one machine.
+
+    The name of the lock is the setting ``interlock_beat``, else ``"celery-beat"``.
+    """
+
+    app: Any
+    _hold: Hold | None = None
+
+    def tick(self, *args: Any, **kwargs: Any) -> float:
+        """Send one due task if this beat leads; return the seconds until the next call.
+
+        Cost:
+            No round trip of its own while it leads.
+        """
+        if not self._hold:
+            try:
+                if not self._take_over():
+                    return 0.0
+            except (InterlockError, redis.RedisError) as error:
+                _logger.warning("beat: cannot take over, and will try again: %s", error)
+                return _RETRY
+        return cast("float", cast("Any", super()).tick(*args, **kwargs))
+
+    def took_over(self) -> None:
+        """Do what is to be done before the first task is sent: subclasses load the times of the last runs."""
+
+    def close(self) -> None:
+        """Close the scheduler, and let another beat take over."""
+        try:
+            cast("Any", super()).close()
+        finally:
+            hold, self._hold = self._hold, None
+            if hold is not None:
+                # It ends with its lease if the server is not there.
+                with contextlib.suppress(InterlockError):
+                    hold.release()
+
+    def _take_over(self) -> bool:
+        """Wait for a while to become the one that leads; return whether it does."""
+        if self._hold is not None:
+            _logger.error("beat: %r was lost; standing by", self._hold.name)
+            lost, self._hold = self._hold, None
+            with contextlib.suppress(HoldLostError):
+                lost.release()
+        name = self.app.conf.get("interlock_beat") or "celery-beat"
+        hold = client(self.app).try_lock(name, timeout=_STANDBY)
+        if not hold:
+            return False
+        try:
+            self.took_over()
+        except BaseException:
+            hold.release()
+            raise
+        self._hold = hold
+        _logger.info("beat: leading, by the lock %r", name)
+        return True
+
+
+class Beat(SingleBeat, Scheduler):  # type: ignore[misc]  # Celery has no types
+    """A scheduler that runs once in a fleet: ``celery -A app beat --scheduler interlock.celery:Beat``.
+
+    It takes the schedule from ``beat_schedule`` and keeps the times of the last runs in Redis, in a hash named like
+    the lock and ``:runs``. So the beat that takes over sends what fell due meanwhile, late and once. A beat notes a
+    run, and then sends the task: one that dies between the two has not sent it.
+
+    Cost:
+        One round trip for each task that is sent.
+    """
+
+    _record: redis.Redis | None = None
+
+    def took_over(self) -> None:
+        """Take over the times of the last runs."""
+        record, key, schedule = self._runs(), self._key, cast("dict[str, Any]", self.schedule)
+        noted = cast("dict[bytes, bytes]", record.hgetall(key))
+        for field, text in noted.items():
+            if (entry := schedule.get(field.decode())) is None:
+                record.hdel(key, field.decode())
+            else:
+                entry.last_run_at = datetime.fromisoformat(text.decode())
+        for name, entry in schedule.items():
+            # The next beat is to know since when a task waits for its first run.
+            record.hsetnx(key, name, entry.last_run_at.isoformat())
+        self._heap = None
+
+    def reserve(self, entry: Any) -> Any:
+        """Note that *entry* runs now, before it is sent."""
+        following = cast("Any", super()).reserve(entry)
+        try:
+            self._runs().hset(self._key, entry.name, following.last_run_at.isoformat())
+        except redis.RedisError:
+            # It has not run, and the beat that takes over must not think so.
+            cast("dict[str, Any]", self.schedule)[entry.name] = entry
+            raise
+        return following
+
+    def tick(self, *args: Any, **kwargs: Any) -> float:
+        """Send one due task if this beat leads; return the seconds until the next call."""
+        try:
+            return super().tick(*args, **kwargs)
+        except redis.RedisError as error:
+            _logger.warning("beat: cannot note a run, and will try again: %s", error)
+            self._heap = None
+            return _RETRY
+
+    def close(self) -> None:
+        """Close the scheduler, and let another beat take over."""
+        super().close()
+        if self._record is not None:
+            self._record.close()
+
+    @property
+    def info(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]  # Celery says ''
+        """Return what Celery shows when beat starts."""
+        return f"    . lock -> {self._key.removesuffix(':runs')}"
+
+    @property
+    def _key(self) -> str:
+        return f"{self.app.conf.get('interlock_beat') or 'celery-beat'}:runs"
+
+    def _runs(self) -> redis.Redis:
+        if self._record is None:
+            url = _url(self.app) or os.environ.get("INTERLOCK_URL") or os.environ.get("REDIS_URL")
+            if url is None or not url.startswith(("redis://", "rediss://", "unix://")):
+                raise ConfigError(
+                    "interlock.celery.Beat keeps its runs on a redis://, rediss:// or unix:// server:"
+                    " set interlock_url; elsewhere use SingleBeat with a scheduler on a database"
+                )
+            self._record = redis.Redis.from_url(
+                url,
+                socket_timeout=_RECORD_TIMEOUT,
+                socket_connect_timeout=_RECORD_TIMEOUT,
+            )
+        return self._record

@@ -1,0 +1,147 @@
+# Generated from interlock/asyncio/decorators.py by tools/make_sync.py; change that file.
+"""Decorators: each call of a function holds a lock."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from interlock._misuse import wants_with
+from interlock._naming import check_function, fixed_name, naming
+from interlock.errors import InterlockError
+from interlock.options import MIN_LEASE
+from interlock.sync.lock import Lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from interlock.sync.hold import Hold
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class _OfLock:
+    """A special method of the lock's own: each look-up of it is one there, which tells one block from another."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, locked: Locked | None, kind: type[Locked]) -> Callable[..., Any]:
+        if locked is not None:
+            found: Callable[..., Any] = getattr(locked.named(), self._name)
+            return found
+        # As exit stacks look it up.
+        method: Callable[..., Any] = getattr(Lock, self._name)
+
+        def of_lock(locked: Locked, *args: object) -> Any:
+            return method(locked.named(), *args)
+
+        return of_lock
+
+
+@wants_with
+class Locked:
+    """Holds a lock during each call of a function, or in a ``with`` block; made by `Client.locked`."""
+
+    def __init__(self, _template: str, _make: Callable[[str], Lock]) -> None:
+        self._template = _template
+        self._make = _make
+        self._lock: Lock | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._template!r}>"
+
+    def __call__(self, function: Callable[P, R], /) -> Callable[P, R]:
+        """Return *function* with each call holding the lock that its arguments name.
+
+        Raises:
+            TypeError: not a function for this face, or a generator function.
+            ConfigError: the name has a field that is not a parameter of *function*.
+        """
+        check_function(function)
+        name_of, make = naming(self._template, function), self._make
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            with make(name_of(args, kwargs)):
+                return function(*args, **kwargs)
+
+        return call
+
+    if TYPE_CHECKING:
+
+        def __enter__(self) -> Hold: ...
+        def __exit__(
+            self,
+            kind: type[BaseException] | None,
+            error: BaseException | None,
+            trace: TracebackType | None,
+        ) -> None: ...
+    else:
+        __enter__ = _OfLock("__enter__")
+        __exit__ = _OfLock("__exit__")
+
+    def named(self) -> Lock:
+        """Return the lock of a with statement; not for users."""
+        if self._lock is None:
+            self._lock = self._make(fixed_name(self._template))
+        return self._lock
+
+
+class Once(Generic[T]):
+    """Skips calls of a function while another one holds its lock; made by `Client.once`."""
+
+    def __init__(
+        self, _template: str, _make: Callable[[str], Lock], _min_hold: float, _otherwise: T
+    ) -> None:
+        self._template = _template
+        self._make = _make
+        self._min_hold = _min_hold
+        self._otherwise = _otherwise
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._template!r}>"
+
+    def __call__(self, function: Callable[P, R], /) -> Callable[P, R | T]:
+        """Return *function* with calls skipped while the lock that their arguments name is held.
+
+        Raises:
+            TypeError: not a function for this face, or a generator function.
+            ConfigError: the name has a field that is not a parameter of *function*.
+        """
+        check_function(function)
+        name_of = naming(self._template, function)
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R | T:
+            # Each call is an owner of its own: the lock may outlive it.
+            lock = self._make(name_of(args, kwargs))
+            if not lock.acquire(timeout=0):
+                return self._otherwise
+            until = lock.driver.session.clock() + self._min_hold
+            try:
+                result = function(*args, **kwargs)
+            except BaseException as error:
+                try:
+                    self._end(lock, until)
+                except InterlockError as trouble:
+                    # The function's own exception goes on; it is told what else went wrong.
+                    error.add_note(f"interlock: {trouble}")
+                raise
+            self._end(lock, until)
+            return result
+
+        return call
+
+    @staticmethod
+    def _end(lock: Lock, until: float) -> None:
+        """Release *lock*, or leave it locked until *until*."""
+        rest, hold = until - lock.driver.session.clock(), lock.hold
+        if rest > 0 and hold is not None:
+            # To nobody: it ends by itself.
+            _ = hold.hand_over(lease=max(rest, MIN_LEASE))
+        else:
+            lock.release()

@@ -1,0 +1,37 @@
+"""The trio face: the names and methods of `interlock.asyncio`, awaited in trio's tasks.
+
+``await trio.lowlevel.checkpoint()`` and cancel scopes work as everywhere in trio. The owner of a
+lock is the task that acquired it. What is about event loops only is not here: a hold cancels a
+scope by ``hold.on_lost(scope.cancel)``. See docs/how-to/trio.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from interlock import asyncio as _asyncio
+from interlock._drivers.trio import TrioDriver
+from interlock._links.urls import open_url
+from interlock.options import Options
+
+if TYPE_CHECKING:
+    from interlock._drivers.aio import AsyncDriver
+    from interlock._links.cluster import Cluster
+    from interlock._links.endpoint import Endpoint
+
+__all__ = ["Client", "connect"]
+
+
+def connect(url: str | None = None, *, options: Options | None = None, **changes: Any) -> Client:
+    """Return a client of the server at *url*; arguments and errors as of `interlock.asyncio.connect`."""
+    return Client(open_url(url), (options or Options()).replace(**changes))
+
+
+class Client(_asyncio.Client):
+    """Makes locks on one server; `interlock.asyncio.Client` has the documentation of its methods."""
+
+    def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
+        # Not super().__init__(): that makes the driver for asyncio, which this takes the place of.
+        self._driver = cast("AsyncDriver", TrioDriver(servers, options))
+        self._servers = servers
+        self._where = servers.where

@@ -1,0 +1,328 @@
+"""Decorators: each call of a function holds a lock, or is skipped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import inspect
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import interlock
+import interlock.asyncio
+from interlock import AcquireTimeoutError, ConfigError, NotHeldError
+from lock.lock_like import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    import redis
+
+    from lock.lock_like import Face
+
+
+@dataclass
+class Order:
+    """What has a number."""
+
+    id: int
+    _secret: str = "s"
+
+
+class Side:
+    """One face, with functions of its kind."""
+
+    def __init__(self, face: Face, client: Any, url: str) -> None:
+        self.face = face
+        self.client = client
+        self.url = url
+
+    def function(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        """Return *plain* as a function of this face."""
+        if not self.face.is_async:
+            return plain
+
+        @functools.wraps(plain)
+        async def function(*args: Any, **kwargs: Any) -> Any:
+            return plain(*args, **kwargs)
+
+        return function
+
+    async def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call *function* where this face is used: in a task, or in a thread."""
+        if self.face.is_async:
+            return await function(*args, **kwargs)
+        return await asyncio.to_thread(function, *args, **kwargs)
+
+
+@pytest.fixture
+async def side(face: Face, redis_url: str) -> AsyncIterator[Side]:
+    """Give each face in turn."""
+    client = face.module.connect(redis_url)
+    yield Side(face, client, redis_url)
+    if inspect.isawaitable(closed := client.close()):
+        await closed
+
+
+def keys(redis_client: redis.Redis) -> set[str]:
+    """Return what is locked."""
+    return {key.decode() for key in redis_client.scan_iter()}
+
+
+@pytest.mark.parametrize(
+    ("template", "name"),
+    [
+        ("pay", "pay"),
+        ("pay:{order_id}", "pay:7"),
+        ("{order_id:03}:{where}", "007:here"),
+        ("{order.id}", "8"),
+        ("{rest[key]}!{where!r}", "v!'here'"),
+        ("{{pay}}:{order_id}", "{pay}:7"),
+    ],
+)
+async def test_the_name_of_a_call(
+    side: Side, redis_client: redis.Redis, template: str, name: str
+) -> None:
+    """A call holds the lock that its arguments name, however they are passed, and defaults count."""
+
+    def pay(order_id: int, order: Order, rest: dict[str, str], where: str = "here") -> set[str]:
+        return keys(redis_client)
+
+    decorated = side.client.locked(template)(side.function(pay))
+    assert await side.call(decorated, 7, Order(8), rest={"key": "v"}) == {name}
+    assert await side.call(decorated, rest={"key": "v"}, order=Order(8), order_id=7) == {name}
+    assert keys(redis_client) == set()
+    with pytest.raises(TypeError, match="order"):
+        await side.call(decorated, 7)
+
+
+async def test_it_decorates_methods_and_keeps_what_they_are_called(
+    side: Side, redis_client: redis.Redis
+) -> None:
+    """A decorated method takes names from ``self``; name, docstring and signature stay."""
+
+    class Account:
+        number = 5
+
+        def _pay(self, order_id: int) -> set[str]:
+            """Pay."""
+            return keys(redis_client)
+
+        pay = side.client.locked("{self.number}:{order_id}")(side.function(_pay))
+
+    assert await side.call(Account().pay, 7) == {"5:7"}
+    assert (Account.pay.__name__, Account.pay.__doc__) == ("_pay", "Pay.")
+    assert list(inspect.signature(Account.pay).parameters) == ["self", "order_id"]
+    assert inspect.iscoroutinefunction(Account.pay) == side.face.is_async
+
+
+async def test_a_call_waits_as_long_as_told(side: Side, redis_client: redis.Redis) -> None:
+    """A call that does not get the lock in time raises, and the function is not run; one that raises releases it."""
+    ran: list[int] = []
+    decorated = side.client.locked("pay", timeout=timedelta(milliseconds=50))(
+        side.function(ran.append)
+    )
+    redis_client.hset("pay", "java:1", 1)
+    with pytest.raises(AcquireTimeoutError, match="java:1"):
+        await side.call(decorated, 1)
+    redis_client.delete("pay")
+    fails = side.client.locked("pay")(side.function(lambda: ran.index(1)))
+    with pytest.raises(ValueError, match="1 is not in list"):
+        await side.call(fails)
+    assert keys(redis_client) == set()
+    assert ran == []
+
+
+async def test_locked_is_a_context_manager(side: Side, redis_client: redis.Redis) -> None:
+    """`locked` without fields holds its lock in a with statement too, again and again."""
+    guard = side.client.locked("{{pay}}", lease=5)
+    for _ in range(2):
+        hold = await side.call(lambda: side.face.enter(guard))
+        assert hold.valid
+        assert keys(redis_client) == {"{pay}"}
+        await side.call(hold.release)
+    assert keys(redis_client) == set()
+    with pytest.raises(ConfigError, match="'order_id'"):
+        side.face.enter(side.client.locked("pay:{order_id}"))
+
+
+async def test_locked_in_blocks_and_exit_stacks(redis_url: str, redis_client: redis.Redis) -> None:
+    """A block and an exit stack over `locked` hold its lock until they are left, by whatever task or thread."""
+    async with interlock.asyncio.connect(redis_url) as client:
+        guard = client.locked("pay")
+        async with guard as hold:
+            assert (hold.name, keys(redis_client)) == ("pay", {"pay"})
+        assert keys(redis_client) == set()
+        stack = contextlib.AsyncExitStack()
+        await stack.enter_async_context(guard)
+        assert keys(redis_client) == {"pay"}
+        await asyncio.create_task(stack.aclose())
+        assert keys(redis_client) == set()
+
+    def work() -> None:
+        with interlock.connect(redis_url) as client:
+            guard, stack = client.locked("pay"), contextlib.ExitStack()
+            with guard as hold:
+                assert (hold.name, keys(redis_client)) == ("pay", {"pay"})
+            assert keys(redis_client) == set()
+            stack.enter_context(guard)
+            assert keys(redis_client) == {"pay"}
+            with ThreadPoolExecutor(1) as other:
+                other.submit(stack.close).result()
+            assert keys(redis_client) == set()
+
+    await asyncio.to_thread(work)
+
+
+async def test_try_lock_that_is_not_awaited(redis_url: str, redis_client: redis.Redis) -> None:
+    """`try_lock` of the asyncio face takes nothing before it is awaited, and says so where it is taken for a hold."""
+    async with interlock.asyncio.connect(redis_url) as client:
+        with pytest.raises(TypeError, match="await"):
+            assert client.try_lock("name")
+        attempt = client.try_lock("name")
+        with pytest.raises(TypeError, match="async with"), attempt:
+            pass
+        attempt.close()
+        assert keys(redis_client) == set()
+
+
+TEMPLATES = ("{missing}", "{0}", "{}", "{order.__class__}", "{order._secret}", "{order", "")
+TEMPLATES += ("{order:{width}}", "{args}", "{order()}")
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_templates_that_cannot_be(side: Side, template: str) -> None:
+    """A name that no call can make is refused when the function is decorated."""
+
+    def pay(order: Order, *args: int) -> None: ...
+
+    for decorator in (side.client.locked, side.client.once):
+        with pytest.raises(ConfigError):
+            decorator(template)(side.function(pay))
+
+
+def test_functions_that_cannot_be(side: Side) -> None:
+    """Generators, classes, and functions of the other face are refused when they are decorated."""
+
+    def plain() -> None: ...
+    def generator() -> Any:
+        yield
+
+    async def coroutine() -> None: ...
+    async def generates() -> Any:
+        yield
+
+    class Called:
+        async def __call__(self) -> None: ...
+
+    wrong: list[Any] = [generator, generates, Order, 7, classmethod(plain)]
+    wrong += (
+        [plain, len, functools.partial(plain)]
+        if side.face.is_async
+        else [coroutine, functools.partial(coroutine), Called(), staticmethod(coroutine)]
+    )
+    for function in wrong:
+        for decorator in (side.client.locked("name"), side.client.once("name")):
+            with pytest.raises(TypeError, match=r"generator|coroutine|only functions"):
+                decorator(function)
+
+
+@pytest.mark.parametrize("given", [{"timeout": -3}, {"lease": 0}])
+def test_durations_that_cannot_be(side: Side, given: dict[str, Any]) -> None:
+    """A duration that cannot be is refused when the decorator is made."""
+    with pytest.raises(ConfigError):
+        side.client.locked("name", **given)
+    with pytest.raises(ConfigError):
+        side.client.once("name", min_hold=-1)
+    with pytest.raises(ConfigError):
+        side.client.once("name", lease=0)
+
+
+async def test_once_skips_what_another_does(side: Side, redis_client: redis.Redis) -> None:
+    """A call is skipped while the lock is held, by its own caller too, and runs when it is free again."""
+
+    def work() -> str:
+        assert keys(redis_client) == {"report"}
+        return "ran"
+
+    report = side.client.once("report", otherwise="skipped")(side.function(work))
+    redis_client.hset("report", "java:1", 1)
+    assert await side.call(report) == "skipped"
+    redis_client.delete("report")
+    assert await side.call(report) == "ran"
+    assert keys(redis_client) == set()
+    nested = side.client.once("report")(report)
+    assert await side.call(nested) == "skipped"
+    assert await side.call(side.client.once("report")(nested)) is None
+
+
+async def test_once_keeps_the_lock(side: Side, redis_client: redis.Redis) -> None:
+    """The lock stays locked for `min_hold`, and no longer, though the function, and its client, ended long before."""
+    ran: list[int] = []
+    client = side.face.module.connect(side.url)
+
+    def work(n: int) -> None:
+        ran.append(n)
+
+    report = client.once("report:{n}", min_hold=timedelta(seconds=0.6))(side.function(work))
+    began = time.monotonic()
+    await side.call(report, 1)
+    await side.call(report, 1)
+    assert ran == [1]
+    if inspect.isawaitable(closed := client.close()):
+        await closed
+    assert 0 < redis_client.pttl("report:1") <= 600
+    again = side.client.once("report:{n}")(side.function(work))
+    await until(lambda: not redis_client.exists("report:1"), 5, "the lock ends")
+    assert time.monotonic() - began >= 0.6
+    await side.call(again, 1)
+    assert ran == [1, 1]
+
+
+async def test_once_keeps_the_lock_of_a_call_that_fails(
+    side: Side, redis_client: redis.Redis
+) -> None:
+    """A function that raises leaves the lock as one that returns; what else goes wrong is a note."""
+
+    def fail() -> None:
+        raise KeyError("mine")
+
+    def steal() -> None:
+        redis_client.delete("stolen")
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        await side.call(side.client.once("report", min_hold=30)(side.function(fail)))
+    assert 29_000 < redis_client.pttl("report") <= 30_000
+    with pytest.raises(KeyError, match="mine") as caught:
+        await side.call(side.client.once("stolen", min_hold=30)(side.function(steal)))
+    assert "was lost" in str(caught.value.__notes__)
+    with pytest.raises(interlock.HoldLostError):
+        await side.call(
+            side.client.once("stolen")(side.function(lambda: redis_client.delete("stolen")))
+        )
+    with pytest.raises(NotHeldError):
+        await side.call(side.client.lock("report", owner="me").release)
+
+
+async def test_a_cancelled_call_releases(redis_url: str, redis_client: redis.Redis) -> None:
+    """A call that is cancelled releases its lock, or keeps it for `min_hold`."""
+    async with interlock.asyncio.connect(redis_url) as client:
+
+        @client.locked("pay")
+        @client.once("report", min_hold=30)
+        async def work() -> None:
+            await asyncio.Event().wait()
+
+        task = asyncio.create_task(work())
+        await until(lambda: keys(redis_client) == {"pay", "report"}, 5, "it runs")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert keys(redis_client) == {"report"}

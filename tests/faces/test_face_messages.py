@@ -1,0 +1,253 @@
+"""What users are told who mean something else; each case on both faces."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import warnings
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import interlock
+import interlock.asyncio
+from interlock import ConfigError, MisuseWarning, NotHeldError, Options, WrongTypeError
+from interlock.errors import AcquireTimeoutError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import redis
+
+    from lock.lock_like import Face
+
+HOUR = timedelta(hours=2)
+
+
+async def told(result: Any) -> Any:
+    """Return what a call of either face comes to."""
+    return await result if inspect.isawaitable(result) else result
+
+
+async def call(face: Face, function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call a method where its face is used: in the event loop, or in a thread."""
+    if face.is_async:
+        return await told(function(*args, **kwargs))
+    return await asyncio.to_thread(function, *args, **kwargs)
+
+
+@pytest.fixture
+async def client(face: Face, redis_url: str) -> AsyncIterator[Any]:
+    """Give a client of each face in turn."""
+    made = face.module.connect(redis_url)
+    yield made
+    await told(made.close())
+
+
+async def test_not_held_names_the_holder(face: Face, client: Any) -> None:
+    """A release or extension by somebody else names who holds the lock, and changes nothing."""
+    other, lock = client.lock("name", owner="other"), client.lock("name", owner="me")
+    await call(face, other.acquire)
+    for wrong in (lock.release, lambda: lock.extend(5)):
+        with pytest.raises(NotHeldError) as caught:
+            await call(face, wrong)
+        assert caught.value.holder == other.hold.holder
+        assert other.hold.holder in str(caught.value)
+    assert await call(face, other.hold_count) == 1
+    await call(face, other.release)
+
+
+async def test_not_held_by_anybody(face: Face, client: Any) -> None:
+    """A release of a free lock names nobody."""
+    with pytest.raises(NotHeldError, match="not held by owner 'me'") as caught:
+        await call(face, client.lock("name", owner="me").release)
+    assert caught.value.holder is None
+
+
+async def test_wrong_type_names_what_was_found(
+    face: Face, client: Any, redis_client: redis.Redis
+) -> None:
+    """WrongTypeError names the type, and advises nobody to remove what may be another library's lock."""
+    redis_client.rpush("queue", "x")
+    redis_client.set("mutex", "token", px=60_000)
+    with pytest.raises(WrongTypeError, match="'queue' is a list") as caught:
+        await call(face, client.lock("queue").acquire)
+    assert caught.value.found == {"queue": "list"}
+    assert "remove" not in str(caught.value)
+    assert "nother library" not in str(caught.value)
+    with pytest.raises(
+        WrongTypeError, match=r"is a string that ends in .*Another library may hold"
+    ):
+        await call(face, client.lock("mutex").acquire)
+    with pytest.raises(WrongTypeError, match="is a list"):
+        await call(face, client.count_down_latch("queue").count)
+
+
+async def test_the_type_may_be_kept_from_us(face: Face, redis_url: str, redis_client: Any) -> None:
+    """A user without the right to TYPE is told as much as without asking."""
+    redis_client.set("mutex", "token")
+    redis_client.acl_setuser(
+        "few", enabled=True, nopass=True, keys=["*"], channels=["*"], commands=["+@all", "-type"]
+    )
+    client = face.module.connect(redis_url.replace("redis://", "redis://few:x@"))
+    with pytest.raises(WrongTypeError, match=r"choose another name$") as caught:
+        await call(face, client.lock("mutex").acquire)
+    assert caught.value.found == {}
+    await told(client.close())
+    redis_client.acl_deluser("few")
+
+
+async def test_a_timeout_says_nothing_that_it_does_not_know(face: Face, client: Any) -> None:
+    """AcquireTimeoutError of a lock that was freed meanwhile names no holder."""
+    error = await call(face, lambda: client._driver.run(client.lock("name").recipe.refusal(1.0)))
+    assert isinstance(error, AcquireTimeoutError)
+    assert str(error) == "lock 'name' not acquired in 1 s"
+
+
+def test_from_redis_wants_a_client(face: Face, redis_url: str) -> None:
+    """A URL, or whatever else is no client of redis-py's, is refused with the way to do it."""
+    with pytest.raises(ConfigError, match=r"connect\(url\)"):
+        face.module.Client.from_redis(redis_url)
+    with pytest.raises(ConfigError, match="not int"):
+        face.module.Client.from_redis(7)
+
+
+@pytest.mark.parametrize("kind", ["multi_lock", "red_lock"])
+async def test_a_list_of_locks(client: Any, kind: str) -> None:
+    """Members are arguments of their own, and a list of them says so."""
+    with pytest.raises(ConfigError, match=r"\*locks"):
+        getattr(client, kind)([client.lock("a"), client.lock("b")])
+
+
+JAVA = {
+    "client": (
+        *("getLock lock(", "get_lock lock(", "getFairLock fair_lock(", "getMultiLock multi_lock("),
+        *("getReadWriteLock read_write_lock(", "get_fenced_lock fenced_lock(", "shutdown close("),
+        *("getPermitExpirableSemaphore leased_semaphore(", "getCountDownLatch count_down_latch("),
+        *("getSemaphore semaphore(", "fairLock fair_lock", "tryLock try_lock", "aclose close("),
+    ),
+    "lock": (
+        *("lock acquire(", "tryLock acquire(", "try_lock acquire(", "try_acquire acquire("),
+        *("unlock release(", "force_unlock force_release(", "forceUnlock force_release("),
+        *("is_locked locked(", "isLocked locked(", "isHeldByCurrentThread owned("),
+        *("getHoldCount hold_count(", "remainTimeToLive remaining(", "unlockAsync release("),
+    ),
+    "read_write_lock": ("readLock read", "write_lock write"),
+    "semaphore": ("tryAcquire acquire(", "availablePermits available_permits", "unlock release("),
+    "leased_semaphore": ("tryAcquire try_acquire", "updateLeaseTime update_lease("),
+    "count_down_latch": ("getCount count(", "await wait(", "countDown count_down"),
+}
+
+
+@pytest.mark.parametrize("kind", JAVA)
+async def test_names_of_java(client: Any, kind: str) -> None:
+    """A method of Redisson's that we lack raises AttributeError and names ours."""
+    thing = client if kind == "client" else getattr(client, kind)("name")
+    for line in JAVA[kind]:
+        theirs, ours = line.split()
+        with pytest.raises(AttributeError, match=f"{theirs!r}: use .*") as caught:
+            getattr(thing, theirs)
+        assert f"use {ours}" in str(caught.value)
+        assert hasattr(thing, ours.rstrip("("))
+    with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
+        _ = thing.nonsense
+    assert not hasattr(thing, "_private")
+
+
+async def test_a_long_lease(face: Face, client: Any) -> None:
+    """A lease above an hour warns once for each client, unless it is a timedelta."""
+    with pytest.warns(MisuseWarning, match="milliseconds") as warned:
+        _ = [client.lock(name, lease=30000) for name in "abc"]
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+    other = face.module.connect("redis://localhost")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        client.lock("d", lease=40000)
+        other.lock("e", lease=HOUR)
+        other.lock("f", lease=3600)
+        Options(lease=HOUR)
+    with pytest.warns(MisuseWarning, match="milliseconds"):
+        face.module.connect("redis://localhost", lease=30000)
+
+
+async def test_durations_may_be_timedeltas(face: Face, redis_url: str) -> None:
+    """Whatever is a duration may be a timedelta, and means as many seconds."""
+    short, second, long = timedelta(seconds=0.05), timedelta(seconds=1), timedelta(seconds=5)
+    options = Options(lease=HOUR, poll_cap=second, fair_wait=second, command_timeout=second)
+    assert (options.lease, options.poll_cap) == (7200.0, 1.0)
+    policy = interlock.best_effort(1, second)
+    assert policy.timeout == 1.0
+    client = face.module.connect(redis_url, lease=long, outage_timeout=long)
+    try:
+        lock = client.lock("name", timeout=short, lease=long, owner="me")
+        other = client.lock("name", timeout=short, owner="other")
+        assert await call(face, lock.acquire, timeout=second, lease=long)
+        assert not await call(face, other.acquire, timeout=short)
+        with pytest.raises(AcquireTimeoutError):
+            await call(face, face.enter, other)
+        await call(face, lock.extend, HOUR)
+        assert 7190 < await call(face, lock.remaining) <= 7200
+        await call(face, lock.release)
+        assert await call(face, client.try_lock, "other", timeout=short, lease=second)
+        permits = client.semaphore("permits", timeout=short)
+        assert not await call(face, permits.acquire, timeout=short)
+        leased = client.leased_semaphore("leased")
+        await call(face, leased.try_set_permits, 1)
+        permit = await call(face, leased.acquire, 1, timeout=short, lease=second)
+        await call(face, permit.update_lease, long)
+        await call(face, leased.update_lease, permit, long)
+        assert 4 < permit.remaining <= 5
+        assert await call(face, leased.try_acquire, 1, timeout=short, lease=second) is None
+        latch = client.count_down_latch("latch")
+        await call(face, latch.try_set_count, 1)
+        assert not await call(face, latch.wait, short)
+        with pytest.raises(ValueError, match="timeout"):
+            await call(face, lock.acquire, timeout=timedelta(seconds=-2))
+    finally:
+        await told(client.close())
+
+
+async def test_a_with_statement_of_the_other_face(face: Face, client: Any) -> None:
+    """``with`` on an asyncio lock, or ``async with`` on a sync one, says which one to use, and takes nothing."""
+    for thing in (client.lock("name"), client.semaphore("permits"), client):
+        with pytest.raises(TypeError, match="use `async with`" if face.is_async else "use `with`"):
+            if face.is_async:
+                with thing:
+                    pass
+            else:
+                async with thing:
+                    pass
+    assert not await call(face, client.lock("name").locked)
+
+
+async def test_a_forgotten_await(redis_url: str) -> None:
+    """A call that is not awaited takes nothing, and is told by Python with the method's name."""
+    async with interlock.asyncio.connect(redis_url) as client:
+        lock = client.lock("name")
+        with pytest.warns(RuntimeWarning, match=r"'Lock\.acquire' was never awaited"):
+            assert lock.acquire()
+        assert not await lock.locked()
+
+
+async def test_the_sync_face_in_an_event_loop(redis_url: str) -> None:
+    """Whoever blocks an event loop by the sync face is warned, once for each loop."""
+    with interlock.connect(redis_url) as client:
+        with pytest.warns(MisuseWarning, match=r"use interlock\.asyncio") as warned:
+            _ = [client.lock("name").locked() for _ in range(2)]
+        assert len(warned) == 1
+        assert warned[0].filename == __file__
+
+
+def test_threads_beside_an_event_loop(redis_url: str) -> None:
+    """A thread without a loop is not warned, whatever others run."""
+
+    def work() -> bool:
+        with interlock.connect(redis_url) as client, client.lock("name"):
+            return client.lock("name").locked()
+
+    async def main() -> bool:
+        return await asyncio.to_thread(work)
+
+    assert asyncio.run(main())

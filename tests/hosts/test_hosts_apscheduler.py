@@ -1,0 +1,118 @@
+"""One APScheduler of many runs the jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from apscheduler.jobstores.memory import MemoryJobStore
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.schedulers.background import BackgroundScheduler
+from pages import write_programs
+
+import interlock
+from interlock.apscheduler import Single
+from interlock.testing.patience import wait_until
+
+if TYPE_CHECKING:
+    from host_process import Hosts
+
+SOON = 30.0
+
+
+def test_processes(hosts: Hosts) -> None:
+    """Of two processes one runs the jobs; the other takes over when it is killed or stopped."""
+    write_programs("apscheduler.md", hosts.directory)
+    first = hosts.start("schedule", log="first.log")
+    wait_until(lambda: hosts.log("first.log").count("written") >= 2, SOON, "the first one runs it")
+    second = hosts.start("schedule", log="second.log")
+    before = hosts.log("first.log").count("written")
+    wait_until(
+        lambda: hosts.log("first.log").count("written") > before + 10, SOON, "it still runs it"
+    )
+    assert hosts.log("second.log") == ""
+    first.kill()
+    wait_until(lambda: "written" in hosts.log("second.log"), SOON, "the second one takes over")
+    third = hosts.start("schedule", log="third.log")
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(SOON) == 0, hosts.log("second.log")
+    wait_until(lambda: "written" in hosts.log("third.log"), SOON, "the third one takes over")
+    third.send_signal(signal.SIGTERM)
+    assert third.wait(SOON) == 0
+
+
+def test_blocking_scheduler(hosts: Hosts) -> None:
+    """A scheduler that blocks leads too, and ends with the program."""
+    write_programs("apscheduler.md", hosts.directory)
+    done = subprocess.run(
+        [sys.executable, "blocking.py"],
+        cwd=hosts.directory,
+        env=hosts.environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_loss(redis_url: str) -> None:
+    """A scheduler that loses the lock is paused while another process holds it, and runs again after that."""
+    with interlock.connect(redis_url, lease=0.3) as client, interlock.connect(redis_url) as other:
+        single = Single(BackgroundScheduler(), client, "it")
+        with single as scheduler:
+            wait_until(lambda: single.leading, SOON, "it leads")
+            assert other.lock("it").force_release()
+            with other.lock("it"):
+                wait_until(lambda: not single.leading, SOON, "it is paused")
+                ran = threading.Event()
+                scheduler.add_job(ran.set, "interval", seconds=0.01)
+                assert not ran.wait(0.1)
+            assert ran.wait(SOON)
+        assert not other.lock("it").locked()
+
+
+def test_past_runs(redis_url: str) -> None:
+    """What fell due while another process led is not run again by the next one."""
+    runs: list[datetime] = []
+    hour = timedelta(hours=1)
+    with interlock.connect(redis_url) as client:
+        single = Single(BackgroundScheduler(), client, "it")
+        with client.lock("it", owner="another process"):
+            # Added while another one leads; due long ago by the time that this one does.
+            single._scheduler.start(paused=True)
+            job = single._scheduler.add_job(
+                lambda: runs.append(datetime.now(UTC)),
+                "interval",
+                hours=1,
+                start_date=datetime.now(UTC) - hour / 2,
+                misfire_grace_time=None,
+            )
+            job.modify(next_run_time=datetime.now(UTC) - hour / 2)
+        single.start()
+        wait_until(lambda: single.leading, SOON, "it leads")
+        assert hour / 3 < job.next_run_time - datetime.now(UTC) < hour
+        assert isinstance(single._scheduler._lookup_jobstore("default"), MemoryJobStore)
+        single._scheduler.shutdown()
+        single.stop()
+    assert runs == []
+
+
+async def test_asyncio_scheduler(redis_url: str) -> None:
+    """A scheduler of an event loop leads too."""
+    ran = asyncio.Event()
+
+    async def run() -> None:
+        ran.set()
+
+    with interlock.connect(redis_url) as client:
+        with Single(AsyncIOScheduler(), client, "it") as scheduler:
+            scheduler.add_job(run, "interval", seconds=0.01)
+            async with asyncio.timeout(SOON):
+                await ran.wait()
+        assert not client.lock("it").locked()

@@ -1,0 +1,320 @@
+"""Locks in Celery: a real worker with a pool of processes, and real beats."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from celery import Celery
+from celery.exceptions import SoftTimeLimitExceeded
+from host_process import Hosts
+from pages import write_programs
+
+import interlock
+import interlock.celery
+from interlock.testing.patience import wait_until
+from interlock.testing.servers import RedisServer
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import redis
+
+SOON = 30.0
+LEASE = 2.0
+
+WORK = """
+import os, time
+import redis
+from celery import Celery
+from celery.exceptions import SoftTimeLimitExceeded
+from interlock.celery import Single
+
+URL = os.environ["INTERLOCK_URL"]
+app = Celery("work", broker=URL, backend=URL)
+app.conf.update(interlock_options={"lease": 2}, broker_connection_retry_on_startup=True,
+                worker_prefetch_multiplier=1, broker_transport_options={"visibility_timeout": 3600})
+store = redis.Redis.from_url(URL)
+
+def until_open(gate):
+    store.rpush("inside", os.getpid())
+    while not store.exists(gate):
+        time.sleep(0.01)
+
+@app.task(base=Single, lock="skip:{name}", otherwise="skipped")
+def skip(name, gate="open"):
+    until_open(gate)
+    return "done"
+
+@app.task(base=Single, lock="turns", if_locked="wait", lock_timeout=30)
+def take_turn():
+    before = int(store.get("turns taken") or 0)
+    time.sleep(0.005)
+    store.set("turns taken", before + 1)
+
+@app.task(base=Single, lock="turns", if_locked="wait", lock_timeout=0.1)
+def be_impatient():
+    return "done"
+
+@app.task(base=Single, bind=True, if_locked="retry", default_retry_delay=0.2, max_retries=None)
+def again(self, gate="open"):
+    until_open(gate)
+    return self.request.retries
+
+@app.task(base=Single, lock="again", name="twice", if_locked="retry", default_retry_delay=0.1, max_retries=1)
+def twice():
+    return "done"
+
+@app.task(base=Single, lock="late", acks_late=True, reject_on_worker_lost=True, otherwise="skipped")
+def late():
+    until_open("late gate")
+    return "done"
+
+@app.task(base=Single, lock="limited", soft_time_limit=1)
+def limited():
+    until_open("never")
+
+app.conf.beat_schedule = {"often": {"task": "sent", "schedule": 0.5, "options": {"queue": "beat"}},
+    "hourly": {"task": "sent", "schedule": 3600.0, "options": {"queue": "hourly"}},
+    "daily": {"task": "sent", "schedule": 86400.0, "options": {"queue": "daily"}}}
+"""
+BEAT = ("celery", "-A", "work", "beat", "-l", "info", "--scheduler", "interlock.celery:Beat")
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[RedisServer]:
+    """Give a server of this module's own: emptying it would take its queues from the worker."""
+    with RedisServer() as own:
+        yield own
+
+
+@pytest.fixture(scope="module")
+def store(broker: RedisServer) -> Iterator[redis.Redis]:
+    """Give a client of the broker."""
+    with broker.client() as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def project(broker: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    """Give a directory with the tasks of this module, and those of the how-to."""
+    directory: Path = tmp_path_factory.mktemp("celery")
+    write_programs("celery.md", directory)
+    (directory / "work.py").write_text(WORK)
+    started = Hosts(directory, broker.url())
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="module")
+def tasks(project: Hosts, broker: RedisServer) -> Iterator[Celery]:
+    """Run a worker with four processes, and give an application that sends it tasks."""
+    lean = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+    for module, queue in (("work", "celery"), ("tasks", "pages")):
+        project.start(
+            *("celery", "-A", module, "worker", "-c", "4", "-l", "info", "-Q", queue, *lean),
+            *("-n", module),
+            log=f"{module}.log",
+        )
+    with Celery("sender", broker=broker.url(), backend=broker.url()) as sender:
+        yield sender
+
+
+def send(app: Celery, name: str, *args: object, **options: object) -> Any:
+    """Send a task to the worker."""
+    return app.send_task(name if name == "twice" else f"work.{name}", args, **options)
+
+
+def inside(store: redis.Redis) -> int:
+    """Wait until a task is inside its lock; return the process that runs it."""
+    wait_until(lambda: store.llen("inside") > 0, SOON, "a task is inside")
+    return int(store.lpop("inside") or 0)
+
+
+def test_skip(tasks: Celery, store: redis.Redis) -> None:
+    """A task is skipped while another one has its arguments, and told so by its result."""
+    first = send(tasks, "skip", "a", "gate a")
+    inside(store)
+    assert send(tasks, "skip", "a", "gate a").get(timeout=SOON) == "skipped"
+    store.set("gate b", 1)
+    assert send(tasks, "skip", "b", "gate b").get(timeout=SOON) == "done"
+    inside(store)
+    store.set("gate a", 1)
+    assert first.get(timeout=SOON) == "done"
+
+
+def test_wait(tasks: Celery, store: redis.Redis) -> None:
+    """Tasks that wait run one after another, and one that has waited long enough fails."""
+    results = [send(tasks, "take_turn") for _ in range(24)]
+    for result in results:
+        result.get(timeout=SOON)
+    assert int(store.get("turns taken") or 0) == len(results)
+    with interlock.connect(_url(store)) as other, other.lock("turns"):
+        result = send(tasks, "be_impatient")
+        with pytest.raises(interlock.AcquireTimeoutError):
+            result.get(timeout=SOON)
+
+
+def test_retry(tasks: Celery, store: redis.Redis) -> None:
+    """A task that retries runs when the lock is free, or fails after its last try."""
+    store.set("open", 1)
+    with interlock.connect(_url(store)) as other:
+        with other.lock("work.again"):
+            result = send(tasks, "again")
+            wait_until(lambda: result.state == "RETRY", SOON, "it is tried again")
+        assert result.get(timeout=SOON) > 0
+        inside(store)
+        with other.lock("again"), pytest.raises(interlock.AcquireTimeoutError):
+            send(tasks, "twice").get(timeout=SOON)
+
+
+def test_a_killed_worker(tasks: Celery, store: redis.Redis) -> None:
+    """A task whose worker process is killed is delivered again, and runs when the dead one's lease has ended."""
+    result = send(tasks, "late")
+    os.kill(inside(store), signal.SIGKILL)
+    assert store.pttl("late") > 0
+    store.set("late gate", 1)
+    assert result.get(timeout=SOON) == "done"
+    inside(store)
+    assert not store.exists("late")
+
+
+def test_a_soft_time_limit(tasks: Celery, store: redis.Redis) -> None:
+    """A task that is ended by its soft time limit has released its lock."""
+    result = send(tasks, "limited")
+    inside(store)
+    with pytest.raises(SoftTimeLimitExceeded):
+        result.get(timeout=SOON)
+    assert not store.exists("limited")
+
+
+def test_the_tasks_of_the_page(tasks: Celery, store: redis.Redis) -> None:
+    """The tasks of the how-to run, by positional and by named arguments."""
+    results = [
+        tasks.send_task("tasks.report", kwargs={"month": "May"}, queue="pages"),
+        tasks.send_task("tasks.ship", [42], queue="pages"),
+        tasks.send_task("tasks.tidy", queue="pages"),
+    ]
+    assert [result.get(timeout=SOON) for result in results] == [
+        "written for May",
+        "shipped",
+        "tidy",
+    ]
+    assert not store.exists("report:May", "orders:42", "tasks.tidy")
+
+
+def test_settings_and_mistakes(redis_url: str) -> None:
+    """The lock is on the server of the settings, else on the broker; a wrong name or word is an error."""
+    app = Celery("here", broker=redis_url)
+
+    @app.task(base=interlock.celery.Single, lock="it:{number}")
+    def it(number: int = 1) -> bool:
+        with interlock.connect(redis_url) as other:
+            return other.lock(f"it:{number}").locked()
+
+    assert it()
+    assert it(7)
+    it.if_locked = "wait"
+    assert it(number=8)
+    it.lock = "it:{x}"
+    with pytest.raises(interlock.ConfigError, match="has the arguments number"):
+        it()
+    it.if_locked = "perhaps"
+    with pytest.raises(interlock.ConfigError, match="skip, wait or retry"):
+        it()
+    interlock.celery.client(app).close()
+    app.close()
+
+
+class Beats:
+    """Beats of one fleet, and the times at which they sent a task."""
+
+    def __init__(self, project: Hosts, store: redis.Redis, *command: str) -> None:
+        self._project, self._store, self._command = project, store, command
+
+    def start(self, number: int) -> subprocess.Popen[bytes]:
+        """Start one."""
+        schedule = ("-s", f"schedule-{number}", "--pidfile=")
+        return self._project.start(*self._command, *schedule, log=f"beat-{number}.log")
+
+    def sent(self) -> int:
+        """Return how many tasks were sent; no worker takes them."""
+        return self._store.llen("beat")
+
+    def leads(self, number: int) -> bool:
+        """Tell whether one has said that it leads."""
+        return "leading" in self._project.log(f"beat-{number}.log")
+
+
+def test_beat(project: Hosts, store: redis.Redis) -> None:
+    """Of several beats one sends; another follows at once if it is stopped, within a lease if it is killed."""
+    beats = Beats(project, store, *BEAT)
+    # Runs that a former leader has noted: of a task that is due, one that is not, and one that is no more.
+    noted = (datetime.now(UTC) - timedelta(hours=2)).isoformat()
+    store.hset("celery-beat:runs", mapping={"hourly": noted, "daily": noted, "gone": noted})
+    processes = [beats.start(1)]
+    wait_until(lambda: beats.sent() >= 1, SOON, "the first one sends")
+    processes += [beats.start(2), beats.start(3)]
+    began, before = time.monotonic(), beats.sent()
+    wait_until(lambda: beats.sent() >= before + 4, SOON, "it goes on")
+    assert not beats.leads(2)
+    assert not beats.leads(3)
+
+    processes[0].terminate()
+    wait_until(lambda: beats.leads(2) or beats.leads(3), SOON, "another one takes over")
+    leader, third = (1, 2) if beats.leads(2) else (2, 1)
+    processes[leader].kill()
+    wait_until(lambda: beats.leads(third + 1), SOON, "the third one takes over")
+    after = beats.sent()
+    wait_until(lambda: beats.sent() >= after + 2, SOON, "it sends")
+    # Two in a second: while one was dead they did not add up, and no two beats sent.
+    assert beats.sent() - before <= (time.monotonic() - began) * 2 + 2
+    assert (store.llen("hourly"), store.llen("daily")) == (1, 0)
+    assert store.hlen("celery-beat:runs") == 3
+
+    store.delete("celery-beat")
+    wait_until(lambda: "was lost" in project.log(f"beat-{third + 1}.log"), SOON, "it notices")
+    after = beats.sent()
+    wait_until(lambda: beats.sent() > after, SOON, "it leads again")
+    processes[third].terminate()
+    for process in processes:
+        process.wait(SOON)
+    assert not store.exists("celery-beat")
+
+
+def test_redbeat(project: Hosts, store: redis.Redis) -> None:
+    """RedBeat's scheduler runs once in a fleet by interlock's lock, with the program of the how-to."""
+    store.delete("beat")
+    command = (
+        "celery",
+        "-A",
+        "redbeat_fleet",
+        "beat",
+        "-l",
+        "info",
+        "--scheduler",
+        "redbeat_fleet:FleetBeat",
+    )
+    beats = Beats(project, store, *command)
+    first, second = beats.start(4), None
+    wait_until(lambda: beats.leads(4), SOON, "the first one leads")
+    second = beats.start(5)
+    wait_until(
+        lambda: "beat: Starting" in project.log("beat-5.log"), SOON, "the second one stands by"
+    )
+    assert not beats.leads(5)
+    first.terminate()
+    wait_until(lambda: beats.leads(5), SOON, "the second one takes over")
+    second.terminate()
+    second.wait(SOON)
+
+
+def _url(store: redis.Redis) -> str:
+    path = store.connection_pool.connection_kwargs["path"]
+    return f"unix://{path}"

@@ -1,0 +1,237 @@
+"""Locks of ours behind redis-py's interface: beside redis-py's own, in django-redis, and with what redis-py does not have."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+import redis.asyncio
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import LockError, LockNotOwnedError
+
+import interlock
+import interlock.asyncio.redis_py
+import interlock.redis_py
+from interlock.redis_py import Lock, client_of
+from interlock.testing.servers import RedisServer, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def r(redis_url: str) -> Iterator[redis.Redis]:
+    """Give redis-py's client, whose locks are ours only when asked for."""
+    with redis.Redis.from_url(redis_url) as client:
+        yield client
+        client_of(client).close()
+
+
+def ours(client: Any, name: str = "name", **options: Any) -> Lock:
+    """Return a lock of ours."""
+    lock = client.lock(name, lock_class=Lock, **options)
+    assert isinstance(lock, Lock)
+    return lock
+
+
+def test_the_two_kinds_exclude_each_other(r: redis.Redis) -> None:
+    """Of redis-py's lock and ours under one name, only one is held at a time, whoever waits for whom."""
+    theirs, mine = r.lock("name", timeout=20), ours(r, timeout=20, sleep=0.01)
+    assert theirs.acquire()
+    assert mine.locked()
+    assert not mine.owned()
+    assert not mine.acquire(blocking=False)
+    assert not mine.acquire(blocking_timeout=0.05)
+    theirs.release()
+    assert mine.acquire()
+    assert not theirs.acquire(blocking=False)
+    mine.release()
+    assert theirs.acquire(blocking=False)
+    theirs.release()
+
+
+def test_the_two_kinds_take_turns(r: redis.Redis) -> None:
+    """Threads that use redis-py's lock and threads that use ours are never inside together, and all come in."""
+    inside: list[int] = []
+    faults: list[str] = []
+
+    def work(kind: type) -> None:
+        for _ in range(10):
+            with r.lock("name", timeout=20, sleep=0.002, lock_class=kind):
+                inside.append(1)
+                if len(inside) != 1:
+                    faults.append("two inside")
+                time.sleep(0.001)
+                inside.pop()
+
+    kinds = [Lock, Lock, redis.lock.Lock, redis.lock.Lock]
+    threads = [threading.Thread(target=work, args=(kind,)) for kind in kinds]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert faults == []
+
+
+def test_a_lock_without_timeout_is_renewed_as_long_as_its_object_lives(redis_url: str) -> None:
+    """A lock without a timeout outlives its lease, and is free one lease after its object was dropped."""
+
+    class Short(Lock):
+        options = interlock.Options(lease=0.3)
+
+    with redis.Redis.from_url(redis_url) as client:
+        lock = client.lock("name", lock_class=Short)
+        assert lock.acquire()
+        assert not lock.hold.lost.wait(0.7)
+        assert lock.owned()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            del lock
+            gc.collect()
+            wait_until(lambda: not client.exists("name"), 5, "the lock ended")
+        client_of(client, Short.options).close()
+
+
+def test_another_process_releases_by_the_token(r: redis.Redis, redis_url: str) -> None:
+    """A process that is given ``local.token`` owns, extends and releases the lock, once; who acquired it does not any more."""
+    lock = ours(r, timeout=20)
+    assert lock.acquire()
+    token = lock.local.token
+    program = f"""if 1:
+        import redis
+        from interlock.redis_py import Lock
+        r = redis.Redis.from_url({redis_url!r})
+        lock = r.lock("name", lock_class=Lock, timeout=30, thread_local=False)
+        lock.local.token = {token!r}
+        assert lock.owned()
+        assert lock.reacquire()
+        assert r.pttl("name") > 25_000
+        lock.release()
+        assert lock.local.token is None
+        """
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    assert not r.exists("name")
+    with pytest.raises(LockNotOwnedError):
+        lock.release()
+    lock.local.token = token
+    with pytest.raises(LockNotOwnedError):
+        lock.release()
+
+
+def test_a_token_is_shared_by_threads_if_told(r: redis.Redis) -> None:
+    """Another thread releases a lock whose token is not thread-local, and one that is not cannot."""
+    for local in (True, False):
+        lock = ours(r, timeout=20, thread_local=local)
+        assert lock.acquire()
+        with ThreadPoolExecutor(1) as other:
+            error = other.submit(lock.release).exception()
+        assert isinstance(error, LockError) == local
+        assert bool(r.exists("name")) == local
+        if local:
+            lock.release()
+
+
+def test_a_chosen_token_is_kept(r: redis.Redis) -> None:
+    """A token that the caller chooses is what ``local.token`` is, and releases in this process."""
+    lock = ours(r, b"name", timeout=20)
+    assert lock.acquire(token="chosen")
+    assert lock.local.token == b"chosen"
+    assert lock.owned()
+    other = ours(r, timeout=20)
+    other.local.token = b"chosen"
+    assert not other.owned()
+    with pytest.raises(LockNotOwnedError):
+        other.release()
+    lock.release()
+    assert not r.exists("name")
+
+
+def test_a_name_that_is_not_text_is_refused(r: redis.Redis) -> None:
+    """A name that is not UTF-8 is refused when the lock is made."""
+    with pytest.raises(ValueError, match="must be UTF-8"):
+        ours(r, b"\xff")  # type: ignore[arg-type]
+
+
+def test_a_server_that_is_gone_raises_the_error_of_redis_py() -> None:
+    """Programs that catch redis-py's ConnectionError catch what a server causes that is gone."""
+    with RedisServer() as server, redis.Redis.from_url(server.url()) as client:
+        lock = ours(client, timeout=0.5)
+        assert lock.acquire()
+        server.stop()
+        with pytest.raises(RedisConnectionError):
+            lock.acquire(blocking=False)
+        with pytest.raises(RedisConnectionError):
+            lock.locked()
+        with pytest.raises((RedisConnectionError, LockNotOwnedError)):
+            lock.release()
+        client_of(client).close()
+
+
+def test_clients_of_one_pool_share_a_client_that_goes_with_the_pool(redis_url: str) -> None:
+    """All redis-py clients of one pool lock by one client of ours, a closed one is replaced, and none outlives the pool."""
+    pool = redis.ConnectionPool.from_url(redis_url)
+    one, other = redis.Redis(connection_pool=pool), redis.Redis(connection_pool=pool)
+    shared = client_of(one)
+    assert client_of(other) is shared
+    shared.close()
+    assert client_of(one) is not shared
+    client_of(one).close()
+    before = len(interlock.sync.redis_py._clients)
+    pool.disconnect()
+    del one, other, pool
+    gc.collect()
+    assert len(interlock.sync.redis_py._clients) < before
+
+
+async def test_asyncio_locks(redis_url: str, r: redis.Redis) -> None:
+    """The lock of redis.asyncio's clients is held by what acquired it, in whatever task, and excludes redis-py's."""
+    client = redis.asyncio.Redis.from_url(redis_url)
+    kind = interlock.asyncio.redis_py.Lock
+    lock: Any = client.lock("name", lock_class=kind, timeout=20, sleep=0.01)
+    async with lock:
+        assert await lock.owned()
+        assert not r.lock("name").acquire(blocking=False)
+        assert not await client.lock("name", lock_class=kind, blocking=False).acquire()
+    theirs = client.lock("name", timeout=20)
+    assert await theirs.acquire()
+    assert not await lock.acquire(blocking_timeout=0.05)
+    assert await lock.locked()
+    await theirs.release()
+    await interlock.asyncio.redis_py.client_of(client).close()
+    await client.aclose()
+
+
+def test_django_redis_locks(redis_url: str, tmp_path: Path) -> None:
+    """``cache.lock`` of django-redis makes locks of ours when told so in the settings."""
+    program = tmp_path / "site.py"
+    program.write_text(f"""if 1:
+        import django
+        from django.conf import settings
+        settings.configure(CACHES={{"default": {{
+            "BACKEND": "django_redis.cache.RedisCache",
+            "LOCATION": {redis_url!r},
+            "OPTIONS": {{"REDIS_CLIENT_CLASS": "interlock.redis_py.Redis"}},
+        }}}})
+        django.setup()
+        from django.core.cache import cache
+        from django_redis import get_redis_connection
+        import interlock.redis_py
+        cache.set("key", 1)
+        with cache.lock("name", timeout=20) as lock:
+            assert isinstance(lock, interlock.redis_py.Lock)
+            assert get_redis_connection().type(":1:name") == b"hash"
+            assert not cache.lock("name", blocking=False).acquire()
+        assert not cache.lock("name").locked()
+        assert cache.get("key") == 1
+        """)
+    subprocess.run([sys.executable, str(program)], check=True, timeout=60)

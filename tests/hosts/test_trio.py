@@ -1,0 +1,209 @@
+"""The trio face: locks in trio's tasks, with cancel scopes, timeouts, losses and close."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+
+import interlock
+import interlock.trio
+from interlock.testing.faults import delay_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    import redis
+
+    from interlock.testing.proxy import FaultProxy
+
+
+def run(main: Callable[..., Awaitable[None]], *args: Any) -> None:
+    """Run *main* in a loop of trio's that ends in time."""
+
+    async def limited() -> None:
+        with trio.fail_after(30):
+            await main(*args)
+
+    trio.run(limited)
+
+
+def test_tasks_take_turns(redis_url: str) -> None:
+    """Of many tasks one at a time is inside, each is another owner, and closing ends the client's threads."""
+
+    async def main() -> None:
+        inside = 0
+        async with interlock.trio.connect(redis_url) as client, trio.open_nursery() as nursery:
+
+            async def work() -> None:
+                nonlocal inside
+                for _ in range(5):
+                    async with client.lock("name", timeout=20) as hold:
+                        inside += 1
+                        assert inside == 1
+                        assert hold.valid
+                        assert await client.lock("name").owned()
+                        await trio.sleep(0.001)
+                        inside -= 1
+
+            for _ in range(10):
+                nursery.start_soon(work)
+        assert [t.name for t in threading.enumerate() if t.name.startswith("interlock")] == []
+
+    run(main)
+
+
+def test_a_task_waits_for_another_client(redis_url: str) -> None:
+    """A task that waits is woken by the release of a thread's, times out when there is none, and lets others run."""
+
+    async def main() -> None:
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await trio.sleep(0.005)
+
+        with interlock.connect(redis_url) as other:
+            async with interlock.trio.connect(redis_url) as client, trio.open_nursery() as nursery:
+                nursery.start_soon(tick)
+                lock = other.lock("name", owner="anyone")
+                assert lock.acquire()
+                assert not await client.lock("name").acquire(timeout=0.1)
+                assert ticks > 5
+                with pytest.raises(interlock.AcquireTimeoutError):
+                    async with client.lock("name", timeout=0.05):
+                        pass
+                timer = threading.Timer(0.1, lock.release)
+                timer.start()
+                began = trio.current_time()
+                assert await client.lock("name").acquire(timeout=20)
+                assert trio.current_time() - began < 1.5, (
+                    "it was woken, and did not look at its poll cap"
+                )
+                timer.join()
+                await client.lock("name").release()
+                nursery.cancel_scope.cancel()
+
+    run(main)
+
+
+def test_a_cancelled_acquire_leaves_nothing_behind(
+    proxy: FaultProxy, redis_client: redis.Redis
+) -> None:
+    """Cancelled while it waits, or while its command is under way, an acquire holds nothing and the client goes on."""
+
+    async def main() -> None:
+        async with interlock.trio.connect(proxy.url()) as client:
+            lock = client.lock("name")
+            redis_client.hset("name", "somebody:1", 1)
+            redis_client.pexpire("name", 60_000)
+            with trio.move_on_after(0.1) as scope:
+                await lock.acquire()
+            assert scope.cancelled_caught
+            redis_client.delete("name")
+            proxy.on_request(lambda words: b"name" in words, delay_reply(0.3))
+            with trio.move_on_after(0.05) as scope:
+                async with lock:
+                    await trio.sleep_forever()
+            assert scope.cancelled_caught
+            assert not redis_client.exists("name")
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await lock.acquire()
+            assert scope.cancelled_caught
+            assert not redis_client.exists("name")
+            assert await lock.acquire(timeout=5)
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await lock.release()
+            assert not redis_client.exists("name")
+
+    run(main)
+
+
+def test_a_loss_cancels_a_scope(redis_url: str, redis_client: redis.Redis) -> None:
+    """A task that holds a lock is told that it is lost: by the event, and by a callback that cancels its scope."""
+
+    async def main() -> None:
+        async with interlock.trio.connect(redis_url, lease=0.3) as client:
+            with pytest.raises(interlock.HoldLostError):
+                async with client.lock("name") as hold:
+                    with trio.CancelScope() as scope:
+                        hold.on_lost(scope.cancel)
+                        redis_client.delete("name")
+                        await trio.sleep_forever()
+                    assert scope.cancelled_caught
+                    assert await hold.lost.wait()
+                    raise hold_lost(hold)
+            with pytest.raises(interlock.ConfigError, match=r"on_lost\(scope.cancel\)"):
+                async with client.lock("name", cancel_on_lost=True):
+                    pass
+            assert not await client.lock("name").locked()
+
+    def hold_lost(hold: Any) -> BaseException:
+        try:
+            hold.ensure()
+        except interlock.HoldLostError as error:
+            return error
+        raise AssertionError("it is lost")
+
+    run(main)
+
+
+def test_a_waiter_learns_that_the_client_closed(redis_url: str, redis_client: redis.Redis) -> None:
+    """Closing wakes the tasks that wait with ClosedError, and releases what is held."""
+
+    async def main() -> None:
+        client = interlock.trio.connect(redis_url)
+        assert await client.lock("held").acquire()
+        redis_client.hset("name", "somebody:1", 1)
+
+        async def wait() -> None:
+            with pytest.raises(interlock.ClosedError):
+                await client.lock("name").acquire()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.sleep(0.1)
+            await client.close()
+        with pytest.raises(interlock.ClosedError):
+            await client.lock("name").acquire()
+        assert not redis_client.exists("held")
+
+    run(main)
+
+
+def test_every_kind_locks(redis_url: str) -> None:
+    """The other objects work in trio's tasks too."""
+
+    async def main() -> None:
+        async with interlock.trio.connect(redis_url) as client:
+            for lock in (
+                client.fair_lock("fair"),
+                client.fenced_lock("fenced"),
+                client.spin_lock("spin"),
+                client.read_write_lock("rw").read,
+                client.read_write_lock("rw").write,
+                client.group_lock("group", ["a", "b"]),
+                client.multi_lock(client.lock("a"), client.lock("b")),
+            ):
+                async with lock:
+                    assert await lock.owned()
+                assert not await lock.locked()
+            semaphore = client.semaphore("permits")
+            await semaphore.try_set_permits(1)
+            assert await semaphore.acquire(timeout=1)
+            assert not await semaphore.acquire(timeout=0.05)
+            await semaphore.release()
+            ticket = await (await client.try_lock("name")).hand_over()  # type: ignore[union-attr]
+            await (await client.adopt(ticket)).release()
+            latch = client.count_down_latch("latch")
+            await latch.try_set_count(1)
+            await latch.count_down()
+            assert await latch.wait(timeout=5)
+
+    run(main)

@@ -1,0 +1,103 @@
+"""What is there on Windows, as far as a machine without it can tell: Python without fork, fcntl, Unix sockets and SIGHUP."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WITHOUT = """
+import asyncio, atexit, os, signal, socket, sys, threading, time, warnings
+
+loop = asyncio.new_event_loop()  # made while its own parts are still there
+for name in ("fcntl", "pwd", "grp", "resource", "termios", "interlock._links._exchange"):
+    sys.modules[name] = None
+for module, names in (
+    (os, ("fork", "register_at_fork", "getuid", "kill", "killpg", "setsid", "O_DIRECTORY")),
+    (signal, ("SIGHUP", "SIGQUIT", "SIGKILL", "SIGCHLD", "SIGTSTP", "SIGCONT", "pthread_sigmask")),
+    (socket, ("AF_UNIX", "SO_REUSEPORT")),
+    (time, ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC", "clock_gettime")),
+):
+    for name in names:
+        if hasattr(module, name):
+            delattr(module, name)
+"""
+
+
+def run(tmp_path: Path, program: str, *args: str) -> subprocess.CompletedProcess[str]:
+    """Run *program* in a Python that lacks what Windows lacks."""
+    path = tmp_path / "program.py"
+    path.write_text(WITHOUT + program)
+    command = [sys.executable, "-W", "error", str(path), *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_threads_and_tasks_lock(redis_url: str, tmp_path: Path) -> None:
+    """Without anything of POSIX the library is imported, and locks, waits, renews and closes, in threads and in tasks."""
+    program = """
+import interlock, interlock.asyncio, interlock.redis_py
+
+url = sys.argv[1]
+inside = []
+with interlock.connect(url, lease=0.5) as client:
+    def work():
+        for _ in range(5):
+            with client.lock("name", timeout=20):
+                inside.append(1)
+                assert len(inside) == 1
+                time.sleep(0.001)
+                inside.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(5)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    with client.lock("name") as hold:
+        time.sleep(0.8)
+        assert hold.valid
+
+
+async def main():
+    async with interlock.asyncio.connect(url) as client:
+        async def work():
+            async with client.lock("name", timeout=20):
+                inside.append(1)
+                assert len(inside) == 1
+                await asyncio.sleep(0.001)
+                inside.pop()
+
+        await asyncio.gather(*(work() for _ in range(10)))
+
+
+loop.run_until_complete(main())
+loop.close()
+print("well")
+"""
+    done = run(tmp_path, program, redis_url)
+    assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
+
+
+def test_what_needs_posix_refuses_in_one_sentence(tmp_path: Path) -> None:
+    """The embedded server, Unix sockets and `interlock run` name what is missing, and raise nothing else."""
+    program = """
+loop.close()
+import interlock
+from interlock.cli import main
+
+for url in ("embedded://", "unix:///tmp/redis.sock"):
+    try:
+        interlock.connect(url)
+    except interlock.ConfigError as error:
+        print(error)
+    else:
+        raise AssertionError(url)
+print(main(["run", "name", "--", "true"], {}), file=sys.stderr)
+"""
+    done = run(tmp_path, program)
+    embedded, unix = done.stdout.splitlines()
+    assert embedded.startswith("the embedded server needs a POSIX system")
+    assert unix.endswith("Python has no Unix sockets here")
+    assert "run needs a POSIX system" in done.stderr
+    assert done.stderr.endswith("64\n")

@@ -1,0 +1,32 @@
+"""Databases of one server: each is a place of its own for locks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock import ConfigError
+
+if TYPE_CHECKING:
+    from interlock.testing.servers import RedisServer
+    from lock.lock_like import Stage
+
+
+async def test_a_multi_lock_over_two_databases(stage: Stage, server: RedisServer) -> None:
+    """One name in two databases of a server is two locks, which a multi lock holds both."""
+    one, other = stage.client(server.url()), stage.client(server.url(db=1))
+    owner = stage.owner()
+    both = one.multi_lock(one.lock("name"), other.lock("name"))
+    assert await owner.do(both.acquire)
+    assert server.execute("EXISTS", "name")
+    with server.client(db=1) as second:
+        assert second.exists("name")
+    await owner.do(both.release)
+
+
+async def test_one_database_twice(stage: Stage, server: RedisServer) -> None:
+    """One name in one database is one lock, also through two clients."""
+    one, other = stage.client(server.url()), stage.client(server.url())
+    with pytest.raises(ConfigError, match="a member twice"):
+        one.multi_lock(one.lock("name"), other.lock("name"))

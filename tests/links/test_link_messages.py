@@ -1,0 +1,70 @@
+"""What an error of a connection says, and what is printed with it."""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING
+
+import pytest
+import redis
+
+import interlock
+from interlock import ServerUnavailableError
+from interlock.testing.address import free_port
+from interlock.testing.servers import RedisServer, binaries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lock.lock_like import Stage
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+async def _refused(stage: Stage, url: str) -> ServerUnavailableError:
+    client, owner = stage.client(url), stage.owner()
+    with pytest.raises(ServerUnavailableError) as caught:
+        await owner.do(client.lock("name").acquire, timeout=1)
+    return caught.value
+
+
+async def test_a_refused_connection_has_a_short_story(stage: Stage) -> None:
+    """An error of a connection has redis-py's error as its cause, and nothing else above it."""
+    error = await _refused(stage, f"redis://127.0.0.1:{free_port()}/0")
+    assert isinstance(error.__cause__, redis.ConnectionError)
+    assert list(_chain(error)) == [error, error.__cause__]
+    assert error.__context__ is error.__cause__
+    first, *_ = traceback.format_exception(error)
+    assert first.startswith("redis.exceptions.ConnectionError: ")
+
+
+async def test_a_busy_pool_has_no_story(redis_url: str) -> None:
+    """The error of a pool that has no connection left has nothing above it."""
+    with interlock.connect(f"{redis_url}?max_connections=1", command_timeout=0.3) as client:
+        pool = client._driver._pool
+        only = pool._opened(pool._topology.only)
+        only.take_back(only._take(1))
+        connection = only.idle()
+        assert connection is not None
+        with pytest.raises(ServerUnavailableError, match="raise max_connections") as caught:
+            client.lock("name").acquire(timeout=0)
+        assert list(_chain(caught.value)) == [caught.value]
+        only.take_back(connection)
+
+
+async def test_tls_to_a_plain_port(stage: Stage, fresh_server: RedisServer) -> None:
+    """A connection with TLS to a port without it mentions TLS."""
+    error = await _refused(stage, fresh_server.url().replace("redis://", "rediss://"))
+    assert "TLS" in str(error)
+
+
+async def test_a_plain_connection_to_a_port_with_tls(stage: Stage) -> None:
+    """A connection without TLS to a port with it mentions TLS, and the scheme that speaks it."""
+    with RedisServer(binaries()["redis-7.0"], tls=True) as server:
+        error = await _refused(stage, server.url().replace("rediss://", "redis://").split("?")[0])
+    assert "TLS" in str(error)
+    assert "rediss://" in str(error)
