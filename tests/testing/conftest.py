@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
+from interlock._links.given import anonymous
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-
-from interlock._links.given import anonymous
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
