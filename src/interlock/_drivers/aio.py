@@ -39,7 +39,6 @@ from interlock._drivers.tasks import (
     call_in,
     current_owner,
     in_thread,
-    running_loop,
 )
 from interlock._drivers.threads import current_owner as thread_owner
 from interlock._links.multiplexer import Multiplexer
@@ -177,7 +176,10 @@ class AsyncDriver:
                 _alarm(ticket).stop()
 
     async def eval(self, call: Eval[object]) -> object:
-        """Run *call* and return its reply; errors as `Pipeline.eval`. A WrongTypeError costs another round trip to say what was found."""
+        """Run *call* and return its reply; errors as `Pipeline.eval`.
+
+        A WrongTypeError costs another round trip, to say what was found.
+        """
         seconds = self._seconds(call)
         try:
             pipeline = self._multiplexer.ready(call) if call.confirm is None else None
@@ -190,10 +192,9 @@ class AsyncDriver:
             if isinstance(reply, Exception):
                 return await self._multiplexer.judged(pipeline, call, reply, seconds)
         except WrongTypeError as error:
+            asking = wrong_type.types_of(error)
             with suppress(InterlockError):
-                wrong_type.describe(
-                    error, await self._multiplexer.eval(wrong_type.types_of(error), GRACE)
-                )
+                wrong_type.describe(error, await self._multiplexer.eval(asking, GRACE))
             raise
         return reply
 
@@ -201,7 +202,7 @@ class AsyncDriver:
         """Have everything in place, in the running loop, that the first operation needs, and a claim must not be without."""
         if self.closed:
             return  # whatever needs the server will say so
-        if self._loop is not running_loop():
+        if self._loop is not asyncio.get_running_loop():
             self._bind()
         if self._renewer.started:
             return
@@ -298,11 +299,6 @@ class AsyncDriver:
         listener = partial(call_in, asyncio.get_running_loop(), callback)
         if not hold.listen(listener):
             listener()
-
-    def bell(self) -> tuple[asyncio.Event, Callable[[], None]]:
-        """Return an event for a task to wait for, and what sets it from any thread."""
-        event = asyncio.Event()
-        return event, partial(call_in, asyncio.get_running_loop(), event.set)
 
     def cancel_on_lost(self, hold: Possession) -> None:
         """Cancel the running task when *hold* is lost before it is released."""

@@ -38,7 +38,6 @@ def current_owner() -> Owner:
         for owner_of in elsewhere:
             if (foreign := owner_of()) is not None:
                 return foreign
-        _ = running_loop()
         raise RuntimeError("a lock must be used from a task")
     try:
         return _owners[task]
