@@ -6,6 +6,7 @@ import tomllib
 from fnmatch import fnmatch
 
 import pytest
+
 from extras import FOLDERS, ROOT
 from quick import SLOW
 
