@@ -417,7 +417,8 @@ def home(session: Session) -> AsyncDriver:
     Raises:
         ConfigError: it is not a client for asyncio.
     """
-    driver = session.home() if isinstance(session.home, weakref.ref) else None
+    leads = cast("Callable[[], object]", session.home or (lambda: None))
+    driver = leads()
     if not isinstance(driver, AsyncDriver):
         raise ConfigError("locks of sync and asyncio clients cannot be held as one")
     return driver

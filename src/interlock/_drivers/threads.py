@@ -106,7 +106,8 @@ def home(session: Session) -> ThreadDriver:
     Raises:
         ConfigError: it is not a client for threads.
     """
-    driver = session.home() if isinstance(session.home, weakref.ref) else None
+    leads = cast("Callable[[], object]", session.home or (lambda: None))
+    driver = leads()
     if not isinstance(driver, ThreadDriver):
         raise ConfigError("locks of sync and asyncio clients cannot be held as one")
     return driver
