@@ -37,7 +37,9 @@ if TYPE_CHECKING:
         Hold,
         LeasedSemaphore,
         Lock,
+        Locked,
         MultiLock,
+        Once,
         Permit,
         ReadWriteLock,
         RedLock,
@@ -53,7 +55,7 @@ _HOMES = {
     ),
     "interlock.options": ("Options", "best_effort", "required"),
     "interlock.sync": (
-        "Client", "CountDownLatch", "Hold", "LeasedSemaphore", "Lock", "MultiLock", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "connect",
+        "Client", "CountDownLatch", "Hold", "LeasedSemaphore", "Lock", "Locked", "MultiLock", "Once", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "connect",
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -73,9 +75,11 @@ __all__ = [
     "LatchDeletedError",
     "LeasedSemaphore",
     "Lock",
+    "Locked",
     "MisuseWarning",
     "MultiLock",
     "NotHeldError",
+    "Once",
     "Options",
     "Permit",
     "QuorumError",

@@ -124,6 +124,23 @@ def suggests(names: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
     return decorate
 
 
+def publish(module: str, *classes: type) -> None:
+    """Have *classes* belong to *module*, for whoever prints them; what only this package gives to constructors is not shown.
+
+    ``interlock.sync`` is the module `interlock`.
+    """
+    for cls in classes:
+        cls.__module__ = module.removesuffix(".sync")
+        init = vars(cls).get("__init__")
+        parameters = [] if init is None else list(inspect.signature(init).parameters.values())
+        if any(parameter.name in _INTERNAL for parameter in parameters):
+            setattr(init, "__signature__", inspect.Signature(parameters[:1]))  # noqa: B010 - functions have no such attribute
+
+
+_INTERNAL = frozenset({"driver", "servers", "read", "acquiring", "_template"})
+"""The first parameters of constructors that users do not call."""
+
+
 def wants_async_with(cls: type[T]) -> type[T]:
     """Have ``with`` say that the objects of an asyncio class want ``async with``."""
     return _refuse(cls, ("__enter__", "__exit__"), "async with", "an asyncio client's")

@@ -224,7 +224,7 @@ class Hold:
         self.unanswered += 1
 
     def answered(self) -> None:
-        """Note that the reply to a try was read."""
+        """Note that a try was refused, or never sent."""
         self.unanswered -= 1
 
     def failed(self, error: InterlockError) -> None:
@@ -245,10 +245,11 @@ class Hold:
         self.queued = True
 
     def grant(self, token: int | None, sent_at: float, now: float) -> bool:
-        """Take what the server granted to a command that was sent at *sent_at*; return whether it is held at *now*.
+        """Take what the server granted to a try that was sent at *sent_at*; return whether it is held at *now*.
 
         It is not if the client was closed meanwhile, or if the lease may be over: then it is the server's until it is given back.
         """
+        self.unanswered -= 1
         if self.state is not State.PENDING:
             return False
         self.depth = 1
@@ -513,6 +514,11 @@ class Holds:
         """Return *owner*'s hold of *key*, in whatever state; locks of two sides have a key for each."""
         return self.table.get((key, owner.identity))
 
+    def claim(self, hold: Hold) -> None:
+        """Enter *hold* before the first try to get it is sent, and count that."""
+        hold.unanswered = 1
+        self.table[hold.table_key] = hold
+
     def begin(self, hold: Hold) -> None:
         """Enter *hold* before anything is sent for it."""
         self.table[hold.table_key] = hold
@@ -520,6 +526,16 @@ class Holds:
     def end(self, hold: Hold) -> None:
         """Forget *hold*; a later one of the same owner stays."""
         hold.end()
+        self._forget(hold)
+
+    def released(self, hold: Hold) -> None:
+        """Forget *hold*, which the server has no more."""
+        hold.depth = 0
+        if hold.state is not State.LOST:
+            hold.state = State.ENDED
+        self._forget(hold)
+
+    def _forget(self, hold: Hold) -> None:
         # Others may be ending it at the same time: a client that closes, the watchdog. No call, so that no thread comes in between.
         try:
             if self.table[hold.table_key] is hold:

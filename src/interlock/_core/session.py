@@ -162,7 +162,7 @@ class Session:
 
         Args:
             call: the script.
-            hold: what it may get, which counts how often it was sent without a reply being read.
+            hold: what it may get; it counts what is sent. Whoever reads the reply tells it that (`Hold.grant`, `Hold.answered`).
 
         Raises:
             ServerUnavailableError: the last error, when time is up or trying again is no use.
@@ -179,12 +179,10 @@ class Session:
             return call.script.decode((yield call))
         hold.sent()
         try:
-            answer = call.script.decode((yield call))
+            return call.script.decode((yield call))
         except InterlockError as error:
             hold.failed(error)
             raise
-        hold.answered()
-        return answer
 
     def again(self, call: Eval[R], failure: BaseException, hold: Hold | None = None) -> Op[R]:
         """Go on as `persist` after a first try of *call* ended by *failure*."""

@@ -30,7 +30,6 @@ from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle, wrong_type
 from interlock._drivers.aio_fan_out import ask
 from interlock._drivers.callbacks import tell
-from interlock._drivers.lifecycle import weakly
 from interlock._drivers.named import NamedOwners
 from interlock._drivers.renewer import Renewer
 from interlock._drivers.sentinel_monitor import monitor_of
@@ -40,7 +39,6 @@ from interlock._drivers.tasks import (
     call_in,
     current_owner,
     in_thread,
-    running_loop,
 )
 from interlock._drivers.threads import current_owner as thread_owner
 from interlock._links.multiplexer import Multiplexer
@@ -84,7 +82,7 @@ class AsyncDriver:
             clock=clock.now,
             random=random.random,
             waiters=waiters,
-            poke=weakly(self._poke),
+            poke=lifecycle.weakly(self._poke),
             tell=tell,
             where=servers.where,
             database=servers.identity,
@@ -102,7 +100,7 @@ class AsyncDriver:
         self._named = NamedOwners()
         self.closed = False
         self.ending = lifecycle.Ending()
-        self.session.watchdog.deserted = weakly(self._deserted)
+        self.session.watchdog.deserted = lifecycle.weakly(self._deserted)
         # Nothing of these refers back to the driver: it goes with the last face that has it, and they are still whole then.
         self._renewer.beside = (self._multiplexer, self._subscriber, self._monitor)
         lifecycle.register(self)
@@ -178,7 +176,10 @@ class AsyncDriver:
                 _alarm(ticket).stop()
 
     async def eval(self, call: Eval[object]) -> object:
-        """Run *call* and return its reply; errors as `Pipeline.eval`. A WrongTypeError costs another round trip to say what was found."""
+        """Run *call* and return its reply; errors as `Pipeline.eval`.
+
+        A WrongTypeError costs another round trip, to say what was found.
+        """
         seconds = self._seconds(call)
         try:
             pipeline = self._multiplexer.ready(call) if call.confirm is None else None
@@ -191,10 +192,9 @@ class AsyncDriver:
             if isinstance(reply, Exception):
                 return await self._multiplexer.judged(pipeline, call, reply, seconds)
         except WrongTypeError as error:
+            asking = wrong_type.types_of(error)
             with suppress(InterlockError):
-                wrong_type.describe(
-                    error, await self._multiplexer.eval(wrong_type.types_of(error), GRACE)
-                )
+                wrong_type.describe(error, await self._multiplexer.eval(asking, GRACE))
             raise
         return reply
 
@@ -202,7 +202,7 @@ class AsyncDriver:
         """Have everything in place, in the running loop, that the first operation needs, and a claim must not be without."""
         if self.closed:
             return  # whatever needs the server will say so
-        if self._loop is not running_loop():
+        if self._loop is not asyncio.get_running_loop():
             self._bind()
         if self._renewer.started:
             return
@@ -296,7 +296,7 @@ class AsyncDriver:
 
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
         """Have *callback* run in the event loop when *hold* is lost."""
-        listener = partial(call_in, running_loop(), callback)
+        listener = partial(call_in, asyncio.get_running_loop(), callback)
         if not hold.listen(listener):
             listener()
 
@@ -337,7 +337,7 @@ class AsyncDriver:
         """Return the owner that everything under the word *name* is."""
         try:
             user = current_owner()
-        except (ConfigError, RuntimeError):
+        except RuntimeError:
             user = thread_owner()  # there is no task yet
         return self._named.get(name, user)
 

@@ -4,8 +4,11 @@ The owner of a lock is the task that acquired it: give `acquire` a *timeout* ins
 Python 3.11 makes a child task, and that one the owner.
 """
 
+from interlock._drivers.tasks import LostEvent
+from interlock._misuse import publish
 from interlock.asyncio.client import Client, connect
 from interlock.asyncio.count_down_latch import CountDownLatch
+from interlock.asyncio.decorators import Locked, Once
 from interlock.asyncio.hold import Hold
 from interlock.asyncio.joint_lock import MultiLock, RedLock
 from interlock.asyncio.leased_semaphore import LeasedSemaphore, Permit
@@ -19,10 +22,16 @@ __all__ = [
     "Hold",
     "LeasedSemaphore",
     "Lock",
+    "Locked",
     "MultiLock",
+    "Once",
     "Permit",
     "ReadWriteLock",
     "RedLock",
     "Semaphore",
     "connect",
 ]
+
+publish(__name__, Client, CountDownLatch, Hold, LeasedSemaphore, Lock, Locked, LostEvent, MultiLock)
+publish(__name__, Once, Permit, ReadWriteLock, RedLock, Semaphore)
+connect.__module__ = Client.__module__

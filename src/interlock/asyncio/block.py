@@ -49,6 +49,9 @@ class Block:
         self.owner: Owner | None = None
         self.given_away = False
 
+    def __repr__(self) -> str:
+        return f"<the end of a block of {self.lock!r}>" if self.lock else "<the end of a block>"
+
     def __call__(self, *args: Any) -> Awaitable[None]:
         """Leave the block; as a method of the class it is given the lock, too."""
         lock: Lock = self.lock or args[0]

@@ -11,7 +11,7 @@ from interlock._core import transfer
 from interlock._core.holds import State
 from interlock._core.no_hold import NoHold
 from interlock._drivers.tasks import LostEvent
-from interlock._misuse import LOCK_NAMES, check_long_lease, suggests, wants_async_with
+from interlock._misuse import LOCK_NAMES, check_long_lease, publish, suggests, wants_async_with
 from interlock.asyncio.block import Block
 from interlock.errors import HoldLostError, InterlockError, NotHeldError
 from interlock.options import check_lease, lease_of
@@ -262,6 +262,9 @@ class Attempt(Coroutine[Any, Any, Hold]):
     ) -> None:
         if self._hold is not None:
             await self._hold.__aexit__(kind, error, trace)
+
+
+publish("interlock.asyncio", Attempt)
 
 
 def attempt(function: Callable[P, Coroutine[Any, Any, Hold]]) -> Callable[P, Attempt]:

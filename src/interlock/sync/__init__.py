@@ -1,8 +1,11 @@
 # Generated from interlock/asyncio/__init__.py by tools/make_sync.py; change that file.
 """The sync face, re-exported by `interlock`."""
 
+from interlock._drivers.threads import LostEvent
+from interlock._misuse import publish
 from interlock.sync.client import Client, connect
 from interlock.sync.count_down_latch import CountDownLatch
+from interlock.sync.decorators import Locked, Once
 from interlock.sync.hold import Hold
 from interlock.sync.joint_lock import MultiLock, RedLock
 from interlock.sync.leased_semaphore import LeasedSemaphore, Permit
@@ -16,10 +19,16 @@ __all__ = [
     "Hold",
     "LeasedSemaphore",
     "Lock",
+    "Locked",
     "MultiLock",
+    "Once",
     "Permit",
     "ReadWriteLock",
     "RedLock",
     "Semaphore",
     "connect",
 ]
+
+publish(__name__, Client, CountDownLatch, Hold, LeasedSemaphore, Lock, Locked, LostEvent, MultiLock)
+publish(__name__, Once, Permit, ReadWriteLock, RedLock, Semaphore)
+connect.__module__ = Client.__module__

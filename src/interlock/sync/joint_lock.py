@@ -13,28 +13,13 @@ from interlock.sync.lock import Lock
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from interlock._core.holds import Owner
     from interlock._core.joint import Joint
+    from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 
 
-class _JointLock(Lock):
-    """What both have in common: who performs, and who the owner is."""
-
-    def __init__(
-        self, recipe: Joint, locks: Sequence[Lock], timeout: Duration | None, lease: Duration | None
-    ) -> None:
-        owners = {lock.recipe: lock._fixed_owner for lock in locks}  # noqa: SLF001 - of its own kind
-        if len({owner and owner.label for owner in owners.values()}) > 1:
-            raise ConfigError("locks of different owner= words cannot be held as one")
-        # The same one in whatever order they were given.
-        first = recipe.members[0]
-        driver = next(lock.driver for lock in locks if lock.recipe is first)
-        super().__init__(driver, recipe, timeout=timeout, lease=lease, owner=owners[first])
-        # The clients of all members are in use as long as this is.
-        self._drivers = [lock.driver for lock in locks]
-
-
-class MultiLock(_JointLock):
+class MultiLock(Lock):
     """All of several locks or none; also made by `Client.multi_lock`.
 
     Members may be of any kind and of several clients. They are acquired in one canonical order, so that multi locks that share members
@@ -53,10 +38,14 @@ class MultiLock(_JointLock):
     def __init__(
         self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
     ) -> None:
-        super().__init__(multi_lock.MultiLock(_members(locks)), locks, timeout, lease)
+        recipe = multi_lock.MultiLock(_members(locks))
+        driver, owner = _shared(recipe, locks)
+        super().__init__(driver, recipe, timeout=timeout, lease=lease, owner=owner)
+        # The clients of all members are in use as long as this is.
+        self._drivers = [lock.driver for lock in locks]
 
 
-class RedLock(_JointLock):
+class RedLock(Lock):
     """A majority of locks on independent servers, asked all at once; also made by `Client.red_lock`.
 
     It survives the loss of a minority of the servers: each is given a fiftieth of the lease to answer, 0.05 s at least and 0.5 s at
@@ -74,7 +63,11 @@ class RedLock(_JointLock):
     def __init__(
         self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
     ) -> None:
-        super().__init__(red_lock.RedLock(_members(locks)), locks, timeout, lease)
+        recipe = red_lock.RedLock(_members(locks))
+        driver, owner = _shared(recipe, locks)
+        super().__init__(driver, recipe, timeout=timeout, lease=lease, owner=owner)
+        # The clients of all members are in use as long as this is.
+        self._drivers = [lock.driver for lock in locks]
 
 
 def _members(locks: Sequence[object]) -> list[LockBase]:
@@ -91,3 +84,13 @@ def _members(locks: Sequence[object]) -> list[LockBase]:
             raise ConfigError(f"{lock!r} is several locks itself and cannot be a member")
         members.append(lock.recipe)
     return members
+
+
+def _shared(recipe: Joint, locks: Sequence[Lock]) -> tuple[ThreadDriver, Owner | None]:
+    """Return who performs for *recipe*, which is of *locks*, and whom all of them name by ``owner=``."""
+    owners = {lock.recipe: lock._fixed_owner for lock in locks}  # noqa: SLF001 - of its own kind
+    if len({owner and owner.label for owner in owners.values()}) > 1:
+        raise ConfigError("locks of different owner= words cannot be held as one")
+    # The same one in whatever order they were given.
+    first = recipe.members[0]
+    return next(lock.driver for lock in locks if lock.recipe is first), owners[first]

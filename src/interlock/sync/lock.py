@@ -113,8 +113,9 @@ class Lock:
         Cost:
             One round trip, and another one to name the present holder in NotHeldError.
         """
+        owner = self._fixed_owner or current_owner()
         try:
-            self.driver.perform(self.recipe.release(self._fixed_owner or current_owner()))
+            self.driver.perform(self.recipe.release(owner))
         except NotHeldError as error:
             self._name_holder(error)
             raise

@@ -1,0 +1,91 @@
+"""What type checkers and readers of help() see: the same on both faces, and nothing of what is inside."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import pydoc
+import re
+import typing
+from pathlib import Path
+
+import pytest
+
+import interlock
+import interlock.asyncio
+from interlock.options import OptionChanges, Options
+
+TYPING = Path(__file__).parent.parent / "typing"
+FACES = {"sync": interlock, "asyncio": interlock.asyncio}
+INTERNAL = re.compile(
+    r"interlock\.(_|sync\b|asyncio\.)|_core|Driver|Possession|LockBase|LockLike|Endpoint|Recipe|Topology|Joint"
+)
+"""What is no business of a user's."""
+
+INSIDE = {"leave", "named", "cancel_on_lost"}
+"""Methods for other classes of the same face, and what one face alone has."""
+
+
+def public(face: str) -> dict[str, object]:
+    """Return what a face has for users, by name."""
+    return {name: getattr(FACES[face], name) for name in FACES[face].__all__}
+
+
+def test_options_can_be_changed_by_their_names() -> None:
+    """`OptionChanges` has exactly the fields of `Options`, and takes what they take."""
+    changes = typing.get_type_hints(OptionChanges)
+    fields = {field.name: field.type for field in dataclasses.fields(Options)}
+    assert list(changes) == list(fields)
+    assert OptionChanges.__required_keys__ == frozenset()
+    for name, kind in OptionChanges.__annotations__.items():
+        assert kind.__forward_arg__ in (fields[name], "Duration")
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_public_things_are_where_users_find_them(face: str) -> None:
+    """Each public class and function of a face says that it is of the module that users import it from."""
+    for name, thing in public(face).items():
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            module = thing.__module__
+            assert "._" not in f".{module}.", name
+            assert not module.startswith("interlock.sync"), name
+            if module == FACES[face].__name__:
+                assert getattr(FACES[face], name) is thing
+            if inspect.isclass(thing):
+                assert "._" not in repr(thing)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_help_shows_nothing_of_what_is_inside(face: str) -> None:
+    """help() of a public class or function names no private module, type or constructor's parameter."""
+    for name, thing in public(face).items():
+        if name in ("__version__", "asyncio", "check", "errors", "fencing"):
+            continue
+        text = pydoc.plain(pydoc.render_doc(thing))
+        assert not INTERNAL.search(text), (name, INTERNAL.search(text))
+
+
+def test_what_is_checked_is_the_same_on_both_faces() -> None:
+    """The typed modules that mypy and pyright read differ by ``await`` and the like alone."""
+    text = (TYPING / "public_asyncio.py").read_text()
+    for pattern, replacement in (
+        (r"import interlock\.asyncio as face", "import interlock as face"),
+        (r"\basync (def|with)\b", r"\1"),
+        (r"\bawait ", ""),
+        (r"Coroutine\[Any, Any, (.*?)\]\]", r"\1]"),
+        (r"Callable, Coroutine\n    from typing import Any", "Callable"),
+        (r"asyncio face", "sync face"),
+        (r"public_sync", "public_asyncio"),
+    ):
+        text = re.sub(pattern, replacement, text)
+    assert (TYPING / "public_sync.py").read_text() == text
+
+
+def test_every_public_method_is_checked() -> None:
+    """The typed modules use each public method and property of each public class."""
+    text = (TYPING / "public_asyncio.py").read_text()
+    for name, thing in public("asyncio").items():
+        if inspect.isclass(thing):
+            for method in vars(thing):
+                if not method.startswith("_") and method not in INSIDE:
+                    assert re.search(rf"\.{method}\b", text), f"{name}.{method}"

@@ -1,0 +1,157 @@
+"""The types of the sync face, as users' type checkers see them; read by mypy and pyright, never run.
+
+`tests/faces/test_face_typing.py` keeps `public_asyncio.py` the same.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, assert_type
+
+import interlock as face
+from interlock import Options, best_effort, check
+from interlock.options import ReplicaPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SECOND = timedelta(seconds=1)
+
+
+def connecting() -> None:
+    """Options are typed, and complete themselves in editors."""
+    assert_type(face.connect(), face.Client)
+    assert_type(face.connect("valkey://h", lease=SECOND, poll_cap=1, pubsub="off"), face.Client)
+    assert_type(face.connect(options=Options(lease=1.5, replicas=best_effort(1))), face.Client)
+    assert_type(face.Client.from_redis(object(), client_id="7"), face.Client)
+    assert_type(Options().lease, float)
+    assert_type(Options(lease=SECOND).replace(lease=5), Options)
+    assert_type(best_effort("all", SECOND), ReplicaPolicy)
+    _ = face.connect(leese=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    _ = face.connect(lease="5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    _ = Options(pubsub="loud")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def locking(client: face.Client) -> None:
+    """Every kind of lock is a Lock, and a block gives a Hold."""
+    with face.connect() as entered:
+        assert_type(entered, face.Client)
+    lock = client.lock("name", timeout=SECOND, lease=5, reentrant=False, owner="me")
+    assert_type(lock, face.Lock)
+    assert_type(client.fair_lock("name"), face.Lock)
+    assert_type(client.fenced_lock("name"), face.Lock)
+    assert_type(client.spin_lock("name"), face.Lock)
+    assert_type(client.group_lock("group", ["a"]), face.Lock)
+    both = client.read_write_lock("name")
+    assert_type(both, face.ReadWriteLock)
+    assert_type(both.read, face.Lock)
+    assert_type(both.write, face.Lock)
+    assert_type(client.multi_lock(lock, both.write), face.MultiLock)
+    assert_type(face.RedLock(lock, timeout=SECOND), face.RedLock)
+    assert_type(lock.acquire(timeout=SECOND, lease=5), bool)
+    assert_type(lock.release(), None)
+    with lock as hold:
+        assert_type(hold, face.Hold)
+    with client.red_lock(lock) as hold:
+        assert_type(hold, face.Hold)
+    assert_type(lock.locked(), bool)
+    assert_type(lock.owned(), bool)
+    assert_type(lock.hold_count(), int)
+    assert_type(lock.remaining(), float | None)
+    assert_type(lock.extend(SECOND), None)
+    assert_type(lock.force_release(), bool)
+    assert_type(lock.hold, face.Hold | None)
+    assert_type(lock.name, str)
+    lock.unlock()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+
+
+def holding(client: face.Client) -> None:
+    """A hold answers without a round trip."""
+    with client.try_lock("name", timeout=SECOND) as hold:
+        assert_type(hold, face.Hold)
+    hold = client.try_lock("name")
+    assert_type(hold, face.Hold)
+    assert_type(hold.name, str)
+    assert_type(hold.holder, str | None)
+    assert_type(hold.token, int | None)
+    assert_type(hold.replicas, int | None)
+    assert_type(hold.depth, int)
+    assert_type(hold.valid, bool)
+    assert_type(hold.remaining, float)
+    assert_type(hold.lost.is_set(), bool)
+    assert_type(hold.ensure(), None)
+    assert_type(hold.on_lost(print), None)
+    assert_type(hold.release(), None)
+    assert_type(hold.set_lease(SECOND), None)
+    ticket = hold.hand_over(lease=SECOND)
+    assert_type(ticket, str)
+    assert_type(client.adopt(ticket, lease=5), face.Hold)
+
+
+def counting(client: face.Client) -> None:
+    """Semaphores and latches."""
+    plain = client.semaphore("name", timeout=SECOND)
+    assert_type(plain, face.Semaphore)
+    assert_type(plain.acquire(2, timeout=SECOND), bool)
+    assert_type(plain.release(2), None)
+    assert_type(plain.release_if_exists(), bool)
+    assert_type(plain.try_set_permits(1), bool)
+    assert_type(plain.add_permits(1), None)
+    assert_type(plain.drain_permits(), int)
+    assert_type(plain.available_permits(), int)
+    with plain as entered:
+        assert_type(entered, face.Semaphore)
+    leased = client.leased_semaphore("name")
+    assert_type(leased, face.LeasedSemaphore)
+    permit = leased.acquire(1, timeout=SECOND, lease=SECOND)
+    assert_type(permit, face.Permit)
+    assert_type(permit.ids, tuple[str, ...])
+    assert_type(permit.update_lease(5), None)
+    assert_type(leased.try_acquire(), face.Permit | None)
+    assert_type(leased.release(permit), None)
+    assert_type(leased.update_lease(permit, SECOND), None)
+    assert_type(leased.set_permits(1), None)
+    assert_type(leased.permits(), int)
+    assert_type(leased.acquired_permits(), int)
+    latch = client.count_down_latch("name")
+    assert_type(latch, face.CountDownLatch)
+    assert_type(latch.try_set_count(1), bool)
+    assert_type(latch.count_down(), None)
+    assert_type(latch.count(), int)
+    assert_type(latch.wait(SECOND), bool)
+    assert_type(latch.delete(), bool)
+
+
+def decorating(client: face.Client) -> None:
+    """A decorated function has the signature that it had."""
+
+    @client.locked("pay:{order_id}", timeout=SECOND)
+    def pay(order_id: int, *, note: str = "") -> bytes:
+        return f"{order_id}{note}".encode()
+
+    @client.once("report", min_hold=SECOND)
+    def report(day: str) -> bytes:
+        return day.encode()
+
+    @client.once("report", otherwise=0)
+    def counted(day: str) -> bytes:
+        return day.encode()
+
+    assert_type(pay(5, note="x"), bytes)
+    assert_type(report("x"), bytes | None)
+    assert_type(counted("x"), bytes | int)
+    assert_type(client.locked("name"), face.Locked)
+    assert_type(client.once("name"), face.Once[None])
+    taken: Callable[[str], bytes | None] = report
+    _ = taken
+    _ = pay("5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    _ = report()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    with client.locked("name") as hold:
+        assert_type(hold, face.Hold)
+
+
+def closing(client: face.Client) -> None:
+    """The rest of a client."""
+    assert_type(client.client_id, str)
+    assert_type(client.check(objects=["lock"]), check.Report)
+    assert_type(client.close(), None)
