@@ -27,7 +27,9 @@ LAUNCH = Path(__file__).with_name("launch.py")
 
 _DEATH_SIGNAL = {
     OnLost.TERM: signal.SIGTERM,
-    OnLost.KILL: getattr(signal, "SIGKILL", 9),  # Windows has none, and can import this all the same
+    OnLost.KILL: getattr(
+        signal, "SIGKILL", 9
+    ),  # Windows has none, and can import this all the same
     OnLost.WARN: 0,
 }
 """What the job gets when interlock itself dies, which sooner or later loses the lock."""
