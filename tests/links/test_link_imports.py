@@ -14,7 +14,7 @@ ROOT = Path(interlock.__file__).parent
 def test_no_circles() -> None:
     """Each module of the links and drivers imports only modules above it, those for type checking included."""
     names = {
-        ".".join(("interlock", package, path.stem)): path
+        f"interlock.{package}.{path.stem}": path
         for package in ("_links", "_drivers")
         for path in (ROOT / package).glob("*.py")
     }
