@@ -300,6 +300,11 @@ class AsyncDriver:
         if not hold.listen(listener):
             listener()
 
+    def bell(self) -> tuple[asyncio.Event, Callable[[], None]]:
+        """Return an event for a task to wait for, and what sets it from any thread."""
+        event = asyncio.Event()
+        return event, partial(call_in, asyncio.get_running_loop(), event.set)
+
     def cancel_on_lost(self, hold: Possession) -> None:
         """Cancel the running task when *hold* is lost before it is released."""
         task = asyncio.current_task()
