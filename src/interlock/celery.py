@@ -32,6 +32,7 @@ from interlock.sync import connect
 
 if TYPE_CHECKING:
     from interlock import Client, Hold
+    from interlock.options import OptionChanges
 
 __all__ = ["Beat", "Single", "SingleBeat", "client"]
 
@@ -67,7 +68,8 @@ def _url(app: Any) -> str | None:
 
 
 def _options(app: Any) -> Options:
-    return Options().replace(**(app.conf.get("interlock_options") or {}))
+    given: OptionChanges = app.conf.get("interlock_options") or {}
+    return Options().replace(**given)
 
 
 class Single(celery.Task):  # type: ignore[misc]  # Celery has no types

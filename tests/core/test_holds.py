@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import gc
+import inspect
 import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core.holds import DRIFT, SLACK, Hold, Owner, State, valid_until
+from interlock._core import holds
+from interlock._core.holds import DRIFT, SLACK, TRANSITIONS, Hold, Owner, State, valid_until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bench import Bench, Play
 
 
@@ -269,3 +275,91 @@ def test_two_threads_may_end_a_hold_at_once(bench: Bench) -> None:
     holds.end(hold)
     holds.end(hold)
     assert (hold.state, list(holds.snapshot())) == (State.ENDED, [])
+
+
+MOVES: dict[str, tuple[object, ...]] = {
+    "grant": (None, 0.0, 1.0),
+    "begin_release": (),
+    "take_back": (),
+    "end": (),
+    "lose": ("expired",),
+}
+"""What changes the state of a hold, with arguments."""
+STATES = (State.PENDING, State.HELD, State.ENDING, State.ENDED, State.LOST)
+
+
+@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize("state", STATES)
+def test_states_change_as_the_table_says(bench: Bench, state: str, move: str) -> None:
+    """Each method takes a hold from each state to the one in the table, and leaves it alone where the table says nothing."""
+    hold = bench.hold(state=state)
+    _ = getattr(hold, move)(*MOVES[move])
+
+    assert hold.state is TRANSITIONS.get((state, move), state)
+
+
+def test_the_table_is_complete() -> None:
+    """The table names only methods that change a state, and every method that assigns one is in it."""
+    tree = ast.parse(inspect.getsource(holds))
+    assigning = {
+        function.name
+        for owner in tree.body
+        if isinstance(owner, ast.ClassDef) and owner.name == "Hold"
+        for function in owner.body
+        if isinstance(function, ast.FunctionDef) and function.name != "__init__"
+        for name in assigned(function)
+        if name == "state"
+    }
+
+    assert assigning == set(MOVES) == {move for _, move in TRANSITIONS}
+
+
+def assigned(tree: ast.AST) -> Iterator[str]:
+    """Yield the names of attributes that *tree* assigns, of `self` or of anything else."""
+    for node in ast.walk(tree):
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.Assign):
+            targets = node.targets
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+            targets = [node.target]
+        for target in targets:
+            for part in ast.walk(target):
+                if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
+                    yield part.attr
+
+
+def foreign(tree: ast.AST) -> Iterator[str]:
+    """Yield the attributes that *tree* assigns of anything but `self`, `cls` and what it has just made for itself."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            base = node.value
+            if not (isinstance(base, ast.Name) and base.id == "self"):
+                yield f"{ast.unparse(base)}.{node.attr}"
+
+
+def test_only_holds_change_holds() -> None:
+    """No other module assigns an attribute of a hold; when to renew it is the watchdog's business."""
+    root = Path(holds.__file__).parents[1]
+    found = {
+        f"{path.stem}: {name}"
+        for part in ("_core", "_drivers", "asyncio", "sync")
+        for path in (root / part).glob("*.py")
+        if path.stem != "holds"
+        for name in foreign(ast.parse(path.read_text(encoding="utf-8")))
+        if name.rpartition(".")[2] in {*Hold.__slots__, *holds.Permit.__slots__}
+        if name.rpartition(".")[0].endswith(("hold", "permit", "candidate", "one", "heir"))
+    }
+
+    assert found == {"watchdog: hold.renew_at"}
+
+
+def test_no_driver_changes_what_is_the_cores() -> None:
+    """A driver assigns only what the core leaves to it: where to send, and what it was told of the server."""
+    root = Path(holds.__file__).parents[1] / "_drivers"
+    found = {
+        name
+        for path in (root / "threads.py", root / "aio.py")
+        for name in foreign(ast.parse(path.read_text(encoding="utf-8")))
+    }
+
+    assert found <= {"self._listener.waiters", "self.session.publish", "_here.owner"}

@@ -47,7 +47,14 @@ def watch_the_end(bench: Bench, hold: Hold) -> list[bool]:
             seen.append(bench.session.holder(bench.owner) != hold.holder)
         end(ended)
 
+    released = bench.session.holds.released
+
+    def releasing(ended: Hold) -> None:
+        ending(ended)
+        released(ended)
+
     bench.session.holds.end = ending  # type: ignore[method-assign]
+    bench.session.holds.released = releasing  # type: ignore[method-assign]
     return seen
 
 

@@ -144,4 +144,5 @@ def test_many_members_of_one_client(servers: Sequence[RedisServer]) -> None:
         assert threading.active_count() <= before + 1
         listed = servers[0].execute("CLIENT", "LIST")
         assert isinstance(listed, list | bytes | str)
-        assert len(client._driver._pool._open) == 1
+        [pool] = client._driver._pool._pools.values()
+        assert len(pool._open) == 1

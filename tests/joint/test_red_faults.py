@@ -251,7 +251,8 @@ def test_a_connection_that_died_idle(own_servers: Sequence[RedisServer]) -> None
     lock.acquire()
     lock.release()
     for client in clients[:2]:
-        for connection in client._driver._pool._idle:
+        [pool] = client._driver._pool._pools.values()
+        for connection in pool._idle:
             connection.close()
     lock.acquire(timeout=0)
     assert all(Table.keys_of(server) == ["name"] for server in own_servers)
@@ -268,7 +269,8 @@ async def test_a_first_connection_that_takes_its_time(
     clients = [interlock.asyncio.connect(server.url()) for server in own_servers]
     for client in clients:
         # Hooked in where the embedded server is started: before the connection is made.
-        client._driver._line._endpoint._prepare = lambda: time.sleep(0.4)
+        [lane] = client._driver._multiplexer._lanes.values()
+        lane._endpoint._prepare = lambda: time.sleep(0.4)
     lock = interlock.asyncio.RedLock(*[client.lock("name") for client in clients])
     assert await lock.acquire(timeout=20, lease=2)
     await lock.release()

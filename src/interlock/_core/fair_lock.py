@@ -73,6 +73,7 @@ class FairLock(Lock):
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
         """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
         if isinstance(answer, scripts.Queued):
+            hold.answered()
             hold.queue()  # whatever ends this acquire, a place has to be given back
             return False
         return super().accept(hold, sent_at, answer)

@@ -48,9 +48,11 @@ class Owner:
         identity: tells owners of this process apart.
         number: the second half of the holder id; drawn from a process-wide counter, never used for another owner.
         label: what to call the owner in messages.
+        shared: whether others may come and release under the same name when those who have used it are gone.
         known_as: a client's id, a number, and as whom that client lets this owner hold by that number; None until it comes again.
     """
 
+    shared = False
     __slots__ = ("__weakref__", "_gone", "identity", "known_as", "label", "number")
 
     def __init__(self, label: str, gone: Callable[[], bool] | None = None) -> None:
@@ -66,6 +68,10 @@ class Owner:
     def gone(self) -> bool:
         """Return whether the thread or task has ended."""
         return self._gone is not None and self._gone()
+
+    def reference(self) -> Callable[[], Owner | None]:
+        """Return what a hold refers to its owner by: a thread or task is not kept alive by what it holds."""
+        return weakref.ref(self)
 
 
 class State:
@@ -160,7 +166,7 @@ class Hold:
     Attributes:
         recipe: the lock.
         holder: the hash field, ``"<client id>:<number>"``.
-        owner: who holds, as long as it lives.
+        owner: returns who holds, as long as it lives.
         depth: how often it was entered.
         lease: seconds of one renewal, or of the whole hold.
         renewal: how it is kept alive; None when it ends with its lease.
@@ -191,7 +197,7 @@ class Hold:
         self.recipe = recipe
         self.table_key = (recipe.hold_key, owner.identity)
         self.holder = holder
-        self.owner: weakref.ref[Owner] = weakref.ref(owner)
+        self.owner = owner.reference()
         self.label = owner.label
         self.depth = 0
         self.lease = lease
@@ -218,7 +224,7 @@ class Hold:
         self.unanswered += 1
 
     def answered(self) -> None:
-        """Note that the reply to a try was read."""
+        """Note that a try was refused, or never sent."""
         self.unanswered -= 1
 
     def failed(self, error: InterlockError) -> None:
@@ -239,10 +245,11 @@ class Hold:
         self.queued = True
 
     def grant(self, token: int | None, sent_at: float, now: float) -> bool:
-        """Take what the server granted to a command that was sent at *sent_at*; return whether it is held at *now*.
+        """Take what the server granted to a try that was sent at *sent_at*; return whether it is held at *now*.
 
         It is not if the client was closed meanwhile, or if the lease may be over: then it is the server's until it is given back.
         """
+        self.unanswered -= 1
         if self.state is not State.PENDING:
             return False
         self.depth = 1
@@ -507,6 +514,11 @@ class Holds:
         """Return *owner*'s hold of *key*, in whatever state; locks of two sides have a key for each."""
         return self.table.get((key, owner.identity))
 
+    def claim(self, hold: Hold) -> None:
+        """Enter *hold* before the first try to get it is sent, and count that."""
+        hold.unanswered = 1
+        self.table[hold.table_key] = hold
+
     def begin(self, hold: Hold) -> None:
         """Enter *hold* before anything is sent for it."""
         self.table[hold.table_key] = hold
@@ -514,6 +526,16 @@ class Holds:
     def end(self, hold: Hold) -> None:
         """Forget *hold*; a later one of the same owner stays."""
         hold.end()
+        self._forget(hold)
+
+    def released(self, hold: Hold) -> None:
+        """Forget *hold*, which the server has no more."""
+        hold.depth = 0
+        if hold.state is not State.LOST:
+            hold.state = State.ENDED
+        self._forget(hold)
+
+    def _forget(self, hold: Hold) -> None:
         # Others may be ending it at the same time: a client that closes, the watchdog. No call, so that no thread comes in between.
         try:
             if self.table[hold.table_key] is hold:

@@ -273,6 +273,7 @@ class LeasedSemaphore:
             confirm(call, permit, session.replicas)
         answer = yield from session.persist(call, permit)
         if not isinstance(answer, Grant):
+            permit.answered()
             return answer
         if permit.grant(None, sent_at, session.clock()):
             session.watchdog.watch(permit)

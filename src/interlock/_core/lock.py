@@ -68,6 +68,7 @@ class Lock(LockBase):
 
     def given(self, hold: Hold, sent_at: float) -> bool:
         """Take *hold* as granted by what somebody sent at *sent_at*; tell whether it is held now."""
+        hold.sent()
         return self.accept(hold, sent_at, GRANTED)
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:

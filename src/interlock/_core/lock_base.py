@@ -170,7 +170,9 @@ class LockBase(ABC):
         hold = self._session.holds.table.get((self.hold_key, owner.identity))
         if hold is None:
             return Refused(not_held(self.kind, self.name, owner.label))
-        return self.release_hold(hold)
+        if self.queue in self._session.waiters.queues:
+            return self.release_hold(hold)
+        return Release(hold)
 
     def release_hold(self, hold: Hold) -> Step[None]:
         """Go down by one depth in *hold*, whoever asks; errors as `release`."""
@@ -296,6 +298,7 @@ class LockBase(ABC):
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
         """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
         if not isinstance(answer, Grant):
+            hold.answered()
             return False
         session = self._session
         if not hold.grant(answer.token, sent_at, session.clock()):
@@ -378,12 +381,14 @@ class LockBase(ABC):
             hold.failed(outcome)
         if isinstance(outcome, ServerUnavailableError):
             call = self._request(hold, deadline, sent_at)
-            outcome = yield from self._session.again(call, outcome, hold)
-        if isinstance(outcome, BaseException):
+            answer = yield from self._session.again(call, outcome, hold)
+            if self.accept(hold, sent_at, answer):
+                return True
+        elif isinstance(outcome, BaseException):
             raise outcome
-        left = yield from self._conclude(hold, sent_at, outcome, deadline)
-        if left is None:
-            return True
+        else:
+            answer = outcome
+        _ = yield from self._not_held(hold, answer, deadline)
         return (yield from self._wait(hold, deadline))
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
@@ -400,14 +405,12 @@ class LockBase(ABC):
         sent_at = session.clock()
         call = self._request(hold, deadline, sent_at)
         answer = yield from session.persist(call, hold)
-        return (yield from self._conclude(hold, sent_at, answer, deadline))
-
-    def _conclude(
-        self, hold: Hold, sent_at: float, answer: Grant | float, deadline: float
-    ) -> Op[float | None]:
-        """Take the *answer* to a try; None when *hold* is held now, else when to try again."""
         if self.accept(hold, sent_at, answer):
             return None
+        return (yield from self._not_held(hold, answer, deadline))
+
+    def _not_held(self, hold: Hold, answer: Grant | float, deadline: float) -> Op[float]:
+        """Return when to try again after *answer*, which did not make *hold* held; a grant that cannot be used is given back."""
         if hold.state is State.ENDED:
             raise ClosedError("the client was closed, and what it was just acquiring given back")
         if not isinstance(answer, Grant):
@@ -467,13 +470,13 @@ class Acquire(Step["Hold | None"]):
             self.result = held
             return again.begin()
         hold = self.result = lock.new_hold(owner, self._lease)
-        session.holds.begin(hold)
+        session.holds.claim(hold)
         now = self._sent_at = session.clock()
         # Made even if others wait here: an upgrade, which would wait for itself, is refused by it.
         call = lock.request(hold, self._deadline, now)
         if lock.queue in session.waiters.queues and not lock.may_overtake(hold, self._deadline):
+            hold.answered()
             return None
-        hold.sent()
         return call
 
     def done(self, answer: Grant | float) -> bool:
@@ -482,7 +485,6 @@ class Acquire(Step["Hold | None"]):
             return self._again.done(answer)
         hold = self.result
         assert hold is not None
-        hold.answered()
         if self._lock.accept(hold, self._sent_at, answer):
             return True
         self._outcome = answer
@@ -624,7 +626,8 @@ class Release(Step[None]):
         """Note that the hold ends, or is one less deep; return the release, unless it is lost."""
         hold = self._hold
         recipe = hold.recipe
-        if hold.lost(recipe.session.clock()):
+        now = recipe.session.clock()
+        if not hold.valid(now) and hold.lost(now):
             return None
         begun = hold.begin_release()
         if begun is None:
@@ -646,8 +649,7 @@ class Release(Step[None]):
         if not answer or hold.unanswered:
             return False
         if self._depth == 0:
-            hold.released()
-            hold.recipe.session.holds.end(hold)
+            hold.recipe.session.holds.released(hold)
         return True
 
     def rest(self, failure: BaseException | None) -> Op[None]:
@@ -695,8 +697,7 @@ class Release(Step[None]):
             raise lost(hold)
         self._found = found
         if depth == 0:
-            hold.released()
-            session.holds.end(hold)
+            session.holds.released(hold)
             yield from outlive(session, hold)
 
     def over(self) -> bool:
@@ -803,8 +804,7 @@ def _finish_later(session: Session, hold: Hold, depth: int, error: BaseException
     else:
         yield from session.settle(call, until, late=late)
         if depth == 0:
-            hold.released()
-            session.holds.end(hold)
+            session.holds.released(hold)
 
 
 def reach(hold: Hold, until: float, now: float) -> tuple[float, int]:

@@ -13,7 +13,7 @@ from interlock._core.watchdog import Watchdog
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
 
     from interlock._core.effects import Op
     from interlock._core.holds import Hold, Owner
@@ -40,12 +40,12 @@ class Session:
         client_id: the first half of every holder id.
         where: the server's address, which tells it from others.
         database: what tells its database from others.
-        home: the driver that performs for this client.
+        home: leads to the driver that performs for this client, and does not keep it.
         epoch: larger each time that another server, which may lack the last writes, has taken over.
         publish: the command that announces releases, PUBLISH or SPUBLISH, or empty for none; decided before the first operation.
         replicas: what replicas must have of a grant; None when they are not asked.
         clustered: whether all keys of an object must be in one hash slot.
-        tell: runs a callback of the user's and reports what it raises.
+        tell: tells a listener of a loss, and reports what it raises.
     """
 
     def __init__(
@@ -79,6 +79,7 @@ class Session:
         self.clustered = clustered
         self.tell = tell
         self.holds = Holds()
+        self._farewell: Sequence[Eval[int]] | None = None
         self.watchdog = Watchdog(
             self.holds,
             lease=options.lease,
@@ -121,18 +122,24 @@ class Session:
             check_one_slot(key)
         return key
 
-    def farewell(self) -> Iterator[Eval[int]]:
-        """Forget every hold of a client that closes; return the scripts that release them."""
-        for hold in self.holds:
+    def farewell(self) -> Sequence[Eval[int]]:
+        """Forget every hold of a client that closes; return the scripts that release them, the same ones when asked again."""
+        if self._farewell is None:
             # One that is just being acquired may be held without anybody having heard of it.
-            if hold.state in (State.HELD, State.ENDING) or hold.late_grants():
-                yield hold.recipe.release_script(hold, 0)
+            self._farewell = [
+                hold.recipe.release_script(hold, 0)
+                for hold in self.holds
+                if hold.state in (State.HELD, State.ENDING) or hold.late_grants()
+            ]
+        for hold in self.holds:
             self.holds.end(hold)
+        return self._farewell
 
     def become(self, client_id: str, waiters: Waiters) -> None:
         """Be another client, which holds nothing (in a forked child)."""
         self.client_id = client_id
         self.waiters = waiters
+        self._farewell = None
         for hold in self.holds:
             self.holds.end(hold)
 
@@ -155,7 +162,7 @@ class Session:
 
         Args:
             call: the script.
-            hold: what it may get, which counts how often it was sent without a reply being read.
+            hold: what it may get; it counts what is sent. Whoever reads the reply tells it that (`Hold.grant`, `Hold.answered`).
 
         Raises:
             ServerUnavailableError: the last error, when time is up or trying again is no use.
@@ -172,12 +179,10 @@ class Session:
             return call.script.decode((yield call))
         hold.sent()
         try:
-            answer = call.script.decode((yield call))
+            return call.script.decode((yield call))
         except InterlockError as error:
             hold.failed(error)
             raise
-        hold.answered()
-        return answer
 
     def again(self, call: Eval[R], failure: BaseException, hold: Hold | None = None) -> Op[R]:
         """Go on as `persist` after a first try of *call* ended by *failure*."""

@@ -105,8 +105,7 @@ def hand_over(possession: Possession, lease: float | None) -> Op[Ticket]:
         session.lose(hold, "force-released")
         session.holds.end(hold)
         raise lost(hold)
-    hold.released()
-    session.holds.end(hold)
+    session.holds.released(hold)
     yield from outlive(session, hold)
     return Ticket(recipe.kind, nobody, hold.token, hold.name)
 
@@ -143,7 +142,6 @@ def adopt(
         sent_at = session.clock()
         call = scripts.lock_hand_over(recipe.key, holder, hold.holder, hold.lease)
         done = yield from undoing(session.persist(call), _give_back, session, hold, holder)
-        hold.answered()
         if done and Lock.accept(recipe, hold, sent_at, Grant(token)):
             return hold
     finally:

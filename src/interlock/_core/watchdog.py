@@ -10,7 +10,7 @@ Rules:
   again soon, until the local validity ends.
 * One failing batch, hold or callback never stops the others.
 * A hold whose owner or handle is gone is not renewed any more: it ends with its lease. One that has a lease of its own was
-  meant to end so.
+  meant to end so. An owner that a word names is gone when every thread and task that used the word is.
 
 Source: LockTask of Redisson 4.7.0.
 """
@@ -66,6 +66,9 @@ class Watchdog:
         poke: called when something is due earlier than `next_due` said last.
         lose: notes that a hold is lost, and tells its listeners.
         apart: keys with different values cannot share a script.
+
+    Attributes:
+        deserted: returns whether nobody is left at all who could release anything.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class Watchdog:
         self._poke = poke
         self._lose = lose
         self._apart = apart
+        self.deserted: Callable[[], bool | None] = lambda: False
         self.lease = lease
         self.period = lease / 3
         self.retry = lease / 20
@@ -177,18 +181,28 @@ class Watchdog:
     def _sort(self, now: float, result: Round) -> list[Hold]:
         """Note what is over at *now*; return what is to be renewed."""
         _ = self._look(now)
+        deserted = self.deserted()
         due: list[Hold] = []
         for hold in self._holds:
             if hold.state is State.LOST:
                 if hold.abandoned():
                     self._holds.end(hold)
             elif hold.state is State.HELD and hold.renewal is not None:
-                if hold.abandoned():
-                    self._holds.end(hold)
+                if deserted or hold.abandoned():
+                    self._abandon(hold)
                     result.abandoned.append(hold)
                 elif hold.renew_at <= now:
                     due.append(hold)
         return due
+
+    def _abandon(self, hold: Hold) -> None:
+        """Renew *hold* no more."""
+        owner = hold.owner()
+        if owner is not None and owner.shared:
+            # Somebody else may come under the same word and release it, until its lease ends.
+            hold.renewal = None
+        else:
+            self._holds.end(hold)
 
     def _calls(
         self, chunk: Sequence[Hold], result: Round

@@ -7,7 +7,7 @@ import random
 import threading
 import uuid
 import weakref
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -25,16 +25,24 @@ from interlock._core.effects import (
     Wait,
     ended,
 )
-from interlock._core.holds import Owner
 from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle, wrong_type
 from interlock._drivers.aio_fan_out import ask
-from interlock._drivers.callbacks import report_aside
+from interlock._drivers.callbacks import tell
+from interlock._drivers.lifecycle import weakly
+from interlock._drivers.named import NamedOwners
 from interlock._drivers.renewer import Renewer
 from interlock._drivers.sentinel_monitor import monitor_of
 from interlock._drivers.subscriber import subscriber_of
-from interlock._drivers.tasks import Alarm, call_in, in_thread
+from interlock._drivers.tasks import (
+    Alarm,
+    call_in,
+    current_owner,
+    in_thread,
+    running_loop,
+)
+from interlock._drivers.threads import current_owner as thread_owner
 from interlock._links.multiplexer import Multiplexer
 from interlock._links.topology import topology_of
 from interlock.errors import (
@@ -46,9 +54,9 @@ from interlock.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
 
-    from interlock._core.holds import Possession
+    from interlock._core.holds import Owner, Possession
     from interlock._core.tickets import Ticket
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
@@ -76,12 +84,12 @@ class AsyncDriver:
             clock=clock.now,
             random=random.random,
             waiters=waiters,
-            poke=self._poke,
-            tell=self._tell,
+            poke=weakly(self._poke),
+            tell=tell,
             where=servers.where,
             database=servers.identity,
             epoch=servers.epoch,
-            home=self,
+            home=weakref.ref(self),
             clustered=topology.only is None,
         )
         self._renewer = Renewer(self.session, topology, self._timeout)
@@ -91,9 +99,17 @@ class AsyncDriver:
         self._cancelled: weakref.WeakKeyDictionary[asyncio.Task[object], Possession] = (
             weakref.WeakKeyDictionary()
         )
-        self._named: dict[str, Owner] = {}
+        self._named = NamedOwners()
         self.closed = False
+        self.ending = lifecycle.Ending()
+        self.session.watchdog.deserted = weakly(self._deserted)
+        # Nothing of these refers back to the driver: it goes with the last face that has it, and they are still whole then.
+        self._renewer.beside = (self._multiplexer, self._subscriber, self._monitor)
         lifecycle.register(self)
+
+    def __del__(self) -> None:
+        if hasattr(self, "ending"):
+            lifecycle.dropped(self, f"interlock.asyncio.Client {self.session.where}")
 
     async def perform(self, step: Step[R]) -> R:
         """Perform *step* and return its result: its first command without a generator, and what is more to it by `run`.
@@ -102,6 +118,7 @@ class AsyncDriver:
         is cancelled again.
         """
         failure: BaseException | None = None
+        call: Eval[object] | None = None
         try:
             if self._loop is not asyncio.get_running_loop() or not self._renewer.started:
                 await self._prepare()
@@ -187,7 +204,7 @@ class AsyncDriver:
         """Have everything in place, in the running loop, that the first operation needs, and a claim must not be without."""
         if self.closed:
             return  # whatever needs the server will say so
-        if self._loop is not asyncio.get_running_loop():
+        if self._loop is not running_loop():
             self._bind()
         if self._renewer.started:
             return
@@ -279,17 +296,16 @@ class AsyncDriver:
     def _poke(self) -> None:
         self._renewer.poke()
 
-    def _tell(self, listener: Callable[[], object]) -> None:
-        try:
-            _ = listener()
-        except Exception as error:  # noqa: BLE001 - the other listeners come next
-            report_aside("a listener to a loss", error)
-
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
         """Have *callback* run in the event loop when *hold* is lost."""
-        listener = partial(call_in, asyncio.get_running_loop(), callback)
+        listener = partial(call_in, running_loop(), callback)
         if not hold.listen(listener):
             listener()
+
+    def bell(self) -> tuple[asyncio.Event, Callable[[], None]]:
+        """Return an event for a task to wait for, and what sets it from any thread."""
+        event = asyncio.Event()
+        return event, partial(call_in, running_loop(), event.set)
 
     def cancel_on_lost(self, hold: Possession) -> None:
         """Cancel the running task when *hold* is lost before it is released."""
@@ -321,37 +337,65 @@ class AsyncDriver:
 
     def named_owner(self, name: str) -> Owner:
         """Return the owner that everything under the word *name* is."""
-        return self._named.setdefault(name, Owner(f"owner {name!r}"))
+        try:
+            user = current_owner()
+        except (ConfigError, RuntimeError):
+            user = thread_owner()  # there is no task yet
+        return self._named.get(name, user)
+
+    @property
+    def in_use(self) -> bool:
+        """Return whether there are threads and connections."""
+        return self._renewer.started
+
+    def _deserted(self) -> bool:
+        """Return whether the loop is closed, so that no task can go on."""
+        return self._loop is not None and self._loop.is_closed()
 
     async def close(self) -> None:
-        """Release what is still held and end every thread and connection; doing it twice changes nothing.
+        """Release what is still held and end every thread and connection.
+
+        Doing it again goes on where it was cancelled; once it is complete that changes nothing.
 
         Raises:
             ServerUnavailableError: what was held could not be released and ends with its lease.
         """
-        if self.closed:
-            return
         self.closed = True
         self.session.waiters.wake_all()
-        # Nobody can send any more; what is under way comes to its end first, so that all that is held is known.
+        if self._deserted():
+            self._multiplexer.forget()
         try:
-            await self._multiplexer.answered()
-            calls = list(self.session.farewell())
-            await in_thread(lambda: self._end_threads(calls, self._timeout))
+            if not self.ending.over:
+                # Nobody can send any more; what is under way comes to its end first, so that all that is held is known.
+                await self._multiplexer.answered()
+                _ = self.session.farewell()
+                await in_thread(partial(self._end_threads, self._timeout))
         finally:
-            await self._multiplexer.close()
+            if self.ending.over:
+                await self._multiplexer.close()
 
-    def _end_threads(self, calls: Sequence[Eval[object]], timeout: float) -> None:
-        self._subscriber.close()
-        if self._monitor is not None:
-            self._monitor.close()
-        self._renewer.close(calls, timeout)
+    def _end_threads(self, timeout: float) -> None:
+        self.ending.run(partial(self._end_all, timeout), timeout)
+
+    def _end_all(self, timeout: float) -> None:
+        with ExitStack() as stack:
+            if self._monitor is not None:
+                stack.callback(self._monitor.close)
+            stack.callback(self._subscriber.close)
+            self._renewer.close(self.session.farewell(), timeout)
 
     def at_exit(self) -> None:
         """Release what is still held when the interpreter exits."""
-        if not self.closed:
+        if not self.ending.over:
             self.closed = True
-            self._end_threads(list(self.session.farewell()), lifecycle.EXIT_TIMEOUT)
+            self._end_threads(lifecycle.EXIT_TIMEOUT)
+
+    def end_dropped(self) -> None:
+        """End as `close` does, from another thread than that of the loop."""
+        self.closed = True
+        if self._loop is not None:
+            call_in(self._loop, self._multiplexer.abort)
+        self._end_threads(self._timeout)
 
     def after_fork(self) -> None:
         """Become another client in a forked child, which holds nothing."""
@@ -375,6 +419,7 @@ def home(session: Session) -> AsyncDriver:
     Raises:
         ConfigError: it is not a client for asyncio.
     """
-    if not isinstance(session.home, AsyncDriver):
+    driver = session.home() if isinstance(session.home, weakref.ref) else None
+    if not isinstance(driver, AsyncDriver):
         raise ConfigError("locks of sync and asyncio clients cannot be held as one")
-    return session.home
+    return driver

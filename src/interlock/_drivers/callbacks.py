@@ -105,6 +105,14 @@ def call_user(key: object, what: str, callback: Callable[[], object]) -> None:
     _callbacks.call(key, what, callback)
 
 
+def tell(listener: Callable[[], object]) -> None:
+    """Tell *listener*, which is one of ours and quick, of a loss; what it raises does not keep others from being told."""
+    try:
+        _ = listener()
+    except Exception as error:  # noqa: BLE001 - as above
+        report_aside("a listener to a loss", error)
+
+
 def report_aside(what: str, error: BaseException) -> None:
     """Report *error* from a thread that must not run the user's hook itself."""
     _callbacks.call(report, what, lambda: report(what, error))

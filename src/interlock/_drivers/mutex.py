@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
 
 class Mutex:
@@ -21,22 +21,16 @@ class Mutex:
 
     Attributes:
         lock: what to enter.
+        held_here: returns whether the calling thread is inside; of the C type, because every command asks.
     """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         # The methods by which threading.Condition does the same.
         untyped: Any = self.lock
-        self._owned, self._free, self._restore = (
-            untyped._is_owned,  # noqa: SLF001
-            untyped._release_save,  # noqa: SLF001
-            untyped._acquire_restore,  # noqa: SLF001
-        )
-
-    def held_here(self) -> bool:
-        """Return whether the calling thread is inside."""
-        held: bool = self._owned()
-        return held
+        self.held_here: Callable[[], bool] = untyped._is_owned  # noqa: SLF001
+        self._free: Callable[[], object] = untyped._release_save  # noqa: SLF001
+        self._restore: Callable[[object], None] = untyped._acquire_restore  # noqa: SLF001
 
     @contextmanager
     def let_go(self) -> Generator[None]:

@@ -11,14 +11,13 @@ Rules:
 
 * Nothing ends the thread but closing: no exception, ``sys.exit`` and KeyboardInterrupt included.
 * No code of the user's runs on it: callbacks, warnings and reports have threads of their own (`callbacks`).
-* While it waits it refers to nothing but its wakeup, so that a client which was dropped without being closed is collected.
+* It keeps the client's connections alive, and never the driver: that is collected when nobody can use the client any more.
 """
 
 from __future__ import annotations
 
 import threading
 import warnings
-import weakref
 from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
@@ -58,7 +57,7 @@ class Renewer:
 
     Attributes:
         started: whether the thread runs.
-        wakeup: ends the wait of the thread.
+        beside: what is to stay as long as the thread does.
     """
 
     def __init__(self, session: Session, topology: Topology, timeout: float) -> None:
@@ -66,6 +65,7 @@ class Renewer:
         self._topology = topology
         self._connection = BatchConnection(topology)
         self._lanes: dict[Endpoint | None, _Lane] = {}
+        self.beside: object = None
         # A server that hangs must leave time for another try within the validity.
         self._timeout = min(timeout, session.watchdog.period / 2)
         self._reset()
@@ -73,7 +73,7 @@ class Renewer:
     def _reset(self) -> None:
         # Reentrant, like the wakeup: a signal handler may come in anywhere and use the client.
         self._mutex = threading.RLock()
-        self.wakeup = Alarm()
+        self._wakeup = Alarm()
         self._moved = False
         self._closing = False
         self._thread: threading.Thread | None = None
@@ -88,7 +88,7 @@ class Renewer:
             if self._thread is None:
                 # Noted before it starts: a signal handler that comes in between must not start another one.
                 thread = self._thread = threading.Thread(
-                    target=_keep, args=(weakref.ref(self),), name="interlock-renewer", daemon=True
+                    target=self._run, name="interlock-renewer", daemon=True
                 )
                 try:
                     thread.start()
@@ -100,7 +100,7 @@ class Renewer:
 
     def poke(self) -> None:
         """Have the thread look again at what is due."""
-        self.wakeup()
+        self._wakeup()
 
     def move(self) -> None:
         """Leave a server that is not the primary any more, and look at once whether the next one knows the holds."""
@@ -125,7 +125,7 @@ class Renewer:
         """
         deadline = clock.now() + timeout
         self._closing = True
-        self.wakeup()
+        self._wakeup()
         thread = self._thread
         if thread is threading.current_thread():
             self._connection.drop()  # a finalizer closes; the connection may be in the middle of an exchange
@@ -186,7 +186,11 @@ class Renewer:
         for lane in lanes.values():
             lane.connection.drop()
 
-    def turn(self) -> float | None:
+    def _run(self) -> None:
+        while (seconds := self._turn()) is not None:
+            self._wakeup.wait(seconds)
+
+    def _turn(self) -> float | None:
         """Do what is due, in the thread; return the seconds until the next turn, or None at the end."""
         if self._closing or self._thread is not threading.current_thread():
             return None
@@ -249,7 +253,7 @@ class Renewer:
                 f"it is not renewed any more and ends within {hold.lease:g} s"
             )
             warn = partial(warnings.warn, message, ResourceWarning, stacklevel=2)
-            callbacks.call_user(_keep, "the renewal thread", warn)
+            callbacks.call_user(Renewer, "the renewal thread", warn)
         for error in result.failures:
             if not isinstance(error, InterlockError):
                 callbacks.report_aside("the renewal thread", error)
@@ -299,16 +303,6 @@ class Renewer:
         if self._closing:
             raise ClosedError("the client is closed")
         _ = self._session.watchdog.end_overdue(clock.now())
-
-
-def _keep(ref: weakref.ref[Renewer]) -> None:
-    """Be the renewal thread of the renewer in *ref* until that closes, or is collected."""
-    while (renewer := ref()) is not None:
-        wakeup, seconds = renewer.wakeup, renewer.turn()
-        del renewer
-        if seconds is None:
-            return
-        wakeup.wait(seconds)
 
 
 class _Lane:

@@ -6,15 +6,18 @@ import asyncio
 import threading
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.holds import Owner
+from interlock._drivers.lifecycle import report
+from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.holds import Possession
-    from interlock._drivers.aio import AsyncDriver
+    from interlock._core.session import Session
 
 _owners: weakref.WeakKeyDictionary[asyncio.Task[object], Owner] = weakref.WeakKeyDictionary()
 
@@ -26,6 +29,7 @@ def current_owner() -> Owner:
     """Return the owner that stands for the running task.
 
     Raises:
+        ConfigError: there is no event loop of asyncio's.
         RuntimeError: outside of a task.
     """
     try:
@@ -36,12 +40,33 @@ def current_owner() -> Owner:
         for owner_of in elsewhere:
             if (foreign := owner_of()) is not None:
                 return foreign
+        _ = running_loop()
         raise RuntimeError("a lock must be used from a task")
     try:
         return _owners[task]
     except KeyError:
         owner = _owners[task] = _TaskOwner(task)
         return owner
+
+
+def no_loop() -> ConfigError:
+    """Return the error for who is not served by asyncio."""
+    return ConfigError(
+        "interlock.asyncio needs asyncio's event loop, and none runs here; under trio or in plain threads "
+        "use interlock, whose calls block (trio.to_thread.run_sync)"
+    )
+
+
+def running_loop() -> asyncio.AbstractEventLoop:
+    """Return the running loop.
+
+    Raises:
+        ConfigError: there is none, or it is not asyncio's.
+    """
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise no_loop() from None
 
 
 class _TaskOwner(Owner):
@@ -54,9 +79,27 @@ class _TaskOwner(Owner):
         self._task = weakref.ref(task)
 
     def gone(self) -> bool:
-        """Return whether the task has ended."""
+        """Return whether the task has ended, or will never go on."""
         task = self._task()
-        return task is None or task.done()
+        return task is None or task.done() or task.get_loop().is_closed()
+
+
+class Event(Protocol):
+    """An event that a task waits for."""
+
+    async def wait(self) -> object:
+        """Wait until it is set."""
+        ...
+
+
+class Driver(Protocol):
+    """The driver of a client, as far as its events need it."""
+
+    session: Session
+
+    def bell(self) -> tuple[Event, Callable[[], None]]:
+        """Return an event for a task to wait for, and what sets it from any thread."""
+        ...
 
 
 class LostEvent:
@@ -67,7 +110,7 @@ class LostEvent:
         hold: the hold.
     """
 
-    def __init__(self, driver: AsyncDriver, hold: Possession) -> None:
+    def __init__(self, driver: Driver, hold: Possession) -> None:
         self._driver = driver
         self._hold = hold
 
@@ -144,17 +187,17 @@ def call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> 
 
 
 async def in_thread(work: Callable[[], None]) -> None:
-    """Run *work* in a thread of its own that is gone when this returns."""
-    loop = asyncio.get_running_loop()
+    """Run *work* in a thread of its own that is gone when this returns; a cancellation leaves it to itself."""
+    loop = running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
     def run() -> None:
         try:
             work()
         except BaseException as error:  # noqa: BLE001 - it is handed to the task that waits
-            loop.call_soon_threadsafe(_settle, done, error)
+            call_in(loop, partial(_settle, done, error))
         else:
-            loop.call_soon_threadsafe(_settle, done, None)
+            call_in(loop, partial(_settle, done, None))
 
     thread = threading.Thread(target=run, name="interlock-close", daemon=True)
     try:
@@ -162,14 +205,15 @@ async def in_thread(work: Callable[[], None]) -> None:
     except RuntimeError:  # too many threads: rather block the loop than leave the work undone
         work()
         return
-    try:
-        await done
-    finally:
-        thread.join()
+    # Whoever is cancelled does not wait: the work goes on without it.
+    await done
+    thread.join()
 
 
 def _settle(future: asyncio.Future[None], error: BaseException | None) -> None:
     if future.done():
+        if error is not None:
+            report("the thread that closes a client", error)
         return
     if error is None:
         future.set_result(None)

@@ -6,7 +6,8 @@ import random
 import threading
 import time
 import uuid
-from contextlib import suppress
+import weakref
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -29,8 +30,10 @@ from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle, wrong_type
 from interlock._drivers.alarm import Alarm
-from interlock._drivers.callbacks import call_user, report_aside
+from interlock._drivers.callbacks import call_user, tell
 from interlock._drivers.fan_out import ask
+from interlock._drivers.lifecycle import weakly
+from interlock._drivers.named import NamedOwners
 from interlock._drivers.renewer import Renewer
 from interlock._drivers.sentinel_monitor import monitor_of
 from interlock._drivers.subscriber import subscriber_of
@@ -104,9 +107,10 @@ def home(session: Session) -> ThreadDriver:
     Raises:
         ConfigError: it is not a client for threads.
     """
-    if not isinstance(session.home, ThreadDriver):
+    driver = session.home() if isinstance(session.home, weakref.ref) else None
+    if not isinstance(driver, ThreadDriver):
         raise ConfigError("locks of sync and asyncio clients cannot be held as one")
-    return session.home
+    return driver
 
 
 class ThreadDriver:
@@ -129,19 +133,26 @@ class ThreadDriver:
             clock=clock.now,
             random=random.random,
             waiters=waiters,
-            poke=self._poke,
-            tell=self._tell,
+            poke=weakly(self._poke),
+            tell=tell,
             where=servers.where,
             database=servers.identity,
             epoch=servers.epoch,
-            home=self,
+            home=weakref.ref(self),
             clustered=topology.only is None,
         )
         self._renewer = Renewer(self.session, topology, self._timeout)
         self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
-        self._named: dict[str, Owner] = {}
+        self._named = NamedOwners()
         self.closed = self._exiting = False
+        self.ending = lifecycle.Ending()
+        # Nothing of these refers back to the driver: it goes with the last face that has it, and they are still whole then.
+        self._renewer.beside = (self._pool, self._subscriber, self._monitor)
         lifecycle.register(self)
+
+    def __del__(self) -> None:
+        if hasattr(self, "ending"):
+            lifecycle.dropped(self, f"interlock.Client {self.session.where}")
 
     def perform(self, step: Step[R]) -> R:
         """Perform *step* and return its result: its first command without a generator, and what is more to it by `run`.
@@ -290,12 +301,6 @@ class ThreadDriver:
     def _poke(self) -> None:
         self._renewer.poke()
 
-    def _tell(self, listener: Callable[[], object]) -> None:
-        try:
-            _ = listener()
-        except Exception as error:  # noqa: BLE001 - the other listeners come next
-            report_aside("a listener to a loss", error)
-
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
         """Have *callback* run, in a thread for that, when *hold* is lost; at once if it is."""
         listener = partial(call_user, hold, "an on_lost callback", callback)
@@ -309,32 +314,46 @@ class ThreadDriver:
 
     def named_owner(self, name: str) -> Owner:
         """Return the owner that everything under the word *name* is."""
-        return self._named.setdefault(name, Owner(f"owner {name!r}"))
+        return self._named.get(name, current_owner())
+
+    @property
+    def in_use(self) -> bool:
+        """Return whether there are threads and connections."""
+        return self._renewer.started
 
     def close(self) -> None:
-        """Release what is still held and end every thread and connection; doing it twice changes nothing.
+        """Release what is still held and end every thread and connection.
+
+        Doing it again goes on where it was interrupted; once it is complete that changes nothing.
 
         Raises:
             ServerUnavailableError: what was held could not be released and ends with its lease.
         """
-        if not self.closed:
-            self.closed = True
-            self.session.waiters.wake_all()
-            self._end(self._timeout)
+        self.closed = True
+        self.session.waiters.wake_all()
+        self._end(self._timeout)
 
     def at_exit(self) -> None:
         """Release what is still held when the interpreter exits; whoever still waits ends with it."""
-        if not self.closed:
+        if not self.ending.over:
             self.closed = self._exiting = True
             self._end(lifecycle.EXIT_TIMEOUT)
 
+    def end_dropped(self) -> None:
+        """End as `close` does."""
+        self.close()
+
     def _end(self, timeout: float) -> None:
-        self._subscriber.close()
-        if self._monitor is not None:
-            self._monitor.close()
-        # What is under way comes to its end first, so that all that is held is known.
-        self._pool.close(timeout)
-        self._renewer.close(list(self.session.farewell()), timeout)
+        self.ending.run(partial(self._end_all, timeout), timeout)
+
+    def _end_all(self, timeout: float) -> None:
+        with ExitStack() as stack:
+            if self._monitor is not None:
+                stack.callback(self._monitor.close)
+            stack.callback(self._subscriber.close)
+            # What is under way comes to its end first, so that all that is held is known.
+            self._pool.close(timeout)
+            self._renewer.close(self.session.farewell(), timeout)
 
     def after_fork(self) -> None:
         """Become another client in a forked child, which holds nothing."""

@@ -74,7 +74,11 @@ class NodeMultiplexer:
                 # It goes on being made, whoever waits: asked again, it may be there.
                 transient=self._endpoint.seen or timeout < self._timeout,
             )
-        return connecting.result()
+        pipeline = connecting.result()
+        if self._closed:
+            # It closed while this task waited for its turn: what was sent now would come after the releases.
+            raise ClosedError("the client is closed")
+        return pipeline
 
     async def _connect(self) -> Pipeline:
         try:
@@ -88,12 +92,13 @@ class NodeMultiplexer:
             self._connecting = None
 
     async def answered(self) -> None:
-        """Send nothing more, and wait until all that was sent is answered, whoever waits for it, or will never be."""
+        """Send nothing more, and wait until all that was sent is answered, or will never be; may be repeated."""
         self._closed = True
-        self._ending, self._pipeline = self._pipeline, None
+        if self._pipeline is not None:
+            self._ending, self._pipeline = self._pipeline, None
         if self._ending is not None:
             with suppress(ServerUnavailableError):
-                await self._ending.answered()
+                await self._ending.finish()
 
     async def close(self) -> None:
         """Close the connection; whoever still waits hears of it."""
@@ -106,6 +111,13 @@ class NodeMultiplexer:
         self._ending = self._pipeline = None
         # A transport closes its socket in the next turn of the loop.
         await asyncio.sleep(0)
+
+    def abort(self) -> None:
+        """Close the connection from within its loop, without waiting for anything."""
+        self._closed = True
+        for pipeline in (self._ending, self._pipeline):
+            if pipeline is not None:
+                pipeline.close()
 
     def forget(self) -> None:
         """Be as new in another loop, or in a forked child."""
@@ -224,6 +236,12 @@ class Multiplexer:
         self._closed = True
         closing = [lane.close() for lane in self._lanes.values()]
         _ = await asyncio.gather(*closing, *self._leaving)
+
+    def abort(self) -> None:
+        """As `NodeMultiplexer.abort`, for all nodes."""
+        self._closed = True
+        for lane in self._lanes.values():
+            lane.abort()
 
     def forget(self) -> None:
         """Be as new in another loop, or in a forked child."""

@@ -54,6 +54,7 @@ class Pipeline(asyncio.Protocol):
     Attributes:
         replicas, told, served: as of `Link`.
         known: the digests of scripts that the server knows, as far as was seen.
+        dead: True when nothing can be sent any more.
     """
 
     def __init__(self, where: str, timeout: float, *, moves: bool = False) -> None:
@@ -62,7 +63,8 @@ class Pipeline(asyncio.Protocol):
         self.replicas = 0
         self.told: set[str] = set()
         self.known: set[str] = set()
-        self.dead = self.served = False
+        self.dead = self._ended = self.served = False
+        self._last: asyncio.Future[object] | None = None
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
         self._reader = Reader()
@@ -169,8 +171,20 @@ class Pipeline(asyncio.Protocol):
         """
         if self._slots:
             _ = await self._send(pack(("PING",)), self._timeout)
+
+    async def finish(self) -> None:
+        """Refuse what is not sent yet, and wait until what was sent is answered; may be repeated. Errors as `answered`."""
+        if not self.dead:
+            if self._slots:
+                self._last = self.send(pack(("PING",)))
+            self._flush()
+            self.dead = True
+        if self._last is not None:
+            # Not awaited itself: a cancellation here must not cancel it.
+            _ = await asyncio.wait({self._last})
+            _ = self._last.result()
         if self._wait_connections is not None:
-            await self._wait_connections.answered()
+            await self._wait_connections.finish()
 
     @property
     def owes(self) -> bool:
@@ -222,7 +236,7 @@ class Pipeline(asyncio.Protocol):
     def _flush(self) -> None:
         out, self._out = self._out, []
         hurried, self._hurried = self._hurried, []
-        if self.dead:
+        if self._ended:
             return
         if out:
             self._transport.write(b"".join(out))
@@ -276,9 +290,9 @@ class Pipeline(asyncio.Protocol):
         self._die("the client closed it")
 
     def _die(self, why: str) -> None:
-        if self.dead:
+        if self._ended:
             return
-        self.dead = True
+        self.dead = self._ended = True
         if self._check is not None:
             self._check.cancel()
         self._deadlines.close()

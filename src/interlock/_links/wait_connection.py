@@ -52,6 +52,10 @@ class Pipeline(Link, Protocol):
         """Give the reply in *slot* no more than *seconds*."""
         ...
 
+    async def finish(self) -> None:
+        """Refuse what is not sent yet, and wait until what was sent is answered."""
+        ...
+
     async def answered(self) -> None:
         """Wait until everything that was sent so far is answered."""
         ...
@@ -107,10 +111,11 @@ class WaitConnections:
             raise reply
         return reply
 
-    async def answered(self) -> None:
-        """Wait until all that somebody waits for has been answered; errors as `Pipeline.answered`."""
+    async def finish(self) -> None:
+        """Refuse what is not sent yet, and wait for what was sent; errors as `Pipeline.finish`."""
+        self._closed = True
         for pipeline in self._busy.copy():
-            await pipeline.answered()
+            await pipeline.finish()
 
     def close(self) -> None:
         """Close all; who still waits hears of it."""

@@ -41,6 +41,8 @@ class MultiLock(Lock):
         recipe = multi_lock.MultiLock(_members(locks))
         driver, owner = _shared(recipe, locks)
         super().__init__(driver, recipe, timeout=timeout, lease=lease, owner=owner)
+        # The clients of all members are in use as long as this is.
+        self._drivers = [lock.driver for lock in locks]
 
 
 class RedLock(Lock):
@@ -64,6 +66,8 @@ class RedLock(Lock):
         recipe = red_lock.RedLock(_members(locks))
         driver, owner = _shared(recipe, locks)
         super().__init__(driver, recipe, timeout=timeout, lease=lease, owner=owner)
+        # The clients of all members are in use as long as this is.
+        self._drivers = [lock.driver for lock in locks]
 
 
 def _members(locks: Sequence[object]) -> list[LockBase]:
@@ -84,7 +88,10 @@ def _members(locks: Sequence[object]) -> list[LockBase]:
 
 def _shared(recipe: Joint, locks: Sequence[Lock]) -> tuple[ThreadDriver, Owner | None]:
     """Return who performs for *recipe*, which is of *locks*, and whom all of them name by ``owner=``."""
-    owners = {lock.recipe: lock._fixed_owner for lock in locks}  # noqa: SLF001 - of its own kind
+    owners = {
+        lock.recipe: lock._fixed_owner  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - of its own kind
+        for lock in locks
+    }
     if len({owner and owner.label for owner in owners.values()}) > 1:
         raise ConfigError("locks of different owner= words cannot be held as one")
     # The same one in whatever order they were given.

@@ -1,0 +1,62 @@
+"""Owners that ``owner=`` names: everything under one word is one owner, whatever thread or task uses it.
+
+A word is kept while a lock object or a hold of it is there. Its holds are renewed while a thread or task lives that has made a lock
+with the word: those who have all ended cannot release, and a lease that is renewed for them would never end.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+from interlock._core.holds import Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class NamedOwner(Owner):
+    """The owner that one word names."""
+
+    shared = True
+    __slots__ = ("_users",)
+
+    def __init__(self, word: str) -> None:
+        super().__init__(f"owner {word!r}")
+        self._users: dict[int, weakref.ref[Owner]] = {}
+
+    def used_by(self, user: Owner) -> None:
+        """Note that the thread or task of *user* uses the word."""
+        number, users = user.identity, self._users
+        if number not in users:
+            users[number] = weakref.ref(user, lambda _: users.pop(number, None))
+
+    def gone(self) -> bool:
+        """Return whether everybody who used the word has ended."""
+        living = [user() for user in list(self._users.values())]
+        return all(user is None or user.gone() for user in living)
+
+    def reference(self) -> Callable[[], Owner | None]:
+        """Return what a hold refers to it by: it is kept by what it holds."""
+        return lambda: self
+
+
+class NamedOwners:
+    """The words of one client."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.RLock()
+        self._owners: weakref.WeakValueDictionary[str, NamedOwner] = weakref.WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def get(self, word: str, user: Owner) -> Owner:
+        """Return the owner that everything under *word* is, which *user* is going to use."""
+        with self._mutex:
+            owner = self._owners.get(word)
+            if owner is None:
+                owner = self._owners[word] = NamedOwner(word)
+            owner.used_by(user)
+            return owner

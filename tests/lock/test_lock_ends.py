@@ -1,0 +1,329 @@
+"""Clients that end otherwise than by one close: interrupted, dropped, in children, with their loop, without a word."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import interlock
+import interlock.asyncio
+from interlock.testing.servers import wait_until
+from lock.children import Child
+from lock.lock_like import until
+
+if TYPE_CHECKING:
+    import redis
+
+    from lock.lock_like import Stage
+
+PLACES = ["_pool.close", "_listener.close", "_keeper.close", "_keeper._courier.batch"]
+
+
+def _interrupt_once(driver: Any, place: str, error: type[BaseException]) -> None:
+    """Have *driver*'s function at *place* raise *error* instead of doing anything, the first time."""
+    *path, name = place.split(".")
+    for part in path:
+        driver = getattr(driver, part)
+    real = getattr(driver, name)
+
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        setattr(driver, name, real)
+        raise error
+
+    setattr(driver, name, interrupted)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_an_interrupted_close_can_be_repeated(
+    redis_url: str, redis_client: redis.Redis, quiescent: None, place: str, error: Any
+) -> None:
+    """A close that is interrupted anywhere releases and ends everything when it is called again."""
+    client = interlock.connect(redis_url)
+    client.lock("name").acquire()
+    _interrupt_once(client._driver, place, error)
+    with pytest.raises(error):
+        client.close()
+    client.close()
+    assert redis_client.dbsize() == 0
+    client.close()
+
+
+async def test_a_cancelled_close_can_be_repeated(
+    redis_url: str, redis_client: redis.Redis, quiescent: None
+) -> None:
+    """A close that is cancelled at any time releases and ends everything when it is called again."""
+    over = False
+    for turns in range(200):
+        client = interlock.asyncio.connect(redis_url)
+        await client.lock("name").acquire()
+        closing = asyncio.create_task(client.close())
+        for turn in range(turns):
+            await asyncio.sleep(0 if turn < 6 else 0.0005)
+        over = closing.done()
+        closing.cancel()
+        await asyncio.wait({closing})
+        await client.close()
+        assert redis_client.dbsize() == 0
+        if over and turns > 5:
+            break
+    assert over, "some close came to its end before it was cancelled"
+
+
+def test_the_exit_carries_on_an_interrupted_close(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """An interpreter that exits after its close was interrupted or cancelled releases what is held."""
+    code = """
+    client = interlock.connect(url)
+    client.lock("name").acquire()
+    def interrupted(timeout):
+        del client._driver._pool.close
+        raise KeyboardInterrupt
+    client._driver._pool.close = interrupted
+    try:
+        client.close()
+    except KeyboardInterrupt:
+        say("interrupted")
+
+    async def main():
+        client = interlock.asyncio.connect(url)
+        await client.lock("another").acquire()
+        closing = asyncio.create_task(client.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        return client
+    kept = asyncio.run(main())
+    """
+    with Child(code, redis_url) as child:
+        assert child.hear() == "interrupted"
+        status, _ = child.end()
+        assert status == 0
+        assert redis_client.dbsize() == 0
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["known-scripts", "new-scripts"])
+async def test_close_during_the_first_connection(
+    redis_url: str, redis_client: redis.Redis, known: bool
+) -> None:
+    """Whenever close comes while the first acquires are on their way, nothing stays on the server."""
+    for turns in range(60):
+        if not known:
+            redis_client.script_flush()
+        client = interlock.asyncio.connect(redis_url)
+        acquiring = [
+            asyncio.create_task(client.lock(f"name {number}").acquire()) for number in range(5)
+        ]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await client.close()
+        results = await asyncio.gather(*acquiring, return_exceptions=True)
+        assert all(
+            result is True or isinstance(result, interlock.ClosedError) for result in results
+        )
+        assert redis_client.keys() == []
+
+
+async def _dropped(module: Any, url: str) -> list[str]:
+    """Make 20 clients that hold, drop them, and return the warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for number in range(20):
+            acquired = module.connect(url).lock(f"name {number}").acquire()
+            if module is interlock.asyncio:
+                await acquired
+        del acquired
+
+        def told() -> list[str]:
+            gc.collect()
+            return [str(each.message) for each in caught if "unclosed" in str(each.message)]
+
+        await until(lambda: len(told()) == 20, 20, "all are collected")
+        return told()
+
+
+@pytest.mark.parametrize("face", ["sync", "asyncio"])
+async def test_dropped_clients_end(
+    redis_url: str, redis_client: redis.Redis, quiescent: None, face: str
+) -> None:
+    """Clients that are collected without being closed release, end their threads and connections, and are named."""
+    module: Any = interlock.asyncio if face == "asyncio" else interlock
+    told = await _dropped(module, redis_url)
+    assert all("Client localhost" in each or "Client 127.0.0.1" in each for each in told)
+    await until(lambda: redis_client.dbsize() == 0, 10, "what they held is released")
+
+
+def test_a_dropped_client_that_was_not_used_is_no_matter(redis_url: str) -> None:
+    """A client that never connected, or was closed, is collected without a word."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        unused, closed = interlock.connect(redis_url), interlock.connect(redis_url)
+        closed.lock("name").locked()
+        closed.close()
+        del unused, closed
+        gc.collect()
+        time.sleep(0.1)
+    assert caught == []
+
+
+def test_what_a_closed_loop_held_ends(redis_url: str, quiescent: None) -> None:
+    """Locks of tasks that a closed loop left unfinished, and permits, are renewed no more, and a warning names them."""
+    loop, kept = asyncio.new_event_loop(), []
+
+    async def hold() -> None:
+        client = interlock.asyncio.connect(redis_url, lease=1.2)
+        semaphore = client.leased_semaphore("permits")
+        await semaphore.try_set_permits(1)
+        permit = await semaphore.acquire()
+        await client.lock("name").acquire()
+        await client.lock("named", owner="word").acquire()
+        kept.extend((client, permit))
+        await asyncio.sleep(60)
+
+    task = loop.create_task(hold())
+    loop.run_until_complete(until(lambda: kept, 10, "it holds"))
+    loop.close()
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        interlock.connect(redis_url) as client,
+    ):
+        warnings.simplefilter("always")
+        assert client.lock("name").acquire(timeout=10)
+        assert client.lock("named").acquire(timeout=10)
+        assert client.leased_semaphore("permits").try_acquire(timeout=10)
+        words = " ".join(str(each.message) for each in caught)
+    assert all(f"hold of {name!r}" in words for name in ("name", "named", "permits"))
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # a task, and a connection, that will never end by themselves
+        asyncio.run(kept[0].close())
+        task._log_destroy_pending = False
+        del task
+        kept.clear()
+        gc.collect()
+
+
+async def test_a_named_owner_whose_thread_has_ended(plain: Stage) -> None:
+    """What a word holds is renewed until its last thread or task has ended, can be released until its lease ends, and is named."""
+    client, other = plain.client(lease=1.2), plain.client()
+    first, second, outside = plain.face.owner(), plain.owner(), plain.owner()
+
+    def lock(name: str) -> Any:
+        return client.lock(name, owner="word").acquire()
+
+    async def enter(name: str) -> Any:
+        return await client.lock(name, owner="word").acquire()
+
+    for name in ("one", "two"):
+        await first.do(enter if plain.face.is_async else lock, name)
+    await asyncio.sleep(1.5)
+    assert not await outside.do(other.lock("one").acquire, timeout=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        await first.end()
+        await until(lambda: len(caught) == 2, 10, "both are named")
+        assert all("owner 'word'" in str(each.message) for each in caught)
+        release = await second.do(lambda: client.lock("two", owner="word").release)
+        await second.do(release)
+        assert await outside.do(other.lock("one").acquire, timeout=10)
+
+
+def test_words_are_not_kept(redis_url: str) -> None:
+    """A word of ``owner=`` is forgotten when no lock object and no hold of it is there any more."""
+    with interlock.connect(redis_url) as client:
+        words = client._driver._named
+        held = client.lock("name", owner="kept")
+        held.acquire()
+        del held
+        for number in range(100):
+            with client.lock("another", owner=f"word {number}"):
+                pass
+        gc.collect()
+        assert len(words) == 1
+        client.lock("name", owner="kept").release()
+        gc.collect()
+        assert len(words) == 0
+
+
+CHILD_OF = """
+import multiprocessing
+
+def work(url, ready):
+    global client
+    client = interlock.connect(url)
+    client.lock("name").acquire()
+    def late():
+        time.sleep(0.3)
+        assert client.lock("name").locked()
+    threading.Thread(target=late).start()
+    ready.set()
+
+if __name__ == "__main__":
+    used = interlock.connect(url)
+    used.lock("before").locked()
+    context = multiprocessing.get_context(method)
+    ready = context.Event()
+    child = context.Process(target=work, args=(url, ready))
+    child.start()
+    child.join()
+    say(child.exitcode, ready.is_set(), used.lock("name").locked())
+    used.close()
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_a_child_of_multiprocessing_releases(redis_url: str, tmp_path: Any, method: str) -> None:
+    """A child that multiprocessing has made and that ends while it holds frees the lock, once its own threads have ended."""
+    program = tmp_path / "program.py"
+    imports = "import sys, threading, time\nimport interlock\n"
+    say = "def say(*words):\n    print(*words, flush=True)\n"
+    program.write_text(f"{imports}{say}url, method = sys.argv[1:]\n{CHILD_OF}")
+    code = f"""
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-W", "error", {str(program)!r}, url, {method!r}])
+    """
+    with Child(code, redis_url) as child:
+        assert child.hear() == "0 True False"
+        assert child.end() == (0, "")
+
+
+def test_without_an_event_loop(redis_url: str) -> None:
+    """Where no loop of asyncio runs, under trio for example, each call says so by an error of ours."""
+    client = interlock.asyncio.connect(redis_url)
+    lock = client.lock("name")
+    named = client.lock("name", owner="word")
+    for call in (lock.acquire, named.acquire, lock.locked, client.close):
+        running = call()
+        with pytest.raises(interlock.ConfigError, match="asyncio's event loop"):
+            running.send(None)
+
+
+def test_a_listener_of_threads_that_cannot_start(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A callback whose thread cannot start is called when one can."""
+    real, refused, called = threading.Thread.start, [], threading.Event()
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name == "interlock-callback" and len(refused) < 2:
+            refused.append(thread)
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    with interlock.connect(redis_url, lease=0.9) as client, interlock.connect(redis_url) as other:
+        lock = client.lock("name")
+        lock.acquire()
+        hold = lock.hold
+        assert hold is not None
+        hold.on_lost(called.set)
+        other.lock("name").force_release()
+        wait_until(called.is_set, 10, "it is called")
+    assert len(refused) == 2
