@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import quick
 from extras import FOLDERS, FROM_EXTRA, VERSIONS, left_out, missing_versions
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run only the tests that need this extra (several times: these extras)",
     )
 
+    group.addoption(
+        "--quick", action="store_true", help="run some tests of every part: tests/quick.py"
+    )
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse to run the tests of an extra without it."""
@@ -49,8 +54,10 @@ def pytest_configure(config: pytest.Config) -> None:
             )
 
 
-def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Pass over the folder of an extra that is missing."""
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Pass over the folder of an extra that is missing, and what is not quick if that was asked for."""
+    if config.getoption("quick") and quick.slow(collection_path):
+        return True
     for extra, folder in FOLDERS.items():
         if collection_path.is_relative_to(folder) and extra in left_out():
             return True
@@ -65,6 +72,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         lacking = _versions(item) & set(missing_versions())
         needed = not wanted or bool(_extras(item) & wanted)
         (kept if needed and not lacking else dropped).append(item)
+    if config.getoption("quick"):
+        chosen = set(quick.quick(kept))
+        dropped += [item for item in kept if item not in chosen]
+        kept = [item for item in kept if item in chosen]
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept

@@ -1,7 +1,9 @@
 """APScheduler 3 in a fleet: one scheduler of many runs the jobs."""
 
 # APScheduler has no types.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportMissingTypeStubs=false
+# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 
@@ -39,16 +41,16 @@ class Single:
         with Single(BackgroundScheduler(), client, "reports") as scheduler:
             scheduler.add_job(...)
 
-    Every process starts its scheduler. One holds the lock; the others are paused. When it ends, another one
-    takes over at once; when it dies, within a lease. A scheduler that loses the lock is paused: it starts no
-    job any more, and jobs that run go on.
+    Every process starts its scheduler. One holds the lock; the others are paused. When it ends,
+    another one takes over at once; when it dies, within a lease. A scheduler that loses the lock is
+    paused: it starts no job any more, and jobs that run go on.
 
-    What falls due while no scheduler leads is not run, if the job is in a MemoryJobStore. In a job store that all
-    processes share it is run late, within the job's ``misfire_grace_time``.
+    What falls due while no scheduler leads is not run, if the job is in a MemoryJobStore. In a job
+    store that all processes share it is run late, within the job's ``misfire_grace_time``.
 
     Args:
-        scheduler: of any class of APScheduler 3, not started yet. A BlockingScheduler you start yourself: call
-            `start`, then ``scheduler.start(paused=True)``, then `stop`.
+        scheduler: of any class of APScheduler 3, not started yet. A BlockingScheduler you start
+            yourself: call `start`, then ``scheduler.start(paused=True)``, then `stop`.
         client: who holds the lock.
         name: the lock.
     """
@@ -125,8 +127,9 @@ class Single:
         """Forget what fell due while another process led: its jobs in memory are not ours."""
         now = dt.datetime.now(dt.UTC)
         for job in self._scheduler.get_jobs():
+            # APScheduler has no other way to ask.
             in_memory = isinstance(
-                self._scheduler._lookup_jobstore(job._jobstore_alias),  # noqa: SLF001 - there is no other way
+                self._scheduler._lookup_jobstore(job._jobstore_alias),  # noqa: SLF001
                 MemoryJobStore,
             )
             if in_memory and job.next_run_time is not None and job.next_run_time < now:

@@ -1,12 +1,14 @@
 """Locks in Celery: tasks that run once at a time, and a beat that runs once in a fleet.
 
-The server is the setting ``interlock_url`` of the Celery application, else ``INTERLOCK_URL`` or ``REDIS_URL``, else
-the broker if its URL begins with ``redis://`` or ``rediss://``. The setting ``interlock_options`` is a dict of fields
-of `interlock.Options`.
+The server is the setting ``interlock_url`` of the Celery application, else ``INTERLOCK_URL`` or
+``REDIS_URL``, else the broker if its URL begins with ``redis://`` or ``rediss://``. The setting
+``interlock_options`` is a dict of fields of `interlock.Options`.
 """
 
 # Celery has no types.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportMissingTypeStubs=false
+# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
 from __future__ import annotations
@@ -27,17 +29,17 @@ from celery.utils.log import get_logger
 from interlock.errors import AcquireTimeoutError, ConfigError, HoldLostError, InterlockError
 from interlock.options import Options
 
-# Not `interlock.connect`, which is loaded when it is first used: in each process of a pool, within a task's time limit.
+# Not `interlock.connect`, which is loaded when it is first used: in each process of a pool, within
+# a task's time limit.
 from interlock.sync import connect
 
 if TYPE_CHECKING:
     from interlock import Client, Hold
-    from interlock.options import OptionChanges
 
 __all__ = ["Beat", "Single", "SingleBeat", "client"]
 
 _STANDBY = 2.0
-"""Seconds between two looks of a standing-by beat at what it was told to do; a released lock wakes it at once."""
+"""Seconds that a beat waits for the lock before it looks whether it is to stop."""
 _RETRY = 1.0
 _RECORD_TIMEOUT = 3.0
 
@@ -68,8 +70,8 @@ def _url(app: Any) -> str | None:
 
 
 def _options(app: Any) -> Options:
-    given: OptionChanges = app.conf.get("interlock_options") or {}
-    return Options().replace(**given)
+    changes = cast("dict[str, Any]", app.conf.get("interlock_options") or {})
+    return Options().replace(**changes)
 
 
 class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
@@ -78,17 +80,20 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
     Set these as arguments of ``@app.task`` or as attributes of a subclass.
 
     Attributes:
-        lock: the name of the lock; ``{...}`` stands for an argument of the task. None for the task's name.
-        if_locked: what a task does that finds the lock taken. ``"skip"``: it ends at once with the result
-            *otherwise*. ``"wait"``: it waits in the worker. ``"retry"``: it goes back to the queue by Celery's own
-            ``retry``, with the task's ``default_retry_delay`` and ``max_retries``; in the end it fails with
-            AcquireTimeoutError.
-        lock_timeout: seconds that ``"wait"`` waits before the task fails with AcquireTimeoutError; None for ever.
-        lock_lease: seconds after which a hold ends by itself; None for a hold that is renewed until the task ends.
+        lock: the name of the lock; ``{...}`` stands for an argument of the task. None for the
+            task's name.
+        if_locked: what a task does that finds the lock taken. ``"skip"``: it ends at once with the
+            result *otherwise*. ``"wait"``: it waits in the worker. ``"retry"``: it goes back to the
+            queue by Celery's own ``retry``, with the task's ``default_retry_delay`` and
+            ``max_retries``; in the end it fails with AcquireTimeoutError.
+        lock_timeout: seconds that ``"wait"`` waits before the task fails with AcquireTimeoutError;
+            None for ever.
+        lock_lease: seconds after which a hold ends by itself; None for a hold that is renewed until
+            the task ends.
         otherwise: the result of a task that was skipped.
 
-    A message that is delivered again, because a worker died, is not skipped at once. The dead worker's lock may
-    still be there, so it waits for up to a lease.
+    A message that is delivered again, because a worker died, is not skipped at once. The dead
+    worker's lock may still be there, so it waits for up to a lease.
 
     Raises:
         HoldLostError: the lock was lost while the task ran; the task fails with it.
@@ -102,7 +107,7 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
     otherwise: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the task under its lock; a worker calls this, and so does who calls the task as a function."""
+        """Run the task under its lock, in a worker or called as a function."""
         name, ours = self._lock_name(args, kwargs), client(self.app)
         if self.if_locked == "wait":
             with ours.lock(name, timeout=self.lock_timeout, lease=self.lock_lease):
@@ -131,7 +136,7 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
             ) from error
 
     def _patience(self) -> float:
-        """Return for how many seconds the lock may be one of a worker that died with this very message."""
+        """Return the seconds that a dead worker of the same message may keep the lock."""
         delivery = cast("dict[str, Any]", self.request.delivery_info or {})
         if not delivery.get("redelivered"):
             return 0.0
@@ -139,14 +144,14 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
 
 
 class SingleBeat:
-    """Makes a scheduler of Celery's one that runs once in a fleet: ``class Mine(SingleBeat, DatabaseScheduler)``.
+    """Makes a scheduler run once in a fleet: ``class Mine(SingleBeat, DatabaseScheduler)``.
 
-    Start as many beats as you like. One holds the lock and sends the tasks that are due; the others stand by.
-    When it ends, another one takes over at once; when it dies, within a lease. A beat that lost the lock sends
-    nothing from then on, and stands by.
+    Start as many beats as you like. One holds the lock and sends the tasks that are due; the others
+    stand by. When it ends, another one takes over at once; when it dies, within a lease. A beat
+    that lost the lock sends nothing from then on, and stands by.
 
-    The scheduler must keep the times of the last runs where all beats find them: in a database, or in Redis.
-    `Beat` does. Celery's own PersistentScheduler does not: its file is of one machine.
+    The scheduler must keep the times of the last runs where all beats find them: in a database, or
+    in Redis. `Beat` does. Celery's own PersistentScheduler does not: its file is of one machine.
 
     The name of the lock is the setting ``interlock_beat``, else ``"celery-beat"``.
     """
@@ -170,7 +175,7 @@ class SingleBeat:
         return cast("float", cast("Any", super()).tick(*args, **kwargs))
 
     def took_over(self) -> None:
-        """Do what is to be done before the first task is sent: subclasses load the times of the last runs."""
+        """Prepare to send tasks: a subclass loads the times of the last runs here."""
 
     def close(self) -> None:
         """Close the scheduler, and let another beat take over."""
@@ -205,11 +210,12 @@ class SingleBeat:
 
 
 class Beat(SingleBeat, Scheduler):  # type: ignore[misc]  # Celery has no types
-    """A scheduler that runs once in a fleet: ``celery -A app beat --scheduler interlock.celery:Beat``.
+    """Runs once in a fleet: ``celery -A app beat --scheduler interlock.celery:Beat``.
 
-    It takes the schedule from ``beat_schedule`` and keeps the times of the last runs in Redis, in a hash named like
-    the lock and ``:runs``. So the beat that takes over sends what fell due meanwhile, late and once. A beat notes a
-    run, and then sends the task: one that dies between the two has not sent it.
+    It takes the schedule from ``beat_schedule`` and keeps the times of the last runs in Redis, in a
+    hash named like the lock and ``:runs``. So the beat that takes over sends what fell due
+    meanwhile, late and once. A beat notes a run, and then sends the task: one that dies between the
+    two has not sent it.
 
     Cost:
         One round trip for each task that is sent.
@@ -271,8 +277,8 @@ class Beat(SingleBeat, Scheduler):  # type: ignore[misc]  # Celery has no types
             url = _url(self.app) or os.environ.get("INTERLOCK_URL") or os.environ.get("REDIS_URL")
             if url is None or not url.startswith(("redis://", "rediss://", "unix://")):
                 raise ConfigError(
-                    "interlock.celery.Beat keeps its runs on a redis://, rediss:// or unix:// server:"
-                    " set interlock_url; elsewhere use SingleBeat with a scheduler on a database"
+                    "interlock.celery.Beat keeps its runs on a redis://, rediss:// or unix://"
+                    " server: set interlock_url; elsewhere use SingleBeat on a database's scheduler"
                 )
             self._record = redis.Redis.from_url(
                 url,

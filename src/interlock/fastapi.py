@@ -3,11 +3,12 @@
 FastAPI itself is not imported: with Starlette alone, `Locked.of` takes the place of the dependency.
 """
 
-# No `from __future__ import annotations`: FastAPI could not read the annotations of a dependency that is an object.
+# No `from __future__ import annotations`: FastAPI could not read the annotations of a dependency
+# that is an object.
 import contextlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, TypedDict
+from typing import TypedDict, Unpack
 
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
@@ -15,6 +16,7 @@ from starlette.requests import HTTPConnection
 import interlock.asyncio
 from interlock.asyncio import Client, Hold
 from interlock.errors import AcquireTimeoutError, ConfigError
+from interlock.options import OptionChanges
 
 __all__ = ["Locked", "State", "client", "lifespan"]
 
@@ -30,7 +32,7 @@ class State(TypedDict):
 
 
 def lifespan(
-    url: str | None = None, **options: Any
+    url: str | None = None, **options: Unpack[OptionChanges]
 ) -> Callable[[object], AbstractAsyncContextManager[State]]:
     """Return a lifespan for ``FastAPI(lifespan=...)`` or ``Starlette(lifespan=...)``.
 
@@ -46,7 +48,7 @@ def lifespan(
     """
 
     @contextlib.asynccontextmanager
-    async def opened(app: object) -> AsyncGenerator[State]:  # noqa: ARG001 - the protocol of lifespans
+    async def opened(app: object) -> AsyncGenerator[State]:  # noqa: ARG001 - ASGI
         async with interlock.asyncio.connect(url, **options) as connected:
             yield State(interlock=connected)
 
@@ -62,14 +64,14 @@ def client(request: HTTPConnection) -> Client:
     found = getattr(request.state, "interlock", None)
     if not isinstance(found, Client):
         raise ConfigError(
-            "this application has no interlock client: pass lifespan=interlock.fastapi.lifespan(url),"
-            " and enter its lifespan in tests (`with TestClient(app)`)"
+            "this application has no interlock client: pass"
+            " lifespan=interlock.fastapi.lifespan(url), and in tests use `with TestClient(app)`"
         )
     return found
 
 
 class Locked:
-    """A dependency that holds a lock while a request is handled: ``Depends(Locked("orders:{id}"))``.
+    """Holds a lock while a request is handled: ``Depends(Locked("orders:{id}"))``.
 
     The endpoint gets the `Hold`. The lock is released when the response has been sent, or as early
     as FastAPI leaves dependencies. If it was lost meanwhile, that is an error in the server's log;

@@ -50,7 +50,7 @@ NONSENSE = {
     "INTERLOCK_FAIR": ("very",),
     "INTERLOCK_LIMIT": ("0", "-1", "1.5", "two", "²", "2147483648", "9" * 50),
     "INTERLOCK_CONFLICT_EXIT_CODE": ("256", "-1", "1.5", "one", "²"),
-    "INTERLOCK_LEASE": ("0", "0.01", "1e11", "long"),
+    "INTERLOCK_LEASE": ("0", "0.005", "1e11", "long"),
     "INTERLOCK_MIN_HOLD": ("-0.1", "x"),
     "INTERLOCK_MAX_HOLD": ("0", "-1", "x"),
     "INTERLOCK_ON_LOST": ("panic", "TERM"),

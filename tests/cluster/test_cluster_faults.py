@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from seen import eyes
 
+import interlock
 from interlock._links.slots import slot_of
 from interlock.testing.servers import ClusterServers, RedisServer, binaries
+from lock.children import Child
 from lock.lock_like import KINDS, Face, Stage, renewed, until
 
 if TYPE_CHECKING:
@@ -48,6 +50,25 @@ def _names_by_node(cluster: ClusterServers) -> dict[RedisServer, list[str]]:
         names.setdefault(cluster.owner(slot_of(name)), []).append(name)
         number += 1
     return {node: those[:10] for node, those in names.items()}
+
+
+def test_exit_when_no_thread_can_start(cluster: ClusterServers) -> None:
+    """An interpreter that starts no threads any more while it exits, as from Python 3.12 on, releases on every node."""
+    names = [names[0] for names in _names_by_node(cluster).values()]
+    code = f"""
+    import atexit
+    client = interlock.connect(url)
+    for name in {names}:
+        client.lock(name).acquire()
+    def refuse(thread):
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+    def exiting():
+        threading.Thread.start = refuse
+    atexit.register(exiting)
+    """
+    with Child(code, cluster.url()) as child, interlock.connect(cluster.url()) as client:
+        assert child.end() == (0, "")
+        assert [name for name in names if client.lock(name).locked()] == []
 
 
 async def test_a_node_that_hangs(plain: Stage, cluster: ClusterServers) -> None:

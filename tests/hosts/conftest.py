@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def hosts(tmp_path: Path, redis_url: str) -> Iterator[Hosts]:
-    """Start processes in a directory of the test's own, on the shared server, whose data is gone."""
+    """Start processes in a directory of the test's own, on the emptied shared server."""
     started = Hosts(tmp_path, redis_url)
     yield started
     started.close()

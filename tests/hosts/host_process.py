@@ -16,7 +16,7 @@ LONG = 60.0
 
 
 class Hosts:
-    """Starts the processes of a host in a project's directory, and ends those that a test leaves."""
+    """Starts processes in a project's directory, and ends those that a test leaves."""
 
     def __init__(self, directory: Path, url: str) -> None:
         self.directory = directory

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     from interlock.testing.proxy import FaultProxy
 
+# Tests may use both faces in one thread.
+pytestmark = pytest.mark.filterwarnings("ignore::interlock.errors.MisuseWarning")
+
 MAKERS = {
     "lock": lambda client: client.lock("name"),
     "fair": lambda client: client.fair_lock("name"),

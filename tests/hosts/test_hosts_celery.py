@@ -67,7 +67,8 @@ def again(self, gate="open"):
     until_open(gate)
     return self.request.retries
 
-@app.task(base=Single, lock="again", name="twice", if_locked="retry", default_retry_delay=0.1, max_retries=1)
+@app.task(base=Single, lock="again", name="twice", if_locked="retry", default_retry_delay=0.1,
+          max_retries=1)
 def twice():
     return "done"
 
@@ -175,7 +176,7 @@ def test_retry(tasks: Celery, store: redis.Redis) -> None:
 
 
 def test_a_killed_worker(tasks: Celery, store: redis.Redis) -> None:
-    """A task whose worker process is killed is delivered again, and runs when the dead one's lease has ended."""
+    """The task of a killed process is delivered again, and runs when the lease has ended."""
     result = send(tasks, "late")
     os.kill(inside(store), signal.SIGKILL)
     assert store.pttl("late") > 0
@@ -210,7 +211,7 @@ def test_the_tasks_of_the_page(tasks: Celery, store: redis.Redis) -> None:
 
 
 def test_settings_and_mistakes(redis_url: str) -> None:
-    """The lock is on the server of the settings, else on the broker; a wrong name or word is an error."""
+    """The lock is on the broker unless the settings say otherwise; mistakes are errors."""
     app = Celery("here", broker=redis_url)
 
     @app.task(base=interlock.celery.Single, lock="it:{number}")
@@ -253,9 +254,9 @@ class Beats:
 
 
 def test_beat(project: Hosts, store: redis.Redis) -> None:
-    """Of several beats one sends; another follows at once if it is stopped, within a lease if it is killed."""
+    """Of several beats one sends tasks; another takes over if it is stopped or killed."""
     beats = Beats(project, store, *BEAT)
-    # Runs that a former leader has noted: of a task that is due, one that is not, and one that is no more.
+    # Runs that a former leader noted: of a task that is due, one that is not, one removed.
     noted = (datetime.now(UTC) - timedelta(hours=2)).isoformat()
     store.hset("celery-beat:runs", mapping={"hourly": noted, "daily": noted, "gone": noted})
     processes = [beats.start(1)]
@@ -289,7 +290,7 @@ def test_beat(project: Hosts, store: redis.Redis) -> None:
 
 
 def test_redbeat(project: Hosts, store: redis.Redis) -> None:
-    """RedBeat's scheduler runs once in a fleet by interlock's lock, with the program of the how-to."""
+    """RedBeat runs once in a fleet by interlock's lock, as the how-to shows."""
     store.delete("beat")
     command = (
         "celery",

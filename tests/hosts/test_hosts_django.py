@@ -131,7 +131,7 @@ def test_commands_of_the_page(
 
 
 def test_command(manage: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> None:
-    """The command takes interlock's options and Django's, and tells of mistakes as interlock run does."""
+    """The command takes interlock's options and Django's, and explains mistakes."""
     shown = manage(
         "interlock_run",
         "--settings=settings",

@@ -7,16 +7,16 @@ import importlib.util
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import httpx2 as httpx
 import pytest
-from fastapi import Depends, FastAPI
+from fastapi import BackgroundTasks, Depends, FastAPI, Request
 from pages import write_programs
 from starlette.testclient import TestClient
 
 import interlock
-from interlock.fastapi import Locked, lifespan
+from interlock.fastapi import Locked, client, lifespan
 from interlock.testing.address import free_port
 from interlock.testing.patience import wait_until
 
@@ -74,17 +74,17 @@ def load(directory: Path, name: str, monkeypatch: pytest.MonkeyPatch, url: str) 
 def test_fastapi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
     """A request holds the lock of its path; another one waits, or is answered as was asked for."""
     app = load(tmp_path, "app", monkeypatch, redis_url)
-    with interlock.connect(redis_url) as other, TestClient(app) as client:
-        assert client.post("/orders/42/ship").json() == {"times": 1}
+    with interlock.connect(redis_url) as other, TestClient(app) as visitor:
+        assert visitor.post("/orders/42/ship").json() == {"times": 1}
         with other.lock("reports"), other.lock("orders:43"):
-            refused = client.post("/reports")
+            refused = visitor.post("/reports")
             assert refused.status_code == 409
             assert refused.json() == {"detail": "'reports' is in use"}
             assert refused.headers["retry-after"] == "1"
-            assert client.get("/orders/43").json() == {"busy": True}
-            assert client.post("/orders/42/ship").json() == {"times": 2}
-        assert client.post("/reports").json() == "written"
-        assert client.get("/orders/43").json() == {"busy": False}
+            assert visitor.get("/orders/43").json() == {"busy": True}
+            assert visitor.post("/orders/42/ship").json() == {"times": 2}
+        assert visitor.post("/reports").json() == "written"
+        assert visitor.get("/orders/43").json() == {"busy": False}
 
 
 def test_the_default_status(redis_url: str) -> None:
@@ -94,18 +94,37 @@ def test_the_default_status(redis_url: str) -> None:
     @app.get("/{id}", dependencies=[Depends(Locked("it:{id}", timeout=0.05))])
     async def it(id: str) -> None: ...  # noqa: A002
 
-    with interlock.connect(redis_url) as other, other.lock("it:1"), TestClient(app) as client:
-        assert client.get("/1").status_code == 423
-        assert client.get("/2").status_code == 200
+    with interlock.connect(redis_url) as other, other.lock("it:1"), TestClient(app) as visitor:
+        assert visitor.get("/1").status_code == 423
+        assert visitor.get("/2").status_code == 200
+
+
+@pytest.mark.parametrize(("scope", "held"), [("request", True), ("function", False)])
+def test_release(redis_url: str, scope: Literal["function", "request"], held: bool) -> None:
+    """The scope decides whether the lock outlives the response and its background tasks."""
+    app = FastAPI(lifespan=lifespan(redis_url))
+    seen: list[bool] = []
+
+    @app.get("/", dependencies=[Depends(Locked("it"), scope=scope)])
+    async def it(request: Request, behind: BackgroundTasks) -> None:
+        async def look() -> None:
+            seen.append(await client(request).lock("it").owned())
+
+        behind.add_task(look)
+
+    with interlock.connect(redis_url) as other, TestClient(app) as visitor:
+        assert visitor.get("/").status_code == 200
+        assert seen == [held]
+        assert not other.lock("it").locked()
 
 
 def test_starlette(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
     """Without FastAPI, a block in an endpoint does the same."""
     app = load(tmp_path, "starlette_app", monkeypatch, redis_url)
-    with interlock.connect(redis_url) as other, TestClient(app) as client:
-        assert client.post("/orders/42/ship").text == "shipped"
+    with interlock.connect(redis_url) as other, TestClient(app) as visitor:
+        assert visitor.post("/orders/42/ship").text == "shipped"
         with other.lock("orders:42"):
-            assert client.post("/orders/42/ship").status_code == 423
+            assert visitor.post("/orders/42/ship").status_code == 423
 
 
 def test_own_lifespan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
@@ -133,7 +152,7 @@ def test_mistakes_are_explained(redis_url: str) -> None:
 
 @pytest.mark.parametrize("program", SERVERS)
 async def test_load(program: str, hosts: Hosts, redis_client: redis.Redis) -> None:
-    """Under load no two workers are in one lock, and a killed worker frees its lock within a lease."""
+    """Under load workers exclude each other, and a killed one frees its lock."""
     (hosts.directory / "counting.py").write_text(COUNTING_APP)
     port = free_port()
     where = str(port) if program == "uvicorn" else f"127.0.0.1:{port}"

@@ -37,7 +37,7 @@ def result(job: Job) -> object:
 
 
 def test_jobs(hosts: Hosts, redis_url: str) -> None:
-    """The jobs of the how-to skip, wait and retry; a killed one and a timed-out one leave the lock to others."""
+    """The jobs of the how-to skip, wait and retry; dead ones leave the lock to others."""
     write_programs("rq.md", hosts.directory)
     hosts.start("rq.cli", "worker", "--with-scheduler", "--url", redis_url)
     with redis.Redis.from_url(redis_url) as store, interlock.connect(redis_url) as other:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 import redis.asyncio
+from pages import write_programs
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import LockError, LockNotOwnedError
 
@@ -212,16 +214,13 @@ async def test_asyncio_locks(redis_url: str, r: redis.Redis) -> None:
 
 
 def test_django_redis_locks(redis_url: str, tmp_path: Path) -> None:
-    """``cache.lock`` of django-redis makes locks of ours when told so in the settings."""
-    program = tmp_path / "site.py"
-    program.write_text(f"""if 1:
+    """``cache.lock`` of django-redis makes locks of ours with the settings that the page shows."""
+    write_programs("redis-py.md", tmp_path)
+    settings = tmp_path / "settings.py"
+    settings.write_text(settings.read_text().replace("redis://localhost:6379/0", redis_url))
+    program = tmp_path / "program.py"
+    program.write_text("""if 1:
         import django
-        from django.conf import settings
-        settings.configure(CACHES={{"default": {{
-            "BACKEND": "django_redis.cache.RedisCache",
-            "LOCATION": {redis_url!r},
-            "OPTIONS": {{"REDIS_CLIENT_CLASS": "interlock.redis_py.Redis"}},
-        }}}})
         django.setup()
         from django.core.cache import cache
         from django_redis import get_redis_connection
@@ -234,4 +233,16 @@ def test_django_redis_locks(redis_url: str, tmp_path: Path) -> None:
         assert not cache.lock("name").locked()
         assert cache.get("key") == 1
         """)
+    environ = {**os.environ, "DJANGO_SETTINGS_MODULE": "settings", "PYTHONPATH": str(tmp_path)}
+    subprocess.run([sys.executable, str(program)], check=True, timeout=60, env=environ)
+
+
+@pytest.mark.parametrize(
+    ("page", "name"), [("greenlets.md", "with_gevent.py"), ("trio.md", "with_trio.py")]
+)
+def test_the_program_of_a_page_runs(page: str, name: str, redis_url: str, tmp_path: Path) -> None:
+    """The pages on greenlets and on trio show programs that run as they stand."""
+    write_programs(page, tmp_path)
+    program = tmp_path / name
+    program.write_text(program.read_text().replace("redis://localhost:6379/0", redis_url))
     subprocess.run([sys.executable, str(program)], check=True, timeout=60)

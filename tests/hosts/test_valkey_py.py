@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
+# Tests may use both faces in one thread.
+pytestmark = pytest.mark.filterwarnings("ignore::interlock.errors.MisuseWarning")
+
 PASSWORD = "p@ss/w:rd"
 MODULES = [valkey, valkey.asyncio]
 

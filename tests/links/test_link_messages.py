@@ -42,7 +42,7 @@ async def test_a_refused_connection_has_a_short_story(stage: Stage) -> None:
     assert first.startswith("redis.exceptions.ConnectionError: ")
 
 
-async def test_a_busy_pool_has_no_story(redis_url: str) -> None:
+def test_a_busy_pool_has_no_story(redis_url: str) -> None:
     """The error of a pool that has no connection left has nothing above it."""
     with interlock.connect(f"{redis_url}?max_connections=1", command_timeout=0.3) as client:
         pool = client._driver._pool

@@ -227,7 +227,11 @@ async def test_a_block_that_is_gone_ends_its_hold(plain: Stage) -> None:
     await owner.do(stack.enter, lock)
     stack.hand_on()
     other, theirs = plain.owner(), plain.client().lock("name")
-    stack._stack._exit_callbacks.clear()
-    gc.collect()
-    with pytest.warns(ResourceWarning, match="'name'"):
+
+    async def vanish() -> None:
+        stack._stack._exit_callbacks.clear()
+        gc.collect()
         assert await other.do(theirs.acquire, timeout=5)
+
+    with pytest.warns(ResourceWarning, match="'name'"):
+        await vanish()

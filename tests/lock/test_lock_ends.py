@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lock.lock_like import Stage
 
-PLACES = ["_pool.close", "_listener.close", "_keeper.close", "_keeper._courier.batch"]
+PLACES = ["_pool.close", "_subscriber.close", "_renewer.close", "_renewer._connection.batch"]
 
 
 def _interrupt_once(driver: Any, place: str, error: type[BaseException]) -> None:
@@ -292,17 +292,6 @@ def test_a_child_of_multiprocessing_releases(redis_url: str, tmp_path: Any, meth
     with Child(code, redis_url) as child:
         assert child.hear() == "0 True False"
         assert child.end() == (0, "")
-
-
-def test_without_an_event_loop(redis_url: str) -> None:
-    """Where no loop of asyncio runs, under trio for example, each call says so by an error of ours."""
-    client = interlock.asyncio.connect(redis_url)
-    lock = client.lock("name")
-    named = client.lock("name", owner="word")
-    for call in (lock.acquire, named.acquire, lock.locked, client.close):
-        running = call()
-        with pytest.raises(interlock.ConfigError, match="asyncio's event loop"):
-            running.send(None)
 
 
 def test_a_listener_of_threads_that_cannot_start(

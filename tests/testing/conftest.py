@@ -9,7 +9,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from interlock._links.given import anonymous
+from interlock._links.options import anonymous
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -22,7 +22,8 @@ from interlock.errors import ConfigError, LatchDeletedError
 from interlock.options import check_name
 
 if TYPE_CHECKING:
-    from interlock._core.effects import Op
+    from interlock._core.effects import Eval, Op, Step
+    from interlock._core.request import Request
     from interlock._core.scripts.count_down_latch import LatchStatus
     from interlock._core.session import Session
 
@@ -88,7 +89,7 @@ class CountDownLatch:
         self._requests.end(request)
         return was_set
 
-    def count_down(self) -> Op[None]:
+    def count_down(self) -> Step[bool]:
         """Take one from the count, and open the latch at 0; nothing happens to one that is open.
 
         It is carried through when it is interrupted.
@@ -103,8 +104,11 @@ class CountDownLatch:
         Source:
             RCountDownLatch.countDown.
         """
-        session, request = self._session, self._requests.begin()
-        call = scripts.latch_count_down(
+        return self._requests.carried_through(self._count_down_script)
+
+    def _count_down_script(self, request: Request) -> Eval[bool]:
+        session = self._session
+        return scripts.latch_count_down(
             self.key,
             request.key,
             request.spent,
@@ -114,7 +118,6 @@ class CountDownLatch:
             session.publish,
             self.channel,
         )
-        _ = yield from self._requests.carried_through(request, call)
 
     def count(self) -> Op[int]:
         """Return what is left to be counted down; 0 when it is open or was never set; one round trip."""

@@ -458,6 +458,7 @@ class Acquire(Step["Hold | None"]):
         self._lease = lease
         self._outcome: Grant | float | None = None
         self._again: Reenter | None = None
+        self._sent_at = 0.0
         self.result: Hold | None = None
 
     def begin(self) -> Eval[Grant | float] | None:

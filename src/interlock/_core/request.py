@@ -25,11 +25,13 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from interlock._core import names
-from interlock._core.effects import NEVER, undoing
-from interlock.errors import ClosedError, InterlockError
+from interlock._core.effects import NEVER, Step, failing, undoing
+from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 from interlock.options import MAX_LEASE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from interlock._core.effects import Eval, Op, R
     from interlock._core.session import Session
 
@@ -73,13 +75,13 @@ class Requests:
     """
 
     def __init__(self, session: Session, key: str) -> None:
-        self._session = session
+        self.session = session
         self._key = key
         self._spent: deque[str] = deque(maxlen=MAX_SPENT)
 
     def begin(self, deadline: float = NEVER) -> Request:
         """Return a new call that may be sent until *deadline*."""
-        session = self._session
+        session = self.session
         late = 2 * session.options.command_timeout + session.options.outage_timeout
         last = late if deadline == NEVER else max(late, deadline - session.clock())
         try:
@@ -97,12 +99,9 @@ class Requests:
         """
         stray, request.stray = request.stray, True
         try:
-            answer = yield from self._session.persist(call)
-        except ClosedError:
-            raise
+            answer = yield from self.session.persist(call)
         except InterlockError as error:
-            # What the server refused, or was never sent, is not under way any more.
-            request.stray = stray or bool(getattr(error, "sent", False))
+            self.failed(request, error, before=stray)
             raise
         request.stray = stray or call.unknown > 0
         return answer
@@ -112,11 +111,17 @@ class Requests:
         if not request.stray:
             self._spent.append(request.key)
 
-    def carried_through(self, request: Request, call: Eval[bool]) -> Op[bool]:
-        """Send *call*; if it is interrupted, have it sent until it is answered all the same."""
-        answer = yield from undoing(self.send(request, call), self._go_on, request, call)
-        self.end(request)
-        return answer
+    def carried_through(self, make: Callable[[Request], Eval[bool]]) -> CarriedThrough:
+        """Return the step that sends what *make* makes; interrupted anywhere, it is sent until it is answered all the same."""
+        return CarriedThrough(self, make)
+
+    def failed(
+        self, request: Request, error: BaseException | None, *, before: bool = False
+    ) -> None:
+        """Note by what *error* a call ended; *before*: a copy was sent and not answered already."""
+        if isinstance(error, InterlockError) and not isinstance(error, ClosedError):
+            # What the server refused, or was never sent, is not under way any more.
+            request.stray = before or bool(getattr(error, "sent", False))
 
     def undone(self, request: Request, call: Eval[R], undo: Eval[bool]) -> Op[R]:
         """Send *call*; if it is interrupted, send *undo*."""
@@ -129,10 +134,75 @@ class Requests:
         if request.stray:
             yield from self._settle(undo, error)
 
-    def _go_on(self, request: Request, call: Eval[bool], error: BaseException) -> Op[None]:
+    def go_on(self, request: Request, call: Eval[bool], error: BaseException) -> Op[None]:
+        """Have *call* sent in the background if *request*, which ended by *error*, may not have been executed."""
         if request.stray or getattr(error, "transient", False):
             yield from self._settle(call, error)
 
     def _settle(self, call: Eval[bool], error: BaseException) -> Op[None]:
-        until = self._session.clock() + self._session.options.outage_timeout
-        yield from self._session.settle_after(error, call, until)
+        until = self.session.clock() + self.session.options.outage_timeout
+        yield from self.session.settle_after(error, call, until)
+
+
+class CarriedThrough(Step[bool]):
+    """A call that is executed once and for all: an interruption anywhere leaves it to the background."""
+
+    __slots__ = ("_call", "_make", "_request", "_requests", "result")
+
+    def __init__(self, requests: Requests, make: Callable[[Request], Eval[bool]]) -> None:
+        self._requests = requests
+        self._make = make
+        self._request: Request | None = None
+        self._call: Eval[bool] | None = None
+        self.result: bool | None = None  # type: ignore[assignment]  # not before there is an answer
+
+    def begin(self) -> Eval[bool]:
+        """Return the call."""
+        request = self._request = self._requests.begin()
+        call = self._call = self._make(request)
+        request.stray = True
+        return call
+
+    def done(self, answer: bool) -> bool:
+        """Take the answer; return True."""
+        assert self._request is not None
+        self._request.stray = False
+        self._requests.end(self._request)
+        self.result = answer
+        return True
+
+    def rest(self, failure: BaseException | None) -> Op[bool]:
+        """Send it again, now or in the background."""
+        if self._request is None or self._call is None:
+            if isinstance(failure, Exception):
+                return failing(failure)
+            self._request = None
+            _ = self.begin()
+        assert self._request is not None
+        assert self._call is not None
+        assert failure is not None
+        return self._go_on(self._request, self._call, failure)
+
+    def over(self) -> bool:
+        """Return whether it was answered."""
+        return self.result is not None
+
+    def _go_on(self, request: Request, call: Eval[bool], failure: BaseException) -> Op[bool]:
+        answer = yield from undoing(
+            self._again(request, call, failure), self._requests.go_on, request, call
+        )
+        self.result = answer
+        self._requests.end(request)
+        return answer
+
+    def _again(self, request: Request, call: Eval[bool], failure: BaseException) -> Op[bool]:
+        self._requests.failed(request, failure)
+        if not isinstance(failure, ServerUnavailableError):
+            raise failure
+        try:
+            answer = yield from self._requests.session.again(call, failure)
+        except InterlockError as error:
+            self._requests.failed(request, error)
+            raise
+        request.stray = call.unknown > 0
+        return answer

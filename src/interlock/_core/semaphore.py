@@ -25,7 +25,7 @@ from interlock.errors import AcquireTimeoutError, ConfigError
 from interlock.options import check_name
 
 if TYPE_CHECKING:
-    from interlock._core.effects import Op
+    from interlock._core.effects import Op, Step
     from interlock._core.request import Request
     from interlock._core.session import Session
 
@@ -114,7 +114,7 @@ class Semaphore:
         if not (yield from self.acquire(permits, deadline)):
             raise out_of_time(self.kind, self.name, permits, timeout)
 
-    def release(self, permits: int) -> Op[None]:
+    def release(self, permits: int) -> Step[bool]:
         """Give *permits* back, or simply give them: nobody asks where they come from.
 
         An interrupted release is carried through.
@@ -129,15 +129,15 @@ class Semaphore:
         Source:
             RSemaphore.release.
         """
-        _ = yield from self._release(check_permits(permits), create=1)
+        return self._release(check_permits(permits), create=1)
 
-    def release_if_exists(self, permits: int) -> Op[bool]:
+    def release_if_exists(self, permits: int) -> Step[bool]:
         """Release as `release` does, unless there is no such semaphore; return whether there was.
 
         Source:
             RSemaphore.releaseIfExists.
         """
-        return (yield from self._release(check_permits(permits), create=0))
+        return self._release(check_permits(permits), create=0)
 
     def add_permits(self, permits: int) -> Op[None]:
         """Add *permits* for good, or take them away when negative; the number of free ones may fall below 0.
@@ -208,10 +208,10 @@ class Semaphore:
             what = f"{self.kind} {self.name!r}"
             call.confirm = Confirmation(self._session.replicas, what, bool)
 
-    def _release(self, permits: int, create: int) -> Op[bool]:
-        request = self._requests.begin()
-        call = self._release_script(request, permits, create)
-        return (yield from self._requests.carried_through(request, call))
+    def _release(self, permits: int, create: int) -> Step[bool]:
+        return self._requests.carried_through(
+            lambda request: self._release_script(request, permits, create)
+        )
 
     def _release_script(self, request: Request, permits: int, create: int) -> Eval[bool]:
         return scripts.semaphore_release(

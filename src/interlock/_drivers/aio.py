@@ -30,7 +30,6 @@ from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle, wrong_type
 from interlock._drivers.aio_fan_out import ask
 from interlock._drivers.callbacks import tell
-from interlock._drivers.lifecycle import weakly
 from interlock._drivers.named import NamedOwners
 from interlock._drivers.renewer import Renewer
 from interlock._drivers.sentinel_monitor import monitor_of
@@ -40,7 +39,6 @@ from interlock._drivers.tasks import (
     call_in,
     current_owner,
     in_thread,
-    running_loop,
 )
 from interlock._drivers.threads import current_owner as thread_owner
 from interlock._links.multiplexer import Multiplexer
@@ -84,7 +82,7 @@ class AsyncDriver:
             clock=clock.now,
             random=random.random,
             waiters=waiters,
-            poke=weakly(self._poke),
+            poke=lifecycle.weakly(self._poke),
             tell=tell,
             where=servers.where,
             database=servers.identity,
@@ -102,7 +100,7 @@ class AsyncDriver:
         self._named = NamedOwners()
         self.closed = False
         self.ending = lifecycle.Ending()
-        self.session.watchdog.deserted = weakly(self._deserted)
+        self.session.watchdog.deserted = lifecycle.weakly(self._deserted)
         # Nothing of these refers back to the driver: it goes with the last face that has it, and they are still whole then.
         self._renewer.beside = (self._multiplexer, self._subscriber, self._monitor)
         lifecycle.register(self)
@@ -204,7 +202,7 @@ class AsyncDriver:
         """Have everything in place, in the running loop, that the first operation needs, and a claim must not be without."""
         if self.closed:
             return  # whatever needs the server will say so
-        if self._loop is not running_loop():
+        if self._loop is not asyncio.get_running_loop():
             self._bind()
         if self._renewer.started:
             return
@@ -298,14 +296,14 @@ class AsyncDriver:
 
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
         """Have *callback* run in the event loop when *hold* is lost."""
-        listener = partial(call_in, running_loop(), callback)
+        listener = partial(call_in, asyncio.get_running_loop(), callback)
         if not hold.listen(listener):
             listener()
 
     def bell(self) -> tuple[asyncio.Event, Callable[[], None]]:
         """Return an event for a task to wait for, and what sets it from any thread."""
         event = asyncio.Event()
-        return event, partial(call_in, running_loop(), event.set)
+        return event, partial(call_in, asyncio.get_running_loop(), event.set)
 
     def cancel_on_lost(self, hold: Possession) -> None:
         """Cancel the running task when *hold* is lost before it is released."""
@@ -339,7 +337,7 @@ class AsyncDriver:
         """Return the owner that everything under the word *name* is."""
         try:
             user = current_owner()
-        except (ConfigError, RuntimeError):
+        except RuntimeError:
             user = thread_owner()  # there is no task yet
         return self._named.get(name, user)
 

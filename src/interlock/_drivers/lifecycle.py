@@ -57,12 +57,14 @@ class Ending:
 
     Attributes:
         over: True when it is complete. That the server could not be told does not change that: it is raised once.
+        warns: whether a client that is dropped without this says so.
     """
 
     def __init__(self) -> None:
         self._mutex = threading.RLock()
         self._under_way = False
         self.over = False
+        self.warns = True
 
     def run(self, step: Callable[[], None], timeout: float) -> None:
         """Perform *step* unless that was done; wait at most *timeout* seconds for another thread that does it."""
@@ -128,7 +130,8 @@ def dropped(driver: Mortal, name: str) -> None:
             except ServerUnavailableError:
                 rest = "; what it held ends with its lease"
             message = f"unclosed {name}: call close(), or use it in a with statement{rest}"
-            warnings.warn(message, ResourceWarning, stacklevel=2)
+            if driver.ending.warns:
+                warnings.warn(message, ResourceWarning, stacklevel=2)
         except BaseException as error:  # noqa: BLE001 - nobody waits for it
             report("a client that was dropped without being closed", error)
 

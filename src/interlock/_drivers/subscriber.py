@@ -337,9 +337,9 @@ class Subscriber:
     def look(self) -> None:
         """Note whether all that is wanted is heard."""
         with self.mutex.lock:
-            self.waiters.hearing = all(
-                lane.hearing for lane in list(self._lanes.values()) if lane.wanted
-            )
+            # A list: Python reports a Ctrl-C that strikes when a generator is closed, and does not raise it.
+            wanted = [lane.hearing for lane in list(self._lanes.values()) if lane.wanted]
+            self.waiters.hearing = all(wanted)
 
     def close(self) -> None:
         """End all threads and connections."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.holds import Owner
 from interlock._drivers.lifecycle import report
-from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +28,6 @@ def current_owner() -> Owner:
     """Return the owner that stands for the running task.
 
     Raises:
-        ConfigError: there is no event loop of asyncio's.
         RuntimeError: outside of a task.
     """
     try:
@@ -40,33 +38,12 @@ def current_owner() -> Owner:
         for owner_of in elsewhere:
             if (foreign := owner_of()) is not None:
                 return foreign
-        _ = running_loop()
         raise RuntimeError("a lock must be used from a task")
     try:
         return _owners[task]
     except KeyError:
         owner = _owners[task] = _TaskOwner(task)
         return owner
-
-
-def no_loop() -> ConfigError:
-    """Return the error for who is not served by asyncio."""
-    return ConfigError(
-        "interlock.asyncio needs asyncio's event loop, and none runs here; under trio or in plain threads "
-        "use interlock, whose calls block (trio.to_thread.run_sync)"
-    )
-
-
-def running_loop() -> asyncio.AbstractEventLoop:
-    """Return the running loop.
-
-    Raises:
-        ConfigError: there is none, or it is not asyncio's.
-    """
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        raise no_loop() from None
 
 
 class _TaskOwner(Owner):
@@ -188,7 +165,7 @@ def call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> 
 
 async def in_thread(work: Callable[[], None]) -> None:
     """Run *work* in a thread of its own that is gone when this returns; a cancellation leaves it to itself."""
-    loop = running_loop()
+    loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
     def run() -> None:

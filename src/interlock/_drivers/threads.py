@@ -32,7 +32,6 @@ from interlock._drivers import clock, lifecycle, wrong_type
 from interlock._drivers.alarm import Alarm
 from interlock._drivers.callbacks import call_user, tell
 from interlock._drivers.fan_out import ask
-from interlock._drivers.lifecycle import weakly
 from interlock._drivers.named import NamedOwners
 from interlock._drivers.renewer import Renewer
 from interlock._drivers.sentinel_monitor import monitor_of
@@ -133,7 +132,7 @@ class ThreadDriver:
             clock=clock.now,
             random=random.random,
             waiters=waiters,
-            poke=weakly(self._poke),
+            poke=lifecycle.weakly(self._poke),
             tell=tell,
             where=servers.where,
             database=servers.identity,
@@ -312,9 +311,9 @@ class ThreadDriver:
         del error, hold
         return False
 
-    def named_owner(self, name: str) -> Owner:
-        """Return the owner that everything under the word *name* is."""
-        return self._named.get(name, current_owner())
+    def named_owner(self, name: str, user: Owner | None = None) -> Owner:
+        """Return the owner that everything under the word *name* is, which *user* (or this thread) is going to use."""
+        return self._named.get(name, user or current_owner())
 
     @property
     def in_use(self) -> bool:

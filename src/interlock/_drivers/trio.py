@@ -102,13 +102,16 @@ class TrioDriver:
         self._threads = ThreadDriver(servers, options)
         self._limiter = trio.CapacityLimiter(THREADS)
         self.session = self._threads.session
-        self.named_owner = self._threads.named_owner
         self._begun = False
 
     @property
     def closed(self) -> bool:
         """Return whether `close` was called."""
         return self._threads.closed
+
+    def named_owner(self, name: str) -> Owner:
+        """Return the owner that everything under the word *name* is."""
+        return self._threads.named_owner(name, current_owner())
 
     async def perform(self, step: Step[R]) -> R:
         """Perform *step* and return its result, as `run` does."""

@@ -52,12 +52,12 @@ class Pipeline(Link, Protocol):
         """Give the reply in *slot* no more than *seconds*."""
         ...
 
-    async def finish(self) -> None:
-        """Refuse what is not sent yet, and wait until what was sent is answered."""
-        ...
-
     async def answered(self) -> None:
         """Wait until everything that was sent so far is answered."""
+        ...
+
+    async def finish(self) -> None:
+        """Refuse what is not sent yet, and wait for what was sent."""
         ...
 
     def close(self) -> None:

@@ -49,7 +49,7 @@ class CountDownLatch:
             ServerUnavailableError: no reply in time; it is still being sent in the background for a while, so do not repeat it.
             WrongTypeError: the name is in use by something else.
         """
-        await self._driver.run(self._recipe.count_down())
+        await self._driver.perform(self._recipe.count_down())
 
     async def count(self) -> int:
         """Return what is left to be counted down; 0 when it is open or was never set; one round trip."""

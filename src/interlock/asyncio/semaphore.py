@@ -83,11 +83,11 @@ class Semaphore:
         Cost:
             One round trip.
         """
-        await self._driver.run(self._recipe.release(n))
+        await self._driver.perform(self._recipe.release(n))
 
     async def release_if_exists(self, n: int = 1) -> bool:
         """Give *n* permits back unless there is no such semaphore; return whether there was. Raises as `release`."""
-        return await self._driver.run(self._recipe.release_if_exists(n))
+        return await self._driver.perform(self._recipe.release_if_exists(n))
 
     async def __aenter__(self) -> Self:
         limit, driver = self._timeout, self._driver

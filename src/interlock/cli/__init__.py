@@ -12,8 +12,9 @@ import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._version import __version__
-from interlock.cli import doctor, run, server
+from interlock.cli import doctor, run
 from interlock.cli.options import Parser
+from interlock.cli.signals import POSIX
 from interlock.cli.status import Status, UsageError, say
 from interlock.errors import ConfigError, InterlockError, WrongTypeError
 
@@ -33,10 +34,13 @@ _SUBCOMMANDS = {
         "look at a server for whatever endangers locks", doctor.configure, doctor.main
     ),
     "run": _Subcommand("run a command while holding a lock", run.configure, run.main),
-    "server": _Subcommand(
-        "install, look at or stop the embedded server", server.configure, server.main
-    ),
 }
+if POSIX:  # Windows lacks what the embedded server needs
+    from interlock.cli import server
+
+    _SUBCOMMANDS["server"] = _Subcommand(
+        "install, look at or stop the embedded server", server.configure, server.main
+    )
 
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:

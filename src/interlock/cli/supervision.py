@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 
 LAUNCH = Path(__file__).with_name("launch.py")
 
-_DEATH_SIGNAL = {OnLost.TERM: signal.SIGTERM, OnLost.KILL: signal.SIGKILL, OnLost.WARN: 0}
+_DEATH_SIGNAL = {
+    OnLost.TERM: signal.SIGTERM,
+    OnLost.KILL: getattr(
+        signal, "SIGKILL", 9
+    ),  # Windows has none, and can import this all the same
+    OnLost.WARN: 0,
+}
 """What the job gets when interlock itself dies, which sooner or later loses the lock."""
 
 

@@ -9,7 +9,9 @@ Without the setting, ``INTERLOCK_URL`` and ``REDIS_URL`` count, as for `interloc
 """
 
 # Django has no types.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportMissingTypeStubs=false
+# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ def try_lock(name: str, *, timeout: float = 0, lease: float | None = None) -> Ho
 
 
 def client() -> Client:
-    """Return this process's client, for every other kind of lock; connections are made when they are needed.
+    """Return this process's client, for every other kind of lock; no round trip.
 
     Raises:
         ConfigError: the setting ``INTERLOCK`` cannot work.

@@ -1,7 +1,9 @@
 """The application for ``INSTALLED_APPS``: the management command, and a check of the setting."""
 
 # Django has no types.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportMissingTypeStubs=false
+# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 

@@ -123,6 +123,8 @@ class Client:
     def close(self) -> None:
         """Release what is still held, and end every connection and thread; who waits gets ClosedError.
 
+        If it is interrupted, call it again: it goes on until it is complete.
+
         Raises:
             ServerUnavailableError: what was held could not be released and ends with its lease.
         """

@@ -50,7 +50,7 @@ class CountDownLatch:
             ServerUnavailableError: no reply in time; it is still being sent in the background for a while, so do not repeat it.
             WrongTypeError: the name is in use by something else.
         """
-        self._driver.run(self._recipe.count_down())
+        self._driver.perform(self._recipe.count_down())
 
     def count(self) -> int:
         """Return what is left to be counted down; 0 when it is open or was never set; one round trip."""

@@ -55,7 +55,12 @@ def client_of(redis: Any, options: Options | None = None) -> Client:
     of_pool = _clients.setdefault(getattr(redis, "connection_pool", redis), {})
     client = of_pool.get(chosen)
     if client is None or _driver(client).closed:
-        client = of_pool[chosen] = Client.from_redis(redis, options=chosen)
+        if client is not None:
+            _ = of_pool.pop(chosen, None)
+        made = Client.from_redis(redis, options=chosen)
+        _driver(made).ending.warns = False  # it goes with the pool, and nobody need close it
+        # Threads that come at the same time share the first one's.
+        client = of_pool.setdefault(chosen, made)
     return client
 
 

@@ -82,11 +82,11 @@ class Semaphore:
         Cost:
             One round trip.
         """
-        self._driver.run(self._recipe.release(n))
+        self._driver.perform(self._recipe.release(n))
 
     def release_if_exists(self, n: int = 1) -> bool:
         """Give *n* permits back unless there is no such semaphore; return whether there was. Raises as `release`."""
-        return self._driver.run(self._recipe.release_if_exists(n))
+        return self._driver.perform(self._recipe.release_if_exists(n))
 
     def __enter__(self) -> Self:
         limit, driver = self._timeout, self._driver

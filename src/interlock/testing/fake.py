@@ -5,9 +5,10 @@ with FakeServer() as fake, interlock.connect(fake.url) as client, client.lock("o
     ...
 ```
 
-The client's own code runs: both faces, its connections, its Lua scripts, its messages. Only the server
-is imitated. It is for tests that want locks to work; what a network or a server can do wrong is for
-`interlock.testing.servers` and `interlock.testing.proxy`. It needs lupa: ``pip install interlock[testing]``.
+The client's own code runs: both faces, its connections, its Lua scripts, its messages. Only the
+server is imitated. It is for tests that want locks to work; what a network or a server can do wrong
+is for `interlock.testing.servers` and `interlock.testing.proxy`. It needs lupa: ``pip install
+interlock[testing]``.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ _TIMEOUT = 10.0
 class FakeServer:
     """One imitated server with one database, in a thread of its own.
 
-    Threads, event loops and child processes may all be its clients. It speaks RESP2, as its URL tells redis-py, and takes any
-    password.
+    Threads, event loops and child processes may all be its clients. It speaks RESP2, as its URL
+    tells redis-py, and takes any password.
 
     Attributes:
         url: where it is, once entered.
@@ -81,15 +82,15 @@ class FakeServer:
         return f"<{type(self).__name__} {self.url or 'not started'}>"
 
     def clear(self) -> None:
-        """Delete everything; who held a lock is told at its next renewal."""
+        """Delete everything; holders are told at their next renewal."""
         self._call(lambda: self._model.execute("FLUSHALL"))
 
     def delete(self, *keys: str) -> None:
-        """Delete *keys*, as an operator would; who held a lock there is told at its next renewal."""
+        """Delete *keys*, as an operator would; a holder is told at its next renewal."""
         self._call(lambda: self._model.execute("DEL", *keys))
 
     def advance(self, seconds: float) -> None:
-        """Let *seconds* pass on the server at once: leases there end, and clients do not notice the time."""
+        """Let *seconds* pass at once on the server alone: leases end there."""
 
         def advance() -> None:
             self._ahead += seconds

@@ -1,7 +1,9 @@
-"""``manage.py interlock_run``: as ``interlock run``, with the project's server and its own commands."""
+"""``manage.py interlock_run``: ``interlock run`` with the project's server and commands."""
 
 # Django has no types.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportMissingTypeStubs=false
+# pyright: reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ class Command(BaseCommand):  # type: ignore[misc]  # Django has no types
         handle_default_options(djangos)
         sys.exit(_run(argv[0], ours, command))
 
-    def handle(self, *args: object, **options: object) -> str | None:  # noqa: ARG002 - Django's signature
+    def handle(self, *args: object, **options: object) -> str | None:  # noqa: ARG002 - Django's
         """Refuse: it is for the command line.
 
         Raises:
