@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _CI = os.environ.get("CI") == "true"
 _skipped: list[str] = []
+_imported: set[str] = set()
 
 # A shell that starts the tests in the background has them ignore these, and so would every program that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -99,6 +100,20 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         _skipped.append(report.nodeid)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a process of xdist imported."""
+    _imported.update(getattr(node, "workeroutput", {}).get("imported", ()))
+
+
+def _not_quick(config: pytest.Config) -> list[str]:
+    """Return the modules that a whole run of --quick did not import."""
+    whole = config.getoption("quick") and config.args_source != config.ArgsSource.ARGS
+    if not whole or config.getoption("ignore") or config.getoption("keyword"):
+        return []
+    return [f"--quick imports no {name}" for name in quick.never(_imported)]
+
+
 def _wrong() -> list[str]:
     """Return what may not happen in CI and did."""
     later = os.environ.get("INTERLOCK_LATER", "").split()
@@ -107,12 +122,18 @@ def _wrong() -> list[str]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a run in CI that skipped or left out anything."""
-    if _wrong() and session.exitstatus == pytest.ExitCode.OK:
+    """Fail a run in CI that skipped or left out anything, and a quick one that missed a module."""
+    _imported.update(quick.imported())
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output["imported"] = sorted(_imported)
+        return
+    if (_wrong() or _not_quick(session.config)) and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
     """Say what was left out, and what of it fails in CI."""
     if left_out():
         extras = ",".join(left_out())
@@ -120,5 +141,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
             f"left out: {what}; pip install --editable '.[{extras}]'", yellow=True
         )
+    for line in _not_quick(config):
+        terminalreporter.write_line(line, red=True)
     if _wrong():
         terminalreporter.write_line(f"fails in CI: {', '.join(_wrong())}", red=True)

@@ -2,11 +2,12 @@
 
 The rule: of each test file the first tests, each with its first sets of parameters, and every test
 that is marked ``quick``. The files of `SLOW` take no part. So put the main behaviour first in a
-test file. CI checks that these tests cover every source module (`tools/covered.py`).
+test file. The run fails if a source module was not even imported.
 """
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from fnmatch import fnmatch
 from pathlib import Path
@@ -45,6 +46,35 @@ SLOW = (
     "tests/lock/test_lock_processes.py",
 )
 """What needs an extra, Java, many processes, or seconds for a single test."""
+
+
+ELSEWHERE = (
+    "interlock.__main__",
+    "interlock.apscheduler*",
+    "interlock.celery*",
+    "interlock.django*",
+    "interlock.fastapi*",
+    "interlock.rq*",
+    "interlock.trio*",
+    "interlock.*greenlet*",
+    "interlock.*redis_py*",
+)
+"""Modules that need a process or a framework of their own: `tests/cli`, `tests/hosts`."""
+
+
+def imported() -> set[str]:
+    """Return the modules of interlock that this process has imported."""
+    return {name for name in sys.modules if name.partition(".")[0] == "interlock"}
+
+
+def never(seen: set[str]) -> list[str]:
+    """Return the source modules that are not among *seen*, but for `ELSEWHERE`."""
+    source = ROOT / "src"
+    files = (path.relative_to(source).with_suffix("") for path in source.rglob("*.py"))
+    names = {".".join(path.parts).removesuffix(".__init__") for path in files}
+    return sorted(
+        name for name in names - seen if not any(fnmatch(name, pattern) for pattern in ELSEWHERE)
+    )
 
 
 def slow(path: Path) -> bool:
