@@ -147,14 +147,14 @@ class Requests:
 class CarriedThrough(Step[bool]):
     """A call that is executed once and for all: an interruption anywhere leaves it to the background."""
 
-    __slots__ = ("_call", "_make", "_request", "_requests", "result")
+    __slots__ = ("_answered", "_call", "_make", "_request", "_requests", "result")
 
     def __init__(self, requests: Requests, make: Callable[[Request], Eval[bool]]) -> None:
         self._requests = requests
         self._make = make
         self._request: Request | None = None
         self._call: Eval[bool] | None = None
-        self.result: bool | None = None  # type: ignore[assignment]  # not before there is an answer
+        self._answered = self.result = False
 
     def begin(self) -> Eval[bool]:
         """Return the call."""
@@ -168,7 +168,7 @@ class CarriedThrough(Step[bool]):
         assert self._request is not None
         self._request.stray = False
         self._requests.end(self._request)
-        self.result = answer
+        self._answered, self.result = True, answer
         return True
 
     def rest(self, failure: BaseException | None) -> Op[bool]:
@@ -185,13 +185,13 @@ class CarriedThrough(Step[bool]):
 
     def over(self) -> bool:
         """Return whether it was answered."""
-        return self.result is not None
+        return self._answered
 
     def _go_on(self, request: Request, call: Eval[bool], failure: BaseException) -> Op[bool]:
         answer = yield from undoing(
             self._again(request, call, failure), self._requests.go_on, request, call
         )
-        self.result = answer
+        self._answered, self.result = True, answer
         self._requests.end(request)
         return answer
 
