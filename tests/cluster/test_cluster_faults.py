@@ -187,6 +187,8 @@ async def _work_on(stage: Stage, client: Any, name: str) -> None:
         await owner.do(lock.release)
 
 
+# The test forks in its event loop, where the sync face warns.
+@pytest.mark.filterwarnings("ignore::interlock.errors.MisuseWarning")
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_fork(hurt: Stage, harmed: ClusterServers) -> None:
     """A forked child is another client, with connections of its own to every node; the parent's holds stay its own."""

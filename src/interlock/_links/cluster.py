@@ -183,7 +183,7 @@ class Cluster:
         if fetching is not done:
             return fetching
         if monotonic() < self._fetched_at + pause:
-            del self._fetching["now"]
+            _ = self._fetching.pop("now", None)
             done.set_result(None)
             return done
         try:
@@ -209,7 +209,7 @@ class Cluster:
 
     def _end(self, done: Future[None], error: Exception | None) -> None:
         self._fetched_at = monotonic()
-        del self._fetching["now"]
+        _ = self._fetching.pop("now", None)
         if error is None:
             done.set_result(None)
         else:
