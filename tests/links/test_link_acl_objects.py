@@ -33,6 +33,7 @@ PLAIN = (
     "lock_renew",
     "lock_force_release",
     "lock_query",
+    "lock_set_lease",
 )
 SCRIPTS = {
     "app": PLAIN,

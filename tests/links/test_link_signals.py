@@ -121,12 +121,12 @@ def test_a_finalizer_waits_for_locks_wherever_it_strikes(redis_url: str) -> None
             lock, other = client.lock("name"), rival.lock("name")
             for _ in range(40):
                 assert other.acquire()
-                _ = Cycle()
+                Cycle()
                 assert not lock.acquire(timeout=0.005)
                 other.release()
                 assert lock.acquire(timeout=20)
                 lock.release()
         finally:
             gc.set_threshold(*former)
-        _ = gc.collect()  # while the client is there
+        gc.collect()  # while the client is there
         assert finalized[0] > 10

@@ -9,9 +9,12 @@ import pytest
 
 import interlock
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError, UpgradeError
+from interlock._core.lock_base import Release
 from lock.lock_like import until
 
 if TYPE_CHECKING:
+    import redis
+
     from lock.lock_like import Stage
     from read_write.wire import Wire
 
@@ -239,3 +242,18 @@ def test_on_every_server(server_of_version: Any, version: str) -> None:
         assert lock.write.acquire()
         assert other.write.force_release()
     assert server.execute("DBSIZE") == 0
+
+
+def test_two_threads_release_one_reader(redis_url: str, redis_client: redis.Redis) -> None:
+    """Of two releases of depth 2 the last one may come first; no entry of the reader stays."""
+    with interlock.connect(redis_url) as client:
+        lock = client.read_write_lock("name").read
+        lock.acquire()
+        lock.acquire()
+        hold = client._driver.session.holds.snapshot()[0]
+        inner, outer = Release(hold), Release(hold)
+        calls = [release.begin() for release in (inner, outer)]
+        for call in reversed(calls):
+            assert call is not None
+            client._driver.eval(call)
+        assert redis_client.dbsize() == 0

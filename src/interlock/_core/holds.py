@@ -292,6 +292,10 @@ class Hold:
         depth = self.depth = self.depth - 1
         return depth
 
+    def end_renewal(self) -> None:
+        """Be renewed no more; it ends with its lease."""
+        self.renewal = None
+
     def keep_renewed(self, renewal: Renewal) -> None:
         """Be renewed by *renewal* from now on."""
         self.renewal = renewal

@@ -200,7 +200,7 @@ class Watchdog:
         owner = hold.owner()
         if owner is not None and owner.shared:
             # Somebody else may come under the same word and release it, until its lease ends.
-            hold.renewal = None
+            hold.end_renewal()
         else:
             self._holds.end(hold)
 

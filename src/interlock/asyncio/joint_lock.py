@@ -87,7 +87,10 @@ def _members(locks: Sequence[object]) -> list[LockBase]:
 
 def _shared(recipe: Joint, locks: Sequence[Lock]) -> tuple[AsyncDriver, Owner | None]:
     """Return who performs for *recipe*, which is of *locks*, and whom all of them name by ``owner=``."""
-    owners = {lock.recipe: lock._fixed_owner for lock in locks}  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - of its own kind
+    owners = {
+        lock.recipe: lock._fixed_owner  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - of its own kind
+        for lock in locks
+    }
     if len({owner and owner.label for owner in owners.values()}) > 1:
         raise ConfigError("locks of different owner= words cannot be held as one")
     # The same one in whatever order they were given.

@@ -13,7 +13,7 @@
 -- ARGV[4]     publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[5]     channel  string, where waiters listen
 --
--- Returns  1 when done, nil when this holder does not read (nothing changed)
+-- Returns  1 when done, nil when this holder does not read (it has no entries then)
 -- Source   RedissonReadLock.unlockInnerAsync, Redisson 4.7.0; never shortens the writer's lease
 -- Wire     the hash, the entries and the TTL; "0" on the channel when the lock is freed; this text is our own
 local lock, entries, holder, depth, prefix, publish, channel = KEYS[1], KEYS, ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
@@ -39,6 +39,8 @@ end
 
 local mode, held = unpack(redis.call('hmget', lock, 'mode', holder))
 if not held then
+  -- A thread's release of the last entry may have come before another's of an inner one, which is this.
+  redis.call('del', unpack(entries, 2))
   return nil
 end
 if depth > 0 then
