@@ -55,7 +55,8 @@ ELSEWHERE = (
     "interlock.django*",
     "interlock.fastapi*",
     "interlock.rq*",
-    "interlock.trio*",
+    "interlock.*trio*",
+    "interlock.cli.launch",
     "interlock.*greenlet*",
     "interlock.*redis_py*",
 )

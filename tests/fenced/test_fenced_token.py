@@ -43,6 +43,7 @@ async def test_it_grows_over_holds_owners_and_clients(stage: Stage) -> None:
     assert tokens == list(range(1, 19))
 
 
+@pytest.mark.filterwarnings("ignore::interlock.errors.MisuseWarning")  # both faces on purpose
 async def test_the_with_statement_gives_it(redis_url: str, redis_client: redis.Redis) -> None:
     """`with` and `async with` give holds whose tokens come from one counter."""
     async with interlock.asyncio.connect(redis_url) as there:
