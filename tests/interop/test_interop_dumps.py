@@ -83,6 +83,6 @@ def test_every_proof_of_the_wire_is_there() -> None:
     tests = "".join(file.read_text() for file in Path(__file__).parent.glob("test_*.py"))
     for test in re.findall(r"`(test_\w+)`", page):
         assert f"def {test}(" in tests, test
-    proofs = " ".join(re.findall(r"\[sequences? ([^\]`]+)", page)).replace("\n", " ")
+    proofs = " ".join(re.findall(r"\[sequences?\s+([^\]`]+)", page)).replace("\n", " ")
     named = set(re.findall(r"[\w-]+", proofs))
     assert named == set(SEQUENCES)
