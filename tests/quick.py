@@ -33,6 +33,7 @@ SLOW = (
     "*_crowds.py",
     "*_faults.py",
     "*_failover.py",
+    "*_moves.py",
     "*_mutations.py",
     "*_simulated.py",
     "*_simulation.py",
@@ -40,9 +41,13 @@ SLOW = (
     "*_topologies.py",
     "tests/cli/test_cli_modes.py",
     "tests/cli/test_cli_quorum.py",
+    "tests/embedded/test_embedded_supervisor.py",
     "tests/embedded/test_pytest_plugin.py",
+    "tests/fair/test_fair_exits.py",
     "tests/fair/test_fair_order.py",
+    "tests/fair/test_fair_wire.py",
     "tests/joint/test_red_replies.py",
+    "tests/links/test_link_signals.py",
     "tests/lock/test_lock_processes.py",
 )
 """What needs an extra, Java, many processes, or seconds for a single test."""
