@@ -517,6 +517,7 @@ class TestInvariants:
             [client, *_] = simulator.clients
             if what == "hold":
                 client.session.holds.end = lambda hold: None  # type: ignore[method-assign]
+                client.session.holds.released = lambda hold: None  # type: ignore[method-assign]
             elif what == "ticket":
                 client.session.waiters.join("c", lambda: None)
             elif what == "settlement":
