@@ -85,6 +85,14 @@ def _fields(template: str) -> list[str]:
     return found
 
 
+def check_template(name: object) -> None:
+    """Raise TypeError unless *name* can be a template: a decorator without parentheses gets the function."""
+    if not isinstance(name, str):
+        raise TypeError(
+            f"the name of a lock comes first, not {name!r}: write @client.locked('name') with parentheses"
+        )
+
+
 def check_function(function: object) -> None:
     """Raise TypeError unless *function* can be decorated by a sync client."""
     _check_callable(function)
@@ -105,10 +113,10 @@ def check_async_function(function: object) -> None:
 
 
 def _check_callable(function: object) -> None:
-    if inspect.isclass(function) or not callable(function):
+    if inspect.isclass(function) or isinstance(function, staticmethod) or not callable(function):
         raise TypeError(
             f"only functions can be decorated, not {function!r}; "
-            "put @classmethod and @property above this decorator"
+            "put @classmethod, @staticmethod and @property above this decorator"
         )
     for part in _parts(function):
         if inspect.isgeneratorfunction(part) or inspect.isasyncgenfunction(part):

@@ -274,10 +274,12 @@ def check_timeout(blocking: bool, timeout: Duration | None) -> float:
     Follows `threading.RLock.acquire`: None and -1 wait for ever.
 
     Raises:
-        TypeError: unless *timeout* is a number.
+        TypeError: unless *blocking* is a bool and *timeout* a number.
         ValueError: for another negative timeout, NaN, or a timeout with ``blocking=False``.
         OverflowError: above `threading.TIMEOUT_MAX`.
     """
+    if blocking not in (True, False):
+        raise TypeError(f"blocking must be a bool, not {blocking!r}: use timeout=seconds to wait")
     if timeout is None or timeout == -1:
         return math.inf if blocking else 0.0
     timeout = seconds(timeout)

@@ -7,7 +7,7 @@ import threading
 import weakref
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from interlock._core.holds import Owner
 from interlock._drivers.lifecycle import report
@@ -94,6 +94,9 @@ class LostEvent:
     def is_set(self) -> bool:
         """Return whether the hold is lost, as far as is known here; no round trip."""
         return self._hold.lost(self._driver.session.clock())
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("hold.lost is an event: use hold.lost.is_set(), or hold.valid")
 
     async def wait(self) -> bool:
         """Wait until the hold is lost; return True."""

@@ -9,7 +9,8 @@ import uuid
 import weakref
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from sys import modules
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from interlock._core.effects import (
     NEVER,
@@ -88,6 +89,9 @@ class LostEvent:
         """Return whether the hold is lost, as far as is known here; no round trip."""
         return self._hold.lost(self._driver.session.clock())
 
+    def __bool__(self) -> NoReturn:
+        raise TypeError("hold.lost is an event: use hold.lost.is_set(), or hold.valid")
+
     def wait(self, timeout: float | None = None) -> bool:
         """Wait at most *timeout* seconds until the hold is lost; return whether it is."""
         if not self.is_set():
@@ -162,6 +166,8 @@ class ThreadDriver:
         try:
             failure: BaseException | None = None
             try:
+                if "asyncio" in modules:
+                    warn_in_event_loop()
                 if not self._renewer.started:
                     self._begin()
                 call = step.begin()

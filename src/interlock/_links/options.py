@@ -44,6 +44,11 @@ def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
         if why.startswith("Port"):
             why = "the port must be 0 to 65535, and / ? # @ : in a password percent-encoded"
         raise ConfigError(f"cannot use the URL {shown!r}: {why}") from None
+    if urlsplit(url).fragment:
+        raise ConfigError(
+            f"cannot use the URL {shown!r}: nothing may follow a #; "
+            "percent-encode / ? # @ : in a password"
+        )
     # redis-py takes a path that is no number for database 0.
     if "path" not in kwargs and (urlsplit(url).path.strip("/") and "db" not in kwargs):
         raise ConfigError(

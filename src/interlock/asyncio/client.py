@@ -21,6 +21,7 @@ from interlock._drivers.aio import AsyncDriver
 from interlock._drivers.tasks import current_owner
 from interlock._links.urls import open_url, servers_of
 from interlock._misuse import CLIENT_NAMES, suggests, wants_async_with
+from interlock._naming import check_template
 from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.decorators import Locked, Once
 from interlock.asyncio.hold import Hold, attempt
@@ -30,7 +31,7 @@ from interlock.asyncio.lock import Lock
 from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
 from interlock.backoff import ExponentialBackoff
-from interlock.errors import ConfigError
+from interlock.errors import ConfigError, InterlockError
 from interlock.options import Options, check_min_hold, check_timeout, lease_of
 
 if TYPE_CHECKING:
@@ -118,7 +119,13 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except InterlockError as trouble:
+            if error is None:
+                raise
+            # The body's own exception goes on; it is told what else went wrong.
+            error.add_note(f"interlock: {trouble}")
 
     async def close(self) -> None:
         """Release what is still held, and end every connection and thread; who waits gets ClosedError.
@@ -405,6 +412,7 @@ class Client:
             # end
             return lock
 
+        check_template(name)
         _ = make("check")  # a duration that cannot be is told here
         return Locked(name, make)
 
@@ -446,6 +454,7 @@ class Client:
             caller = Owner(f"a call under {called!r}")
             return Lock(self._driver, recipe, lease=lease, owner=caller)
 
+        check_template(name)
         _ = make("check")
         return Once(name, make, shortest, otherwise)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Coroutine
 from functools import wraps
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, Self
+from typing import TYPE_CHECKING, Any, ParamSpec, Self
 
 from interlock._core import transfer
 from interlock._core.holds import State
@@ -231,7 +231,7 @@ class Attempt(Coroutine[Any, Any, Hold]):
         self._acquiring = acquiring
         self._hold: Hold | None = None
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> bool:  # to type checkers: NoReturn would hide from them what follows
         self._acquiring.close()
         raise TypeError("nothing was acquired yet: `await` it, or use `async with`")
 

@@ -93,7 +93,9 @@ class Lock:
         Cost:
             One round trip when it is free.
         """
-        limit = FOREVER if timeout is None and blocking else check_timeout(blocking, timeout)
+        limit = (
+            FOREVER if timeout is None and blocking is True else check_timeout(blocking, timeout)
+        )
         driver = self.driver
         hold = await driver.perform(
             self.recipe.acquire(

@@ -21,8 +21,9 @@ from interlock._core.spin_lock import SpinLock
 from interlock._drivers.threads import ThreadDriver, current_owner
 from interlock._links.urls import open_url, servers_of
 from interlock._misuse import CLIENT_NAMES, suggests, wants_with
+from interlock._naming import check_template
 from interlock.backoff import ExponentialBackoff
-from interlock.errors import ConfigError
+from interlock.errors import ConfigError, InterlockError
 from interlock.options import Options, check_min_hold, check_timeout, lease_of
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Once
@@ -118,7 +119,13 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except InterlockError as trouble:
+            if error is None:
+                raise
+            # The body's own exception goes on; it is told what else went wrong.
+            error.add_note(f"interlock: {trouble}")
 
     def close(self) -> None:
         """Release what is still held, and end every connection and thread; who waits gets ClosedError.
@@ -386,6 +393,7 @@ class Client:
             lock = self.lock(called, timeout=timeout, lease=lease)
             return lock
 
+        check_template(name)
         _ = make("check")  # a duration that cannot be is told here
         return Locked(name, make)
 
@@ -427,6 +435,7 @@ class Client:
             caller = Owner(f"a call under {called!r}")
             return Lock(self._driver, recipe, lease=lease, owner=caller)
 
+        check_template(name)
         _ = make("check")
         return Once(name, make, shortest, otherwise)
 
