@@ -6,11 +6,13 @@ import contextlib
 import gc
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
 
 import interlock
+from interlock import NotHeldError, ReentryError
 from interlock._links import resp
 from interlock.testing.servers import wait_until
 from lock.interrupting import Blow, interrupt_after
@@ -231,3 +233,29 @@ def test_threads_that_end_leave_nothing(client: Client, redis_client: redis.Redi
     owners = [o for o in gc.get_objects() if type(o).__name__ == "Owner" and "worker" in o.label]
     assert owners == []
     assert redis_client.dbsize() == 0
+
+
+@pytest.mark.parametrize("call", ["release", "acquire"])
+def test_an_error_keeps_no_frame_of_the_caller(client: Client, call: str) -> None:
+    """An error frees the caller's frame with itself, without the garbage collector."""
+
+    class Thing:
+        """Something that the caller has."""
+
+    def caller() -> None:
+        thing = Thing()
+        kept.append(weakref.ref(thing))
+        lock = client.lock("name", reentrant=False)
+        if call == "acquire":
+            lock.acquire()
+        getattr(lock, call)()
+
+    kept: list[weakref.ref[Thing]] = []
+    gc.collect()
+    gc.disable()
+    try:
+        with contextlib.suppress(NotHeldError, ReentryError):
+            caller()
+        assert kept[0]() is None
+    finally:
+        gc.enable()

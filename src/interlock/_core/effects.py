@@ -10,7 +10,7 @@ Rules for operations:
 * Time is read from the session's clock, which the driver supplies.
 * *Interrupted*: the driver throws what happened (lost connection, Ctrl-C, cancellation) at the ``yield`` and still performs
   the clean-up that the operation then asks for. *Abandoned* (`GeneratorExit`): nobody is left, nothing may be yielded.
-* Only `undoing`, and `LockBase._claim` for it, may yield in an ``except`` or ``finally``.
+* Only `undoing`, and `LockBase.go_on` in its place, may yield in an ``except`` or ``finally``.
 * State first and synchronously, I/O after and interruptible.
 * A hot operation is a `Step`: an object with one first command, which usually completes it. Drivers perform that without a
   generator, because between two system calls caches are cold, and an acquire costs what code it passes through.
@@ -271,9 +271,14 @@ class Whole(Step[R]):
 def failing(failure: BaseException | None, op: Op[object] | None = None) -> Op[Any]:
     """Return the operation that raises *failure*, after *op*."""
     assert failure is not None
-    if op is not None:
-        yield from op
-    raise failure
+    try:
+        if op is not None:
+            yield from op
+        raise failure
+    finally:
+        del (
+            failure
+        )  # the error knows this frame: together they would wait for the garbage collector
 
 
 def ended(op: Op[object]) -> bool:

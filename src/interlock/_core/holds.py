@@ -172,6 +172,7 @@ class Hold:
         renewal: how it is kept alive; None when it ends with its lease.
         renew_at: when the watchdog is to renew it; the watchdog's own.
         valid_until: see the rules above.
+        cut_at: when the server was last asked to end it sooner.
         token: the fencing token, or None.
         confirmation: what replicas were asked about it; None when they were not.
         unanswered: how many tries to get it were sent without a reply being read. Each may be executed yet.
@@ -182,7 +183,7 @@ class Hold:
     """
 
     __slots__ = (
-        "_listeners", "confirmation", "depth", "handles", "holder", "label", "lease", "offered", "owned", "owner", "queued",
+        "_listeners", "confirmation", "cut_at", "depth", "handles", "holder", "label", "lease", "offered", "owned", "owner", "queued",
         "reason", "recipe", "renew_at", "renewal", "state", "table_key", "token", "unanswered", "valid_until",
     )  # fmt: skip
 
@@ -204,6 +205,7 @@ class Hold:
         self.renewal = renewal
         self.renew_at = 0.0
         self.valid_until = 0.0
+        self.cut_at = 0.0
         self.state: str = State.PENDING
         self.reason: LossReason | None = None
         self.token: int | None = None
@@ -282,8 +284,13 @@ class Hold:
 
     # Being held.
 
-    def enter(self) -> int:
-        """Go one deeper; return how deep it is."""
+    def enter(self) -> int | None:
+        """Go one deeper; return how deep it is, or None if it is not held any more.
+
+        Makes no call, so that no thread releases it between the look and the entry.
+        """
+        if self.state is not State.HELD:
+            return None
         depth = self.depth = self.depth + 1
         return depth
 
@@ -305,17 +312,22 @@ class Hold:
         self.owned = True
 
     def extend_validity(self, sent_at: float, lease: float) -> None:
-        """Note that the server acknowledged *lease* seconds for a command sent at *sent_at*."""
-        self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
+        """Note that the server acknowledged *lease* seconds for a command sent at *sent_at*.
 
-    def ask_lease(self, ends_at: float) -> None:
-        """Note that the server is asked to end it at *ends_at*; until it answers, the earlier end counts, and it is not renewed."""
-        self.renewal = None
-        self.valid_until = min(self.valid_until, ends_at)
+        A command that was sent before the lease was cut short says nothing: the server may have executed it first.
+        """
+        if sent_at >= self.cut_at:
+            self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
+
+    def ask_lease(self, sent_at: float, lease: float) -> None:
+        """Note that at *sent_at* the server is asked to end it after *lease* seconds; until it answers, the earlier end counts."""
+        self.cut_at = sent_at
+        self.valid_until = min(self.valid_until, valid_until(sent_at, lease))
 
     def set_lease(self, sent_at: float, lease: float) -> None:
         """Note that it ends *lease* seconds after *sent_at*."""
         self.lease = lease
+        self.renewal = None
         self.extend_validity(sent_at, lease)
 
     # Its end.

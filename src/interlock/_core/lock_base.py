@@ -466,10 +466,14 @@ class Acquire(Step["Hold | None"]):
         lock, owner = self._lock, self._owner
         session = lock.session
         held = session.holds.table.get((lock.hold_key, owner.identity))
-        if held is not None and lock.is_live(held):
+        while held is not None and lock.is_live(held):
             again = self._again = Reenter(lock, held, self._deadline, self._lease)
             self.result = held
-            return again.begin()
+            if (entering := again.begin()) is not None:
+                return entering
+            # Another thread has released it since the look.
+            self._again = self.result = None
+            held = session.holds.table.get((lock.hold_key, owner.identity))
         hold = self.result = lock.new_hold(owner, self._lease)
         session.holds.claim(hold)
         now = self._sent_at = session.clock()
@@ -536,8 +540,8 @@ class Reenter(Step[Hold]):
         self._call: Eval[Grant | float] | None = None
         self.result = hold
 
-    def begin(self) -> Eval[Grant | float]:
-        """Count the entry; return the script that has the server count it."""
+    def begin(self) -> Eval[Grant | float] | None:
+        """Count the entry; return the script that has the server count it, or None if the hold is over."""
         lock, hold = self._lock, self.result
         if not lock.reentrant:
             raise ReentryError(
@@ -549,6 +553,8 @@ class Reenter(Step[Hold]):
         now = self._sent_at = session.clock()
         # At once, so that another thread that releases this hold meanwhile counts from there.
         depth = hold.enter()
+        if depth is None:
+            return None
         self._entered = True
         call = self._call = lock.attempt(
             hold, self._wanted, depth, lock.answer_by(self._deadline, now)
@@ -594,11 +600,16 @@ class Reenter(Step[Hold]):
         hold, self._entered = self.result, False
         if hold.state is State.LOST:
             return
-        depth = hold.leave()
-        if isinstance(error, InterlockError) and not getattr(error, "sent", False):
+        # Another thread may have released all other entries meanwhile: then this undoes the last one.
+        depth, _ = hold.begin_release() or (0, False)
+        if depth and isinstance(error, InterlockError) and not getattr(error, "sent", False):
             return
-        call = self._lock.release_script(hold, depth)
-        yield from self._lock.session.settle_after(error, call, hold.valid_until)
+        session, call = self._lock.session, self._lock.release_script(hold, depth)
+        if depth == 0:
+            retire_number(hold)
+        yield from session.settle_after(error, call, hold.valid_until)
+        if depth == 0:
+            session.holds.released(hold)
 
 
 class Release(Step[None]):
@@ -713,11 +724,13 @@ class Refused(Step[None]):
     __slots__ = ("_error",)
 
     def __init__(self, error: InterlockError) -> None:
-        self._error = error
+        self._error: InterlockError | None = error
 
     def rest(self, failure: BaseException | None) -> Op[None]:
         """Raise it."""
-        return failing(failure or self._error)
+        # Not kept: the error would keep the user's frames, and they the error, until they are collected.
+        error, self._error = self._error, None
+        return failing(failure or error)
 
     def over(self) -> bool:
         """Return True."""

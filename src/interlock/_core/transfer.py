@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from interlock._core.effects import undoing
-from interlock._core.holds import Hold, Owner, State, valid_until
+from interlock._core.holds import Hold, Owner, State
 from interlock._core.lock import Lock
 from interlock._core.lock_base import lost, not_held, outlive, retire_number
 from interlock._core.scripts import lock as scripts
@@ -98,7 +98,10 @@ def hand_over(possession: Possession, lease: float | None) -> Op[Ticket]:
     nobody = session.holder(Owner("ticket"))
     call = scripts.lock_hand_over(recipe.key, hold.holder, nobody, lease, deadline=hold.valid_until)
     # The watchdog lets it alone from here on.
-    _ = hold.begin_release()
+    if hold.begin_release() != (0, True):
+        raise not_held(recipe.kind, hold.name, hold.label)
+    # Before it is sent: the server may do it without our hearing of it, and the ticket's lease is what is left then.
+    hold.ask_lease(session.clock(), lease)
     done = yield from undoing(session.persist(call), _take_back, session, hold, nobody)
     retire_number(hold)
     if not done:
@@ -136,9 +139,8 @@ def adopt(
             f"{recipe.kind} {recipe.name!r} is held by the same owner", name=recipe.name
         )
     hold = recipe.new_hold(owner, lease)
-    session.holds.begin(hold)
-    hold.sent()
     try:
+        session.holds.claim(hold)
         sent_at = session.clock()
         call = scripts.lock_hand_over(recipe.key, holder, hold.holder, hold.lease)
         done = yield from undoing(session.persist(call), _give_back, session, hold, holder)
@@ -176,7 +178,8 @@ def set_lease(possession: Possession, lease: float) -> Op[None]:
     sent_at = session.clock()
     deadline = min(hold.valid_until, sent_at + session.options.outage_timeout)
     # Before it is sent: the server may do it without our hearing of it.
-    hold.ask_lease(valid_until(sent_at, lease))
+    hold.end_renewal()
+    hold.ask_lease(sent_at, lease)
     call = scripts.lock_set_lease(recipe.key, lease, hold.holder, deadline=deadline)
     done = yield from session.persist(call)
     if not done:
@@ -211,9 +214,15 @@ def _ensure(session: Session, hold: Hold) -> None:
 def _take_back(session: Session, hold: Hold, nobody: str, error: BaseException) -> Op[None]:
     """Go on holding what could not be handed over because of *error*."""
     call = scripts.lock_hand_over(hold.key, nobody, hold.holder, hold.lease)
-    hold.take_back()
-    session.watchdog.watch(hold)
-    yield from session.settle_after(error, call, hold.valid_until)
+    kept = hold in session.holds
+    if kept:
+        hold.take_back()
+        session.watchdog.watch(hold)
+    yield from session.settle_after(error, call, session.clock() + hold.lease)
+    if not kept:
+        # Its owner has asked for the lock again meanwhile, as another holder: this one must be over.
+        call = hold.recipe.release_script(hold, 0)
+        yield from session.settle_after(error, call, session.clock() + hold.lease)
 
 
 def _give_back(session: Session, hold: Hold, holder: str, error: BaseException) -> Op[None]:

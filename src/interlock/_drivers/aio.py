@@ -128,6 +128,7 @@ class AsyncDriver:
         if isinstance(failure, asyncio.CancelledError):
             return await self._finish(step.rest(failure), None)
         rest = self.run(step.rest(failure))
+        del failure  # an error that a frame keeps keeps the frame
         del step, call  # many may wait here, and what they keep meanwhile is memory
         return await rest
 

@@ -175,7 +175,8 @@ class ThreadDriver:
                     return step.result
             except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
                 failure = error
-            return self.run(step.rest(failure))
+            rest, failure = step.rest(failure), None  # an error that a frame keeps keeps the frame
+            return self.run(rest)
         except BaseException as error:
             if step.over():
                 raise

@@ -1,0 +1,98 @@
+"""Two threads cross on one hold, played reply by reply: each counts, and no belief is false."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from interlock._core import transfer
+from interlock._core.holds import State, valid_until
+
+if TYPE_CHECKING:
+    from bench import Bench, Play
+
+    from interlock._core.holds import Hold
+
+
+def test_a_released_hold_is_not_entered(bench: Bench) -> None:
+    """An entry counts only while the hold is held."""
+    hold = bench.held()
+    assert hold.enter() == 2
+    for _ in range(2):
+        hold.begin_release()
+    assert hold.state is State.ENDING
+    assert hold.enter() is None
+    assert hold.depth == 1
+
+
+def test_a_release_between_the_look_and_the_entry(
+    bench: Bench, play: type[Play], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If another thread releases just before a re-entry counts, the acquire takes the lock anew."""
+    former, look = bench.held(), bench.lock.is_live
+
+    def release_after_the_look(found: Hold) -> bool:
+        alive = look(found)
+        if alive:
+            play(found.release()).answer(1)
+        return alive
+
+    monkeypatch.setattr(bench.lock, "is_live", release_after_the_look)
+    hold = bench.acquire().answer(None).result
+    assert former.state is State.ENDED
+    assert hold is not former
+    assert hold in bench.session.holds
+    assert hold.depth == 1
+
+
+def test_the_undo_of_an_entry_that_is_the_last_one(bench: Bench, play: type[Play]) -> None:
+    """If another thread has released the other entries, the undo of an entry ends the hold."""
+    hold = bench.held()
+    entering = bench.acquire()
+    play(hold.release()).answer(1)
+    undoing = entering.answer(KeyboardInterrupt())
+    assert undoing.effect.args[-1] == 0 or 0 in undoing.effect.args
+    assert not hold.valid(bench.now)
+    with pytest.raises(KeyboardInterrupt):
+        undoing.answer(1)
+    assert (hold.state, hold.depth, len(bench.session.holds)) == (State.ENDED, 0, 0)
+
+
+def test_a_renewal_that_was_sent_before_a_cut_says_nothing(bench: Bench) -> None:
+    """The reply to a renewal does not lengthen a hold that was cut short afterwards."""
+    hold, sent_at = bench.held(lease=9.0), bench.now
+    bench.now += 0.1
+    hold.ask_lease(bench.now, 1.0)
+    hold.extend_validity(sent_at, 9.0)
+    assert hold.valid_until == valid_until(bench.now, 1.0)
+    hold.extend_validity(bench.now, 9.0)
+    assert hold.valid_until == valid_until(bench.now, 9.0)
+
+
+def test_an_interrupted_hand_over_is_believed_for_the_ticket_only(
+    bench: Bench, play: type[Play]
+) -> None:
+    """A hand-over that was interrupted may have been executed: the hold is valid for the ticket's lease."""
+    hold = bench.held()
+    giving = play(transfer.hand_over(hold, 1.0))
+    with pytest.raises(KeyboardInterrupt):
+        giving.answer(KeyboardInterrupt()).answer(None)
+    assert hold.state is State.HELD
+    assert hold.valid_until == valid_until(bench.now, 1.0)
+    assert hold.renewal is not None
+
+
+def test_a_hand_over_does_not_come_back_beside_a_new_hold(bench: Bench, play: type[Play]) -> None:
+    """If its owner holds the lock anew, an interrupted hand-over releases the former hold."""
+    former = bench.held()
+    giving = play(transfer.hand_over(former, 1.0))
+    new = bench.held()
+    taking_back = giving.answer(KeyboardInterrupt())
+    assert taking_back.effect.script.name == "lock_hand_over"
+    releasing = taking_back.answer(1)
+    assert releasing.effect.script.name == "lock_release"
+    with pytest.raises(KeyboardInterrupt):
+        releasing.answer(1)
+    assert not former.valid(bench.now)
+    assert bench.session.holds.get(bench.lock.hold_key, bench.owner) is new
