@@ -86,10 +86,11 @@ def _fields(template: str) -> list[str]:
 
 
 def check_template(name: object) -> None:
-    """Raise TypeError unless *name* can be a template: a decorator without parentheses gets the function."""
+    """Raise TypeError if a decorator without parentheses was given its function as *name*."""
     if not isinstance(name, str):
         raise TypeError(
-            f"the name of a lock comes first, not {name!r}: write @client.locked('name') with parentheses"
+            f"the name of a lock comes first, not {name!r}: "
+            "write @client.locked('name') with parentheses"
         )
 
 

@@ -73,7 +73,7 @@ def test_a_renewal_that_was_sent_before_a_cut_says_nothing(bench: Bench) -> None
 def test_an_interrupted_hand_over_is_believed_for_the_ticket_only(
     bench: Bench, play: type[Play]
 ) -> None:
-    """A hand-over that was interrupted may have been executed: the hold is valid for the ticket's lease."""
+    """After an interrupted hand-over, the hold is believed for the ticket's lease."""
     hold = bench.held()
     giving = play(transfer.hand_over(hold, 1.0))
     with pytest.raises(KeyboardInterrupt):

@@ -72,7 +72,7 @@ def test_a_decorator_without_parentheses(redis_url: str) -> None:
 
 @pytest.mark.parametrize("error", [ValueError("mine"), SystemExit(3)])
 def test_a_client_that_cannot_release_keeps_the_error_of_the_body(error: BaseException) -> None:
-    """Leaving the block of a client whose server is gone raises the body's own exception, with a note."""
+    """If the server is gone, the block of a client raises the body's own exception."""
     with RedisServer() as own:
         with pytest.raises(type(error)) as raised:  # noqa: SIM117 - the server goes inside
             with interlock.connect(own.url(), outage_timeout=0.2, command_timeout=0.2) as client:

@@ -77,6 +77,7 @@ async def test_waiters_of_one_client_are_served_in_order(fair: Stage) -> None:
     assert fair.redis.dbsize() == 0
 
 
+@pytest.mark.filterwarnings("ignore::interlock.errors.MisuseWarning")  # both faces on purpose
 async def test_threads_tasks_and_processes_are_served_in_order(
     redis_url: str, redis_client: redis.Redis
 ) -> None:

@@ -58,6 +58,12 @@ async def test_restarted_empty_and_noticed_by_asking(own: Stage, fresh_server: R
             await owner.do(call)
         assert not fresh_server.execute("EXISTS", lock.name), "nothing is taken anew"
     assert not await owner.do(locks[3].owned)
+    # An owner that learned of the loss by `acquire` or `owned` has to release the hold.
+    for lock in (locks[1], locks[3]):
+        with pytest.raises(HoldLostError):
+            await owner.do(lock.acquire)
+        with pytest.raises(HoldLostError):
+            await owner.do(lock.release)
     for lock in locks:
         assert not await owner.do(lambda lock=lock: bool(lock.hold))
         assert await owner.do(lock.acquire, timeout=10)

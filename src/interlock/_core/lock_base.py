@@ -323,8 +323,8 @@ class LockBase(ABC):
         if hold.state is State.HELD and hold.lost(self._session.clock()):
             self._session.lose(hold, hold.expiry_reason())
         if hold.state is State.LOST and hold.inside():
-            # The owner must hear of the loss; it releases the lost hold before it acquires another.
-            raise lost(hold)
+            # The owner must hear of the loss.
+            raise lost(hold, "; release it before you acquire it again")
         if hold.state is State.HELD:
             return True
         # Another thread's release of it may still be under way: it must not meet the next hold under the same field.
@@ -875,11 +875,11 @@ def not_acquired(kind: str, name: str, timeout: float, holder: str | None) -> Ac
     )
 
 
-def lost(hold: Hold) -> HoldLostError:
+def lost(hold: Hold, advice: str = "") -> HoldLostError:
     """Return the error for the holder of what is lost."""
     reason = hold.reason or "expired"
     return HoldLostError(
-        f"{hold.recipe.kind} {hold.name!r} was lost ({reason}) before {hold.label} released it",
+        f"{hold.recipe.kind} {hold.name!r} was lost ({reason}) before {hold.label} released it{advice}",
         name=hold.name,
         reason=reason,
     )
