@@ -10,6 +10,7 @@ import redis
 
 import interlock
 from interlock import ServerUnavailableError
+from interlock._links.replies import unconnected
 from interlock.testing.address import free_port
 from interlock.testing.servers import RedisServer, binaries
 
@@ -68,3 +69,11 @@ async def test_a_plain_connection_to_a_port_with_tls(stage: Stage) -> None:
         error = await _refused(stage, server.url().replace("rediss://", "redis://").split("?")[0])
     assert "TLS" in str(error)
     assert "rediss://" in str(error)
+
+
+def test_errors_that_come_from_each_other_end() -> None:
+    """A chain of errors that leads back to its beginning is told once."""
+    first, second = ConnectionError("first"), ConnectionError("second")
+    first.__cause__, second.__cause__ = second, first
+    told = unconnected(first, "somewhere", seen=False, tls=False)
+    assert "somewhere" in str(told)

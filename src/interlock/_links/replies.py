@@ -191,8 +191,10 @@ _HUNG_UP = (ConnectionResetError, BrokenPipeError, EOFError, InvalidResponse)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield *error* and what it came from."""
-    while error is not None:
+    """Yield *error* and what it came from, each once: redis-py's errors may come from each other."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
         yield error
         error = error.__cause__ or error.__context__
 
