@@ -314,13 +314,17 @@ class Hold:
     def extend_validity(self, sent_at: float, lease: float) -> None:
         """Note that the server acknowledged *lease* seconds for a command sent at *sent_at*.
 
-        A command that was sent before the lease was cut short says nothing: the server may have executed it first.
+        A command that was sent before the lease was cut short says nothing.
+        The server may have executed it first.
         """
         if sent_at >= self.cut_at:
             self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
 
     def ask_lease(self, sent_at: float, lease: float) -> None:
-        """Note that at *sent_at* the server is asked to end it after *lease* seconds; until it answers, the earlier end counts."""
+        """Note that at *sent_at* the server is asked to end it after *lease* seconds.
+
+        Until it answers, the earlier end counts.
+        """
         self.cut_at = sent_at
         self.valid_until = min(self.valid_until, valid_until(sent_at, lease))
 

@@ -541,7 +541,7 @@ class Reenter(Step[Hold]):
         self.result = hold
 
     def begin(self) -> Eval[Grant | float] | None:
-        """Count the entry; return the script that has the server count it, or None if the hold is over."""
+        """Count the entry; return the script for the server, or None if the hold is over."""
         lock, hold = self._lock, self.result
         if not lock.reentrant:
             raise ReentryError(
@@ -600,7 +600,7 @@ class Reenter(Step[Hold]):
         hold, self._entered = self.result, False
         if hold.state is State.LOST:
             return
-        # Another thread may have released all other entries meanwhile: then this undoes the last one.
+        # Other threads may have released all other entries: then this undoes the last one.
         depth, _ = hold.begin_release() or (0, False)
         if depth and isinstance(error, InterlockError) and not getattr(error, "sent", False):
             return
@@ -728,7 +728,7 @@ class Refused(Step[None]):
 
     def rest(self, failure: BaseException | None) -> Op[None]:
         """Raise it."""
-        # Not kept: the error would keep the user's frames, and they the error, until they are collected.
+        # Not kept: the error and the user's frames would keep each other alive.
         error, self._error = self._error, None
         return failing(failure or error)
 
@@ -879,7 +879,8 @@ def lost(hold: Hold, advice: str = "") -> HoldLostError:
     """Return the error for the holder of what is lost."""
     reason = hold.reason or "expired"
     return HoldLostError(
-        f"{hold.recipe.kind} {hold.name!r} was lost ({reason}) before {hold.label} released it{advice}",
+        f"{hold.recipe.kind} {hold.name!r} was lost ({reason}) before {hold.label} released it"
+        f"{advice}",
         name=hold.name,
         reason=reason,
     )

@@ -100,7 +100,7 @@ def hand_over(possession: Possession, lease: float | None) -> Op[Ticket]:
     # The watchdog lets it alone from here on.
     if hold.begin_release() != (0, True):
         raise not_held(recipe.kind, hold.name, hold.label)
-    # Before it is sent: the server may do it without our hearing of it, and the ticket's lease is what is left then.
+    # Before it is sent: the server may do it unheard, and then the ticket's lease counts.
     hold.ask_lease(session.clock(), lease)
     done = yield from undoing(session.persist(call), _take_back, session, hold, nobody)
     retire_number(hold)
@@ -220,7 +220,7 @@ def _take_back(session: Session, hold: Hold, nobody: str, error: BaseException) 
         session.watchdog.watch(hold)
     yield from session.settle_after(error, call, session.clock() + hold.lease)
     if not kept:
-        # Its owner has asked for the lock again meanwhile, as another holder: this one must be over.
+        # Its owner has asked for the lock anew, as another holder: this hold must be over.
         call = hold.recipe.release_script(hold, 0)
         yield from session.settle_after(error, call, session.clock() + hold.lease)
 

@@ -191,7 +191,7 @@ _HUNG_UP = (ConnectionResetError, BrokenPipeError, EOFError, InvalidResponse)
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield *error* and what it came from, each once: redis-py's errors may come from each other."""
+    """Yield *error* and its causes, each once: errors of redis-py may cause each other."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
