@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TESTS = 2
 """How many tests of each file."""
-SETS = 2
+SETS = 1
 """How many sets of parameters of each test."""
 
 ROOT = Path(__file__).parents[1]
