@@ -331,7 +331,6 @@ class Hold:
     def set_lease(self, sent_at: float, lease: float) -> None:
         """Note that it ends *lease* seconds after *sent_at*."""
         self.lease = lease
-        self.renewal = None
         self.extend_validity(sent_at, lease)
 
     # Its end.
