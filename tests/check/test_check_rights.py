@@ -110,13 +110,17 @@ def test_silent_clients_need_no_channels() -> None:
         (interlock.required(1, fsync=True), "+waitaof"),
     ],
 )
+@pytest.mark.parametrize("version", ["redis-8.2"])
 def test_replicas_that_must_acknowledge_need_rights_too(
-    policy: ReplicaPolicy, commands: str, server_of_version: Callable[[str], RedisServer]
+    policy: ReplicaPolicy,
+    commands: str,
+    version: str,
+    server_of_version: Callable[[str], RedisServer],
 ) -> None:
     """What asks the replicas is in the line, and is named when it is missing."""
     wishes = Wishes(options=interlock.Options(replicas=policy))
     assert wishes.acl_line().endswith(f"+ping {commands}")
-    server = server_of_version("redis-8.2")
+    server = server_of_version(version)
     server.execute("ACL", "SETUSER", "app", "reset", *Wishes().acl_line().split()[2:])
     report = examine([open_url(server.url(0, "app", "secret"))], wishes)
     assert f"lacks {commands} for" in str(report)

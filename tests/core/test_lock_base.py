@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
@@ -308,11 +309,11 @@ class TestReenter:
         assert hold.state is State.LOST
 
     def test_lost_hold_is_not_entered(self, bench: Bench, play: type[Play]) -> None:
-        """Who enters a hold that is lost hears so, each time, until it is released; then the number is another one."""
-        old = bench.held(lease=5.0)
-        bench.now += 5.0
+        """Entering a lost hold raises each time, until the hold is released."""
+        old = bench.held()
+        bench.now += 31.0
         for _ in "12":
-            with pytest.raises(HoldLostError, match="expired"):
+            with pytest.raises(HoldLostError, match="unreachable"):
                 bench.acquire()
         with pytest.raises(HoldLostError):
             play(bench.lock.release(bench.owner)).answer(None)
@@ -320,6 +321,24 @@ class TestReenter:
 
         assert (old.state, new.depth) == (State.LOST, 1)
         assert old.holder != new.holder
+
+    def test_lease_that_the_owner_chose_may_run_out(self, bench: Bench) -> None:
+        """A hold that ended with its own lease is over: its owner acquires another."""
+        old = bench.held(lease=5.0)
+        bench.now += 5.0
+        new = bench.held()
+
+        assert (old.state, new.depth) == (State.LOST, 1)
+        assert old.holder != new.holder
+
+    def test_block_whose_lease_ran_out_is_lost(self, bench: Bench) -> None:
+        """Inside of a block, the owner hears that the lease is over."""
+        old = bench.held(lease=5.0)
+        block = Owner("a block")
+        old.hand(weakref.ref(block))
+        bench.now += 5.0
+        with pytest.raises(HoldLostError, match="expired"):
+            bench.acquire()
 
     def test_lost_hold_that_nobody_is_inside_of_is_acquired_anew(self, bench: Bench) -> None:
         """A hold whose release failed, and then its lease ended, is over: its owner acquires another."""

@@ -67,11 +67,13 @@ def test_what_is_held_survives_full_memory(any_server: RedisServer) -> None:
         assert not any(lock.locked() for lock in locks)
 
 
+@pytest.mark.parametrize("version", ["redis-8.2"])
 def test_a_waiter_leaves_a_full_server(
+    version: str,
     server_of_version: Callable[[str], RedisServer],
 ) -> None:
     """A waiter for a fair lock that gives up while memory is full leaves no place in the queue."""
-    server = server_of_version("redis-8.2")
+    server = server_of_version(version)
     server.execute("FLUSHALL")
     with (
         interlock.connect(server.url()) as holder,

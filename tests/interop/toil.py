@@ -152,9 +152,8 @@ class Toil:
         time.sleep(holding)
         given_up, ended = time.monotonic(), 0.0
         try:
-            for _ in range(depth - 1):
-                self._enter_again(agent, f"lane {lane}", target, lease)
-            for _ in range(depth):
+            entered = self._enter_again(agent, f"lane {lane}", target, lease, depth - 1)
+            for _ in range(1 + entered):
                 released = agent.start(f"lane {lane}", "release", **target).result(PATIENCE)
             given_up, ended = released.started, released.ended
         except AgentDiedError:
@@ -183,12 +182,28 @@ class Toil:
             history.possible.append(Span(who, weight, got.ended - 1, ended))
 
     def _enter_again(
-        self, agent: Agent, thread: str, target: dict[str, Any], lease: float | None
-    ) -> None:
+        self,
+        agent: Agent,
+        thread: str,
+        target: dict[str, Any],
+        lease: float | None,
+        times: int,
+    ) -> int:
+        """Enter the held lock again; return how often that worked.
+
+        A lost hold is released afterwards like any other.
+        """
         how = {"lease": lease} if lease else {}
-        again = agent.start(thread, "acquire", **target, timeout=0, **how).result(PATIENCE)
-        if not again.value:
-            raise AgentError("NotHeldError", "a holder could not enter again")
+        for entered in range(times):
+            try:
+                again = agent.start(thread, "acquire", **target, timeout=0, **how).result(PATIENCE)
+            except AgentError as error:
+                if error.kind == "HoldLostError":
+                    return entered
+                raise
+            if not again.value:
+                raise AgentError("NotHeldError", "a holder could not enter again")
+        return times
 
     def _try(self, slot: Slot, lane: int, do: str, **rest: Any) -> None:
         """Do what leaves nothing to account for."""

@@ -177,6 +177,17 @@ async def test_a_new_hold_survives_what_settles_a_lost_one(stage: Stage) -> None
     await owner.do(lock.release)
 
 
+async def test_a_lock_may_be_left_to_its_lease(stage: Stage) -> None:
+    """An owner who lets the lease that he chose run out acquires anew, as in a rate limit."""
+    lock, owner = stage.lock(stage.client()), stage.owner()
+    for _ in range(2):
+        assert await owner.do(lock.acquire, timeout=5, lease=0.2)
+        await asyncio.sleep(0.25)
+    assert await owner.do(lock.acquire, timeout=5)
+    await owner.do(lock.release)
+    assert stage.left_behind() == set()
+
+
 async def test_the_handle_of_a_lost_hold_does_not_end_the_next_one(stage: Stage) -> None:
     """Releasing a lost hold by its handle raises, and leaves alone what its owner has acquired since."""
     lock, owner = stage.lock(stage.client()), stage.owner()

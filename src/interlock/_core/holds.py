@@ -457,6 +457,14 @@ class Hold:
         released = self.depth == 0 or self.state is State.ENDING
         return not released and not self.abandoned()
 
+    def ran_out(self) -> bool:
+        """Return whether it ended with the lease that its owner chose, outside of any block.
+
+        Then nobody needs to release it. A rate limit is a lock of this kind.
+        """
+        expired = (self.reason or self.expiry_reason()) == "expired"
+        return expired and all(handle() is None for handle in self.handles)
+
     def kept(self) -> bool:
         """Return whether its owner has not released it yet, be it lost or not."""
         return self in self.recipe.session.holds

@@ -100,7 +100,7 @@ class Joint(Several):
         holds = self._holds(owner)
         hold = self._made_of(holds)
         if hold is not None and hold.lost(self._session.clock()):
-            if any(member.inside() for member in hold.members):
+            if any(member.inside() and not member.ran_out() for member in hold.members):
                 # The owner must hear of the loss; it releases the lost hold before it acquires another.
                 raise self._lost(hold)
             # What is left of it would be entered again, and what is lost acquired anew: their depths would differ.

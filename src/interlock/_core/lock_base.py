@@ -322,7 +322,7 @@ class LockBase(ABC):
             )
         if hold.state is State.HELD and hold.lost(self._session.clock()):
             self._session.lose(hold, hold.expiry_reason())
-        if hold.state is State.LOST and hold.inside():
+        if hold.state is State.LOST and hold.inside() and not hold.ran_out():
             # The owner must hear of the loss.
             raise lost(hold, "; release it before you acquire it again")
         if hold.state is State.HELD:

@@ -81,7 +81,8 @@ class Lock:
             ValueError: *timeout* or *lease* cannot be.
             OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
             ReentryError: it is not reentrant and this owner holds it.
-            HoldLostError: this owner held it and has lost it.
+            HoldLostError: this owner has lost it and has not released it. A hold whose own
+                *lease* ran out does not count, unless a block is still inside.
             ServerUnavailableError: no usable answer in time.
             WrongTypeError: the name is in use by something else.
             ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires them; it is given back.
