@@ -72,11 +72,15 @@ class Requests:
     Args:
         session: the client's state.
         key: the object's key.
+        latch: returns the latch of a request for *key*.
     """
 
-    def __init__(self, session: Session, key: str) -> None:
+    def __init__(
+        self, session: Session, key: str, latch: Callable[[str, str], str] = names.request_latch
+    ) -> None:
         self.session = session
         self._key = key
+        self._latch = latch
         self._spent: deque[str] = deque(maxlen=MAX_SPENT)
 
     def begin(self, deadline: float = NEVER) -> Request:
@@ -87,8 +91,8 @@ class Requests:
         try:
             spent = self._spent.popleft()
         except IndexError:
-            spent = names.request_latch(self._key, "none")
-        key = names.request_latch(self._key, new_id(session))
+            spent = self._latch(self._key, "none")
+        key = self._latch(self._key, new_id(session))
         return Request(key, min(last + late, MAX_LEASE), spent)
 
     def send(self, request: Request, call: Eval[R]) -> Op[R]:

@@ -6,6 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from interlock._core import count_down_latch as core_latch
+from interlock._core import event as core_event
 from interlock._core import leased_semaphore as core_leased
 from interlock._core import lock as core_lock
 from interlock._core import semaphore as core_semaphore
@@ -24,6 +25,7 @@ from interlock._misuse import CLIENT_NAMES, suggests, wants_async_with
 from interlock._naming import check_template
 from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.decorators import Locked, Once
+from interlock.asyncio.event import Event
 from interlock.asyncio.hold import Hold, attempt
 from interlock.asyncio.joint_lock import MultiLock, RedLock
 from interlock.asyncio.leased_semaphore import LeasedSemaphore
@@ -477,3 +479,7 @@ class Client:
         """Return the count-down latch *name*; no round trip."""
         recipe = core_latch.CountDownLatch(self._driver.session, name)
         return CountDownLatch(self._driver, recipe)
+
+    def event(self, name: str) -> Event:
+        """Return the event *name*, which any process sets, clears or waits for; no round trip."""
+        return Event(self._driver, core_event.Event(self._driver.session, name))
