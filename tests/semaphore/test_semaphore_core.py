@@ -6,7 +6,7 @@ import itertools
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, cast
 
-from interlock._core import request
+from interlock._core import idempotency
 from interlock._core.holds import Owner, State
 from interlock._core.idempotency import IdempotentCalls, new_id
 from interlock._core.leased_semaphore import LeasedSemaphore
@@ -51,7 +51,7 @@ def test_ids_are_the_clients_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes with the same random numbers, counts and clocks have different ids, and one never the same again."""
     drawn = list[str]()
     for client_id in ("a", "b"):
-        monkeypatch.setattr(request, "_numbers", itertools.count(1))
+        monkeypatch.setattr(idempotency, "_numbers", itertools.count(1))
         session = _session(client_id)
         drawn += [new_id(session) for _ in range(3)]
     assert len(set(drawn)) == 6
