@@ -43,7 +43,7 @@ def _session(client_id: str = "a", now: float = 100.0, options: Options | None =
         random=lambda: 0.5,
         waiters=Waiters(nullcontext(), _Log()),
         wake=lambda: None,
-        tell=lambda _: None,
+        call_user=lambda _: None,
     )
 
 
