@@ -132,7 +132,7 @@ async def test_count_down_latch(plain: Stage) -> None:
 
 
 async def test_event(plain: Stage) -> None:
-    """Who waits for an event is told by message when it is set."""
+    """A message wakes who waits for an event that is set."""
     event, one, two = plain.client(poll_cap=30).event("a"), plain.owner(), plain.owner()
     waiting = asyncio.create_task(two.do(event.wait, 20))
     await asyncio.sleep(0.3)

@@ -11,7 +11,7 @@ import pytest
 
 import interlock.asyncio
 from interlock import ClosedError, WrongTypeError
-from interlock._core.request import Request
+from interlock._core.idempotency import IdempotentCall
 from interlock.testing.proxy import (
     command,
     drop_reply,
@@ -161,7 +161,7 @@ async def test_a_late_copy_does_nothing(stage: Stage) -> None:
     """A copy of a call that arrives after another call changes nothing."""
     owner, event = stage.owner(), stage.lock(stage.client())
     core = event._core
-    late = core._set_script(Request("interlock_request:{name}:late", 9.0, "none"))
+    late = core._set_script(IdempotentCall("interlock_request:{name}:late", 9.0, "none"))
     arguments = (late.script.text, len(late.keys), *late.keys, *late.args)
     stage.redis.eval(*arguments)
     assert await owner.do(event.is_set)

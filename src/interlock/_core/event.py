@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from interlock._core import names
 from interlock._core.effects import NEVER
-from interlock._core.request import Requests, new_id
+from interlock._core.idempotency import IdempotentCalls, new_id
 from interlock._core.scripts import event as scripts
 from interlock._core.scripts.event import EventStatus
 from interlock._core.waiting import wait_in_queue
@@ -28,7 +28,7 @@ from interlock.options import check_name
 
 if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op, Step
-    from interlock._core.request import Request
+    from interlock._core.idempotency import IdempotentCall
     from interlock._core.session import Session
 
 NOTE_TTL = 60.0
@@ -46,7 +46,7 @@ class Event:
         self.key = names.event_key(base)
         self.channel = names.event_channel(base)
         self._session = session
-        self._requests = Requests(session, base, names.own_request)
+        self._calls = IdempotentCalls(session, base, names.own_request)
         self._note_ttl = NOTE_TTL + 2 * session.options.poll_cap
 
     def set(self) -> Step[bool]:
@@ -64,7 +64,7 @@ class Event:
         Source:
             threading.Event.set.
         """
-        return self._requests.carried_through(self._set_script)
+        return self._calls.carried_through(self._set_script)
 
     def clear(self) -> Step[bool]:
         """Clear it; carried through, errors and cost as of `set`, without a message.
@@ -72,7 +72,7 @@ class Event:
         Source:
             threading.Event.clear.
         """
-        return self._requests.carried_through(self._clear_script)
+        return self._calls.carried_through(self._clear_script)
 
     def is_set(self) -> Op[bool]:
         """Return whether it is set; one round trip."""
@@ -115,21 +115,21 @@ class Event:
     def _status(self, deadline: float = NEVER) -> Op[EventStatus]:
         return (yield from self._session.persist(scripts.event_query(self.key, deadline=deadline)))
 
-    def _set_script(self, request: Request) -> Eval[bool]:
+    def _set_script(self, request: IdempotentCall) -> Eval[bool]:
         session = self._session
         return scripts.event_set(
             self.key,
             request.key,
-            request.spent,
+            request.old_latch,
             request.ttl,
             new_id(session),
             session.publish,
             self.channel,
         )
 
-    def _clear_script(self, request: Request) -> Eval[bool]:
+    def _clear_script(self, request: IdempotentCall) -> Eval[bool]:
         return scripts.event_clear(
-            self.key, request.key, request.spent, request.ttl, self._note_ttl
+            self.key, request.key, request.old_latch, request.ttl, self._note_ttl
         )
 
 

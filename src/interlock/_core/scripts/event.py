@@ -1,6 +1,6 @@
 """The scripts of the event.
 
-Calls that change it carry a latch (see `interlock._core.request`). *request* and *spent* are its
+Calls that change it carry a latch (see `interlock._core.idempotency`). *request* and *spent* are its
 keys, and *ttl* is the seconds for which it is kept.
 """
 
