@@ -175,6 +175,7 @@ class Hold:
         cut_at: when the server was last asked to end it sooner.
         token: the fencing token, or None.
         confirmation: what replicas were asked about it; None when they were not.
+        since: when it was granted, on the session's clock.
         unanswered: how many tries to get it were sent without a reply being read. Each may be executed yet.
         offered: whether somebody who releases may make it the holder; set and reset under the mutex of `waiters`.
         queued: whether it may have a place in the server's queue (fair locks).
@@ -184,7 +185,7 @@ class Hold:
 
     __slots__ = (
         "_listeners", "confirmation", "cut_at", "depth", "handles", "holder", "label", "lease", "offered", "owned", "owner", "queued",
-        "reason", "recipe", "renew_at", "renewal", "state", "table_key", "token", "unanswered", "valid_until",
+        "reason", "recipe", "renew_at", "renewal", "since", "state", "table_key", "token", "unanswered", "valid_until",
     )  # fmt: skip
 
     def __init__(
@@ -204,6 +205,7 @@ class Hold:
         self.lease = lease
         self.renewal = renewal
         self.renew_at = 0.0
+        self.since = 0.0
         self.valid_until = 0.0
         self.cut_at = 0.0
         self.state: str = State.PENDING
@@ -262,6 +264,7 @@ class Hold:
         if now >= until:
             return False
         self.state = State.HELD
+        self.since = now
         return True
 
     def refuse_grant(self) -> None:
@@ -527,14 +530,23 @@ class Permit(Hold):
         return over or super().lost(now)
 
 
+class HoldObserver(Protocol):
+    """What is told of each use of a lock (`observing`)."""
+
+    def acquired(self, hold: Hold, sent_at: float) -> None: ...
+    def released(self, hold: Hold) -> None: ...
+
+
 class Holds:
     """The table of one client's holds.
 
     Attributes:
         table: by key and owner.
+        observer: is told of each hold that is acquired or released; None if nobody wants that.
     """
 
     def __init__(self) -> None:
+        self.observer: HoldObserver | None = None
         self.table: dict[tuple[object, int], Hold] = {}
 
     def get(self, key: object, owner: Owner) -> Hold | None:
@@ -559,6 +571,8 @@ class Holds:
         """Forget *hold*, which the server has no more."""
         hold.depth = 0
         if hold.state is not State.LOST:
+            if self.observer is not None and hold.state is not State.ENDED:
+                self.observer.released(hold)
             hold.state = State.ENDED
         self._forget(hold)
 

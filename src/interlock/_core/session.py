@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from interlock._core.effects import NEVER, Eval, R, Settle, Wait, undoing
 from interlock._core.holds import Holds, State
 from interlock._core.names import check_one_slot
+from interlock._core.observing import Observing
 from interlock._core.watchdog import Watchdog
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
@@ -46,6 +47,7 @@ class Session:
         replicas: what replicas must have of a grant; None when they are not asked.
         clustered: whether all keys of an object must be in one hash slot.
         tell: tells a listener of a loss, and reports what it raises.
+        events: what observers are told.
     """
 
     def __init__(
@@ -79,6 +81,8 @@ class Session:
         self.clustered = clustered
         self.tell = tell
         self.holds = Holds()
+        self.events = Observing(self.holds, clock, options.slow_acquire, options.slow_hold)
+        self.events.client_id, self.events.server = client_id, where
         self._farewell: Sequence[Eval[int]] | None = None
         self.watchdog = Watchdog(
             self.holds,
@@ -132,12 +136,14 @@ class Session:
                 if hold.state in (State.HELD, State.ENDING) or hold.late_grants()
             ]
         for hold in self.holds:
+            if self.holds.observer is not None and hold.state in (State.HELD, State.ENDING):
+                self.holds.observer.released(hold)
             self.holds.end(hold)
         return self._farewell
 
     def become(self, client_id: str, waiters: Waiters) -> None:
         """Be another client, which holds nothing (in a forked child)."""
-        self.client_id = client_id
+        self.client_id = self.events.client_id = client_id
         self.waiters = waiters
         self._farewell = None
         for hold in self.holds:
@@ -145,7 +151,11 @@ class Session:
 
     def lose(self, hold: Hold, reason: LossReason) -> None:
         """Note that *hold* is lost, and tell whom it concerns."""
-        for callback in hold.lose(reason):
+        held = hold.state in (State.HELD, State.ENDING)
+        listeners = hold.lose(reason)
+        if held:
+            self.events.lost(hold, reason)
+        for callback in listeners:
             self.tell(callback)
 
     def poll_interval(self) -> float:

@@ -35,9 +35,10 @@ from interlock.errors import ConfigError, InterlockError
 from interlock.options import Options, check_min_hold, check_timeout, lease_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
+    from interlock._core.events import Observer
     from interlock._core.lock_base import LockBase
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
@@ -157,6 +158,23 @@ class Client:
 
         wishes = Wishes(objects, names, self._driver.session.options)
         return await examine_async([self._servers], wishes)
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Tell *observer* what happens to the locks of this client, from now on; no round trip.
+
+        Its methods run in a thread for that, soon after what they tell. They may be slow, raise or
+        hang. Without an observer that wants them, locks pay nothing for their events.
+
+        Args:
+            observer: an object of a subclass of `interlock.observe.Observer`.
+
+        Returns:
+            A function that ends this. So does closing the client.
+
+        Raises:
+            ConfigError: it is not an `Observer`.
+        """
+        return self._driver.observers.add(observer)
 
     def lock(
         self,
