@@ -4,7 +4,8 @@ Rules:
 
 * Observers are the user's code: they may be slow, raise, hang, or call ``sys.exit``. The thread
   that records an event never waits for them, and never runs them.
-* Each observer has a queue with a limit. Events that do not fit are counted, and the observer is told.
+* Each observer has a queue with a limit. Events that do not fit are counted, and the observer
+  is told.
 * Frequent events come in batches: a wake-up for each would cost more than the event.
 """
 
