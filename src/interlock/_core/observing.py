@@ -236,7 +236,7 @@ class Observing:
 
     def holds(self) -> Mapping[str, int]:
         """Return how many holds there are of each kind of lock."""
-        return Counter(hold.recipe.kind for hold in self._holds if hold.state is State.HELD)
+        return Counter(hold.core.kind for hold in self._holds if hold.state is State.HELD)
 
     def waiters(self) -> Mapping[str, int]:
         """Return how many threads and tasks wait for each kind of lock."""
@@ -267,7 +267,7 @@ class Observing:
         return {
             **self._here(),
             "name": hold.name,
-            "kind": hold.recipe.kind,
+            "kind": hold.core.kind,
             "holder": hold.holder,
             "owner": hold.label,
         }

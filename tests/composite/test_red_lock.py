@@ -14,7 +14,7 @@ from interlock.testing.proxy import FaultProxy
 from lock.lock_like import until
 
 if TYPE_CHECKING:
-    from joint.table import Table
+    from composite.table import Table
 
 
 async def test_all_servers_are_asked_at_once(five: Table) -> None:

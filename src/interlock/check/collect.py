@@ -1,7 +1,7 @@
-"""Ask one server for everything that `judge` looks at; nothing of it is changed.
+"""Ask one server for everything that `rules` looks at; nothing of it is changed.
 
-A server need not answer: managed ones forbid CONFIG, a locked-down user may not run INFO. That is a fact like another. Only a
-connection that fails ends the asking.
+A server need not answer: managed ones forbid CONFIG, a locked-down user may not run INFO. That is
+a fact like another. Only a connection that fails ends the asking.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from interlock._links.redis_client import redis_client
-from interlock.check.attempt import try_rights
+from interlock.check.acl_probe import try_rights
 from interlock.check.facts import Facts
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from interlock._links.endpoint import Endpoint
-    from interlock.check.wishes import Wishes
+    from interlock.check.requirements import Requirements
 
     T = TypeVar("T")
 
@@ -38,13 +38,16 @@ SETTINGS = (
 LOOPBACK = ("localhost", "127.", "::1")
 
 
-def gather(endpoint: Endpoint, name: str | None, wishes: Wishes, timeout: float) -> Facts:
+def collect(
+    endpoint: Endpoint, name: str | None, requirements: Requirements, timeout: float
+) -> Facts:
     """Return what the server at *endpoint* is like.
 
     Args:
         endpoint: the server.
-        name: of an object that it would keep and that nobody uses, to try the rights under; None if there is none.
-        wishes: what the user must be permitted.
+        name: of an object that it would keep and that nobody uses, to try the rights under; None
+            if there is none.
+        requirements: what the user must be permitted.
         timeout: seconds for connecting and for each answer.
 
     Raises:
@@ -57,7 +60,7 @@ def gather(endpoint: Endpoint, name: str | None, wishes: Wishes, timeout: float)
     endpoint.connect(timeout).disconnect()
     client = redis_client(endpoint, timeout)
     try:
-        return _Inquiry(client).facts(endpoint, name, wishes, timeout)
+        return _Inquiry(client).facts(endpoint, name, requirements, timeout)
     except (redis.RedisError, OSError) as error:
         raise endpoint.unconnected(error) from error
     finally:
@@ -72,13 +75,15 @@ class _Inquiry:
         self._client: Any = client
         self._silent: dict[str, str] = {}
 
-    def facts(self, endpoint: Endpoint, name: str | None, wishes: Wishes, timeout: float) -> Facts:
+    def facts(
+        self, endpoint: Endpoint, name: str | None, requirements: Requirements, timeout: float
+    ) -> Facts:
         round_trip = self._round_trip()
         info: dict[str, object] | None = self._ask("INFO", self._client.info)
         sentinel = (info or {}).get("redis_mode") == "sentinel"
         rights, heard = None, None
         if not sentinel and name is not None:
-            rights, heard = try_rights(self._client, name, wishes, timeout)
+            rights, heard = try_rights(self._client, name, requirements, timeout)
         options = endpoint.pool_options(timeout)
         return Facts(
             where=endpoint.where,

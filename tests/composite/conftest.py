@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from composite.table import Table
 from interlock._core import red_lock
 from interlock.testing.servers import RedisServer
-from joint.table import Table
 from lock.lock_like import Face
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from interlock.testing.proxy import (
 from lock.lock_like import until
 
 if TYPE_CHECKING:
-    from joint.table import Table
+    from composite.table import Table
 
 PATIENCE = 0.5
 """Seconds that a server is given to answer (see the fixture `patience`)."""

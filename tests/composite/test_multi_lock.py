@@ -17,7 +17,7 @@ from interlock.errors import (
 from lock.lock_like import until
 
 if TYPE_CHECKING:
-    from joint.table import Table
+    from composite.table import Table
 
 
 async def test_all_are_held_and_given_back(table: Table) -> None:
@@ -241,7 +241,7 @@ async def test_force_release(table: Table) -> None:
     assert hash(again._hold) == hash(hold._hold)
     assert again._hold == hold._hold
     assert hold._hold != "another thing"
-    assert repr(hold._hold) == "<JointHold 'a + b' of 2, 2 needed>"
+    assert repr(hold._hold) == "<CompositeHold 'a + b' of 2, 2 needed>"
     assert await other.do(lock.force_release) is True
     assert hold.lost.is_set()
     assert table.stored()[0] == []

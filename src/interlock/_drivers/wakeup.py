@@ -6,7 +6,7 @@ import threading
 from contextlib import suppress
 
 
-class Alarm:
+class Wakeup:
     """Wakes one waiting thread: a lock that is free while there is something to look at."""
 
     __slots__ = ("_lock",)

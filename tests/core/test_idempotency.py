@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core.effects import Eval, Settle, Wait
+from interlock._core.effects import Cleanup, Eval, Wait
 from interlock._core.semaphore import Semaphore
 from interlock.errors import ServerUnavailableError, WrongTypeError
 
@@ -36,7 +36,7 @@ def test_a_release_without_an_answer_goes_on_in_the_background(
     played.answer(None)
     assert played.effect is sent
     played.answer(ServerUnavailableError("no answer", sent=True))
-    assert isinstance(played.effect, Settle)
+    assert isinstance(played.effect, Cleanup)
     assert played.effect.call is sent
     with pytest.raises(ServerUnavailableError):
         played.answer(None)

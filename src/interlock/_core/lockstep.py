@@ -1,19 +1,24 @@
-"""Several operations of several clients in step: what they ask their servers for is sent all at once.
+"""Several operations of several clients in step.
 
-Theory. The operations are generators, so they can stand still: each runs to its next question, then all questions go out, then
-each goes on with its answer. They stay what they are; the retries, the undoing and the state of each are its own.
+What they ask their servers for is sent all at once.
+
+Theory. The operations are generators, so they can stand still: each runs to its next question,
+then all questions go out, then each goes on with its answer. They stay what they are; the
+retries, the undoing and the state of each are its own.
 
 Rules:
 
-* Every operation begins, or hears of an interruption, before anything is sent: what it notes down first is noted for all.
-* Only operations that do not queue up for messages: a place in a queue is taken back between two steps.
+* Every operation begins, or hears of an interruption, before anything is sent: what it notes down
+  first is noted for all.
+* Only operations that do not queue up for messages: a place in a queue is taken back between two
+  steps.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from interlock._core.effects import Ask, Away, Eval, ended, undoing
+from interlock._core.effects import Eval, Gather, RunOn, ended, undoing
 from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
@@ -23,7 +28,10 @@ if TYPE_CHECKING:
     from interlock._core.session import Session
 
 TRIES = 2
-"""How often a script is sent to a server that fails at once; the connection may have been a stale one."""
+"""How often a script is sent to a server that fails at once.
+
+The connection may have been a stale one.
+"""
 
 
 class _Run:
@@ -54,7 +62,10 @@ class _Run:
             self.result = raised
 
     def interrupt(self, error: BaseException) -> None:
-        """Have the operation hear of *error* wherever it stands; nobody may have noted its effect when a Ctrl-C struck."""
+        """Have the operation hear of *error* wherever it stands.
+
+        Nobody may have noted its effect when a Ctrl-C struck.
+        """
         self.interruption = error
         if not ended(self._op):
             self.step(error=error)
@@ -77,8 +88,8 @@ class _Run:
             self._call, self._tries = call, 0
             if patience is not None:
                 call.deadline = self.session.clock() + patience
-                if call.confirm is not None:
-                    call.confirm.timeout = min(call.confirm.timeout, patience)
+                if call.replication is not None:
+                    call.replication.timeout = min(call.replication.timeout, patience)
         self._tries += 1
         return self.session, call
 
@@ -89,14 +100,15 @@ class _Run:
         self.step(error=error)
 
 
-def together(
+def lockstep(
     ops: Sequence[tuple[Session, Op[R] | Step[R]]], patience: float | None = None
 ) -> Op[list[R | InterlockError]]:
     """Run *ops*, each for the client of its session.
 
     Args:
         ops: the operations.
-        patience: seconds that each script is given in place of its own deadline: no outage is sat out.
+        patience: seconds that each script is given in place of its own deadline: no outage is sat
+            out.
 
     Returns:
         What each came to: its result, or our error.
@@ -119,12 +131,12 @@ def _go_on(runs: Sequence[_Run], patience: float | None) -> Op[None]:
     while active := [run for run in runs if run.effect is not None]:
         others = [run for run in active if not isinstance(run.effect, Eval)]
         for run in others:
-            yield from Away(run.session, run.perform())
+            yield from RunOn(run.session, run.perform())
         if others:
             continue
         # The operations decode for themselves: they are given the bare replies.
         questions = tuple([run.question(patience) for run in active])
-        replies = cast("list[object]", (yield Ask(questions)))
+        replies = cast("list[object]", (yield Gather(questions)))
         for run, reply in zip(active, replies, strict=True):
             if isinstance(reply, Exception):
                 run.failed(reply, patience)

@@ -1,4 +1,7 @@
-"""Several locks at once: which they are, what an owner has of them, and one operation of each at the same time."""
+"""Several locks at once.
+
+Which they are, what an owner has of them, and one operation of each at the same time.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core.effects import undoing
 from interlock._core.holds import State
-from interlock._core.together import together
+from interlock._core.lockstep import lockstep
 from interlock.errors import (
     ConfigError,
     HoldLostError,
@@ -29,7 +32,7 @@ _FAILURES = (ServerUnavailableError, WrongTypeError, HoldLostError, ReplicationE
 """What speaks of a server or of the hold there."""
 
 
-class Several(ABC):
+class CompositeMembers(ABC):
     """Lock-likes of any clients, which are of one process and have one clock.
 
     Args:
@@ -78,10 +81,13 @@ class Several(ABC):
     ) -> Op[list[R | InterlockError]]:
         """Run *op* of each of *members* (None: of all) at once."""
         chosen = self.members if members is None else members
-        return together([(m.session, op(m)) for m in chosen], self._patience(lease))
+        return lockstep([(m.session, op(m)) for m in chosen], self._patience(lease))
 
     def _release_all(self, holds: Sequence[Hold]) -> Op[list[InterlockError | None]]:
-        """Go down by one depth in each of *holds*; one that cannot be reached does so all the same, as far as is known here."""
+        """Go down by one depth in each of *holds*.
+
+        One that cannot be reached does so all the same, as far as is known here.
+        """
         outcomes = yield from undoing(
             self._release_each(holds), self._release_rest, holds, [hold.depth for hold in holds]
         )
@@ -92,8 +98,8 @@ class Several(ABC):
         return outcomes
 
     def _release_each(self, holds: Sequence[Hold]) -> Op[list[InterlockError | None]]:
-        releases = [(hold.recipe.session, hold.release()) for hold in holds]
-        return together(releases, self._patience())
+        releases = [(hold.core.session, hold.release()) for hold in holds]
+        return lockstep(releases, self._patience())
 
     def _release_rest(
         self, holds: Sequence[Hold], former: Sequence[int], error: BaseException
@@ -112,12 +118,15 @@ class Several(ABC):
         """Have it over for the owner with those of *holds* whose release only the background goes on with."""
         for hold in holds:
             if hold.state is State.ENDING:
-                hold.recipe.session.holds.end(hold)
+                hold.core.session.holds.end(hold)
 
     def _failures(
         self, outcomes: Sequence[object], members: Sequence[LockBase] | None = None
     ) -> dict[str, InterlockError]:
-        """Return what failed with a server or the hold there, by member and server; raise what is the caller's own mistake."""
+        """Return what failed with a server or the hold there, by member and server.
+
+        Raise what is the caller's own mistake.
+        """
         chosen = self.members if members is None else members
         failures: dict[str, InterlockError] = {}
         for member, outcome in zip(chosen, outcomes, strict=True):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.check import Finding, Severity, Wishes
+from interlock.check import Finding, Requirements, Severity
 from interlock.check.facts import Facts, RightsFacts
-from interlock.check.judge import judge
+from interlock.check.rules import apply_rules
 from interlock.errors import ConfigError
 from interlock.options import Options, best_effort, required
 
@@ -50,7 +50,11 @@ def found(
     whole = Facts(
         info=HEALTHY | (info or {}), config=SETTINGS | (config or {}), **{"heard": True, **facts}
     )
-    return [one for one in judge(whole, Wishes(options=options or Options())) if one.check == check]
+    return [
+        one
+        for one in apply_rules(whole, Requirements(options=options or Options()))
+        if one.check == check
+    ]
 
 
 def follower(state: str = "online", lag: int = 0) -> dict[str, object]:
@@ -74,7 +78,7 @@ def full(policy: str, evicted: int = 0, used: int = 50) -> dict[str, object]:
 def test_a_healthy_server_gives_nothing_to_worry_about() -> None:
     """On a server as it should be every finding is ok, and none asks for anything to be done."""
     facts = Facts(info=HEALTHY, config=SETTINGS, heard=True, clock_offset=0.0)
-    findings = judge(facts, Wishes())
+    findings = apply_rules(facts, Requirements())
     assert {one.severity for one in findings} == {OK}
     assert not any(one.advice for one in findings)
     assert len({one.check for one in findings}) == len(findings) == 12
@@ -199,7 +203,7 @@ def test_a_disk_that_failed_is_told(stops: str, severity: Severity) -> None:
 def test_what_the_server_does_not_tell_is_unknown() -> None:
     """Without INFO, CONFIG and TIME each is told as unknown with how to look, and nothing is guessed."""
     silent = {"INFO": "NOPERM no", "CONFIG": "ERR unknown command", "TIME": "NOPERM no"}
-    findings = judge(Facts(info=None, silent=silent, heard=True), Wishes())
+    findings = apply_rules(Facts(info=None, silent=silent, heard=True), Requirements())
     unknown = [one for one in findings if one.severity is NOTE]
     assert [one.check for one in unknown] == ["info", "config", "time"]
     assert all(one.found.startswith("unknown") and one.advice for one in unknown)
@@ -212,7 +216,9 @@ def test_without_config_the_rest_of_info_still_counts() -> None:
     """A log of writes whose fsync is not told is a note, and no snapshots are claimed."""
     for enabled, severity, says in ((1, NOTE, "unknown"), (0, WARNING, "perhaps snapshots")):
         facts = Facts(info={**HEALTHY, "aof_enabled": enabled}, heard=True)
-        [finding] = [one for one in judge(facts, Wishes()) if one.check == "persistence"]
+        [finding] = [
+            one for one in apply_rules(facts, Requirements()) if one.check == "persistence"
+        ]
         assert finding.severity is severity
         assert says in finding.found
 
@@ -236,7 +242,7 @@ def test_a_refusal_of_writes_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "wishes",
+    "requirements",
     [
         {"objects": ("mutex",)},
         {"objects": ()},
@@ -246,10 +252,10 @@ def test_a_refusal_of_writes_is_an_error() -> None:
         {"names": ""},
     ],
 )
-def test_wishes_that_cannot_be_are_refused(wishes: dict[str, object]) -> None:
+def test_wishes_that_cannot_be_are_refused(requirements: dict[str, object]) -> None:
     """Objects that do not exist, and patterns that are more than a beginning, are a ConfigError."""
     with pytest.raises(ConfigError):
-        Wishes(**wishes)
+        Requirements(**requirements)
 
 
 def test_the_how_to_explains_every_check() -> None:

@@ -12,8 +12,8 @@ from interlock.testing.proxy import FaultProxy, command, drop_reply
 from lock.lock_like import until
 
 if TYPE_CHECKING:
+    from composite.table import Table
     from interlock.testing.servers import RedisServer
-    from joint.table import Table
 
 
 async def test_a_server_that_is_down(own: Table) -> None:

@@ -1,17 +1,20 @@
 """What replicas must have of a grant before it counts.
 
-Theory. Replication is asynchronous: a primary that dies takes with it what it has granted and not handed on, and the replica that
-is promoted grants it again. WAIT tells how many replicas have what was written. That narrows the window and does not close it:
-a replica without the grant may be promoted all the same, unless all of them had to have it.
+Theory. Replication is asynchronous: a primary that dies takes with it what it has granted and not
+handed on, and the replica that is promoted grants it again. WAIT tells how many replicas have
+what was written. That narrows the window and does not close it: a replica without the grant may
+be promoted all the same, unless all of them had to have it.
 
 Rules:
 
-* Only what is granted is confirmed: a lock, a permit. WAIT goes out behind the script in one write, because a script cannot
-  call it; the reply to a try that was refused is not kept waiting for it.
-* Too few under ``required`` is an error of a command that was executed (``sent``), so that whoever acquires undoes it as anything
-  else whose outcome does not suit.
-* Re-entries, renewals and releases are not waited for. They reach the replicas as soon as they can, with WAIT or without it, and a
-  replica that lacks them has the lock a little shorter, or longer, than the primary: until then nobody else gets it there.
+* Only what is granted is confirmed: a lock, a permit. WAIT goes out behind the script in one
+  write, because a script cannot call it; the reply to a try that was refused is not kept waiting
+  for it.
+* Too few under ``required`` is an error of a command that was executed (``sent``), so that
+  whoever acquires undoes it as anything else whose outcome does not suit.
+* Re-entries, renewals and releases are not waited for. They reach the replicas as soon as they
+  can, with WAIT or without it, and a replica that lacks them has the lock a little shorter, or
+  longer, than the primary: until then nobody else gets it there.
 * Its time comes on top of the caller's and is at most a third of the lease, which runs meanwhile.
 
 Source: RedissonBaseLock.syncedEval, Redisson 4.7.0.
@@ -41,14 +44,14 @@ def is_grant(answer: object) -> bool:
     return isinstance(answer, Grant)
 
 
-def confirm(call: Eval[Grant | float], hold: Hold, policy: ReplicaPolicy) -> None:
+def require_replicas(call: Eval[Grant | float], hold: Hold, policy: ReplicaPolicy) -> None:
     """Have replicas asked about *hold*, if *call* grants it."""
-    what = f"{hold.recipe.kind} {hold.name!r}"
-    call.confirm = Confirmation(policy, what, lease=hold.lease)
-    hold.ask_replicas(call.confirm)
+    what = f"{hold.core.kind} {hold.name!r}"
+    call.replication = Replication(policy, what, lease=hold.lease)
+    hold.ask_replicas(call.replication)
 
 
-class Confirmation:
+class Replication:
     """The wish to hear from replicas about one grant, and what was heard.
 
     Args:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import interlock
+from composite.table import Table
 from interlock._core import red_lock
 from interlock.errors import HoldLostError, QuorumError, ServerUnavailableError
-from joint.table import Table
 from lock.lock_like import until
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core.effects import NEVER, Batch, Eval, Script, Settle
-from interlock._core.settling import FIRST_PAUSE, LONGEST_PAUSE, Settlements
+from interlock._core.cleanup import FIRST_PAUSE, LONGEST_PAUSE, CleanupQueue
+from interlock._core.effects import NEVER, Batch, Cleanup, Eval, Script
 from interlock.errors import ClosedError, ServerUnavailableError, WrongTypeError
 
 if TYPE_CHECKING:
@@ -22,16 +22,16 @@ class Background:
 
     def __init__(self, bench: Bench, play: type[Play]) -> None:
         self.bench, self._play = bench, play
-        self.settlements = Settlements()
+        self.cleanups = CleanupQueue()
 
     def add(self, key: str = "x", *, seconds: float = 60.0, late: int = 0) -> None:
         """Leave something to the background."""
         call = Eval(SCRIPT, (key,), ())
-        self.settlements.add(Settle(call, self.bench.now + seconds, late), self.bench.now)
+        self.cleanups.add(Cleanup(call, self.bench.now + seconds, late), self.bench.now)
 
     def run(self, *replies: object) -> list[str]:
         """Run what is due, answering *replies*; return the keys that were asked about."""
-        played = self._play(self.settlements.run(lambda: self.bench.now))
+        played = self._play(self.cleanups.run(lambda: self.bench.now))
         if played.over:
             return []
         assert isinstance(played.effect, Batch)
@@ -42,7 +42,7 @@ class Background:
     @property
     def pause(self) -> float:
         """Seconds until something is due."""
-        return self.settlements.next_due() - self.bench.now
+        return self.cleanups.next_due() - self.bench.now
 
 
 @pytest.fixture
@@ -54,8 +54,8 @@ def background(bench: Bench, play: type[Play]) -> Background:
 def test_nothing_is_due_when_all_is_settled(background: Background) -> None:
     """Without anything to bring to the server, nothing is sent."""
     assert background.run() == []
-    assert background.settlements.next_due() == NEVER
-    assert len(background.settlements) == 0
+    assert background.cleanups.next_due() == NEVER
+    assert len(background.cleanups) == 0
 
 
 def test_everything_due_shares_a_round_trip(background: Background) -> None:
@@ -63,10 +63,10 @@ def test_everything_due_shares_a_round_trip(background: Background) -> None:
     background.add("a")
     background.add("b")
     assert background.pause == 0
-    assert [call.keys for call in background.settlements.calls()] == [("a",), ("b",)]
+    assert [call.keys for call in background.cleanups.calls()] == [("a",), ("b",)]
 
     assert background.run(1, None) == ["a", "b"]
-    assert len(background.settlements) == 0
+    assert len(background.cleanups) == 0
 
 
 def test_no_answer_is_tried_again_ever_less_often(background: Background) -> None:
@@ -88,7 +88,7 @@ def test_nothing_found_may_be_too_early(background: Background, late: int, again
     background.add(late=late)
     background.run(None)
 
-    assert len(background.settlements) == again
+    assert len(background.cleanups) == again
 
 
 def test_as_much_is_to_be_found_as_may_arrive(background: Background) -> None:
@@ -96,11 +96,11 @@ def test_as_much_is_to_be_found_as_may_arrive(background: Background) -> None:
     background.add(late=2)
     for reply in (1, None, UNAVAILABLE):
         background.run(reply)
-        assert len(background.settlements) == 1
+        assert len(background.cleanups) == 1
         background.bench.now += background.pause
     background.run(1)
 
-    assert len(background.settlements) == 0
+    assert len(background.cleanups) == 0
 
 
 def test_pauses_of_what_may_still_arrive_grow_without_end(background: Background) -> None:
@@ -120,7 +120,7 @@ def test_repeats_end_with_the_use_in_them(background: Background) -> None:
     background.bench.now += 1.0
     background.run(None)
 
-    assert len(background.settlements) == 0
+    assert len(background.cleanups) == 0
 
 
 def test_nothing_is_sent_when_there_is_no_use_in_it_any_more(background: Background) -> None:
@@ -128,7 +128,7 @@ def test_nothing_is_sent_when_there_is_no_use_in_it_any_more(background: Backgro
     background.add(seconds=1.0)
     end = background.bench.now + 1.0
     tries: list[float] = []
-    while len(background.settlements):
+    while len(background.cleanups):
         background.bench.now += background.pause
         tries.append(background.bench.now)
         background.run(UNAVAILABLE)
@@ -142,7 +142,7 @@ def test_what_closing_interrupts_is_left_to_it(background: Background) -> None:
     background.add()
     background.run(ClosedError("the client is closed"))
 
-    assert [call.keys for call in background.settlements.calls()] == [("x",)]
+    assert [call.keys for call in background.cleanups.calls()] == [("x",)]
 
 
 def test_refusal_is_an_answer(background: Background) -> None:
@@ -150,4 +150,4 @@ def test_refusal_is_an_answer(background: Background) -> None:
     background.add(late=2)
     background.run(WrongTypeError("x"))
 
-    assert len(background.settlements) == 0
+    assert len(background.cleanups) == 0

@@ -1,8 +1,9 @@
 """Find out what the user may do by trying it, in ways that change nothing.
 
-ACL DRYRUN would tell as well, but the user that locks need may not run it, and Redis 6.2 does not have it. The server looks at
-the rights first and at the arguments later: a command with arguments that cannot work is refused for them by a server that would
-have permitted it. What has no such arguments (RPUSH, DECR) is tried on a key of this check's own, and taken back.
+ACL DRYRUN would tell as well, but the user that locks need may not run it, and Redis 6.2 does not
+have it. The server looks at the rights first and at the arguments later: a command with arguments
+that cannot work is refused for them by a server that would have permitted it. What has no such
+arguments (RPUSH, DECR) is tried on a key of this check's own, and taken back.
 
 What is refused is told in the server's ACL LOG.
 """
@@ -21,8 +22,8 @@ from interlock.check.rights import rules
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from interlock.check.requirements import Requirements
     from interlock.check.rights import Rights
-    from interlock.check.wishes import Wishes
 
 _CALL_ALL = """\
 local answers = {}
@@ -71,28 +72,28 @@ _OTHERS: dict[str, tuple[str | int, ...]] = {
 
 
 def try_rights(
-    client: Any, name: str, wishes: Wishes, timeout: float
+    client: Any, name: str, requirements: Requirements, timeout: float
 ) -> tuple[RightsFacts, bool | None]:
     """Return what the user of *client* may not do, and whether messages are heard.
 
     Args:
         client: of redis-py.
         name: to try them under; nobody else uses it.
-        wishes: what is needed.
+        requirements: what is needed.
         timeout: seconds to wait for a message.
     """
-    attempt = _Attempt(client, wishes.rights, wishes.name_pattern, name)
-    attempt.try_scripts()
-    if not attempt.unknown:
-        attempt.try_keys()
-        attempt.try_data()
-    heard = attempt.try_messages(timeout, sharded=wishes.sharded)
-    for command in wishes.rights.others:
-        attempt.permitted(f"+{command}", *_OTHERS[command])
-    return attempt.result(), heard
+    probe = _AclProbe(client, requirements.rights, requirements.name_pattern, name)
+    probe.try_scripts()
+    if not probe.unknown:
+        probe.try_keys()
+        probe.try_data()
+    heard = probe.try_messages(timeout, sharded=requirements.sharded)
+    for command in requirements.rights.others:
+        probe.permitted(f"+{command}", *_OTHERS[command])
+    return probe.result(), heard
 
 
-class _Attempt:
+class _AclProbe:
     def __init__(self, client: Any, wanted: Rights, name_pattern: str, name: str) -> None:
         self._client = client
         self._wanted = wanted

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from interlock._core.composite_members import depths
 from interlock._core.lock import Lock
 from interlock._core.multi_lock import MultiLock
 from interlock._core.red_lock import RedLock
-from interlock._core.several import depths
 from interlock.errors import InterlockError
 from interlock.testing.schedule import EFFECT_KINDS, Interrupted, Schedule
 from interlock.testing.simulator import Simulator
@@ -20,9 +20,9 @@ from lock.every_fault import FAULTS, OPTIONS
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from interlock._core.composite import CompositeLock
+    from interlock._core.composite_hold import CompositeHold
     from interlock._core.effects import Op
-    from interlock._core.joint import Joint
-    from interlock._core.joint_hold import JointHold
     from interlock.testing.simulator import Process, SimulatedClient
 
 SERVERS = 3
@@ -41,7 +41,7 @@ class World:
             self.simulator.network,
             *(self.simulator.server() for _ in range(SERVERS - 1)),
         ]
-        self.held: list[tuple[SimulatedClient, JointHold]] = []
+        self.held: list[tuple[SimulatedClient, CompositeHold]] = []
         self.machines: list[list[SimulatedClient]] = []
 
     def machine(self) -> list[SimulatedClient]:
@@ -53,16 +53,21 @@ class World:
         return clients
 
     def spawn(
-        self, kind: type[Joint], *, timeout: float, lease: float | None = None, rounds: int = 1
+        self,
+        kind: type[CompositeLock],
+        *,
+        timeout: float,
+        lease: float | None = None,
+        rounds: int = 1,
     ) -> None:
         """Start a process, on a machine of its own, that acquires twice and releases twice, *rounds* times."""
         clients = self.machine()
         joint = kind([Lock(client.session, "name") for client in clients])
 
-        def entered(me: Process) -> Generator[Op[Any], Any, JointHold | None]:
+        def entered(me: Process) -> Generator[Op[Any], Any, CompositeHold | None]:
             """Acquire; what ends in nothing, or by an error, leaves the depths of all members as they were."""
             former = depths(joint._holds(me.owner))
-            hold: JointHold | None = None
+            hold: CompositeHold | None = None
             with suppress(*TROUBLE):
                 hold = yield joint.acquire(me.owner, me.client.clock() + timeout, lease)
             assert hold is not None or max(map(sub, depths(joint._holds(me.owner)), former)) <= 0
@@ -86,7 +91,7 @@ class World:
 
         self.simulator.spawn(clients[0], program, f"p{len(self.machines) - 1}")
 
-    def _enter(self, client: SimulatedClient, hold: JointHold) -> None:
+    def _enter(self, client: SimulatedClient, hold: CompositeHold) -> None:
         for other, former in self.held:
             assert other is client or not former.valid(other.clock()), "two hold it"
         self.held.append((client, hold))
@@ -99,14 +104,16 @@ class World:
         self.simulator.run_for(REST)
         for client in self.simulator.clients:
             if not client.crashed:
-                assert len(client.settlements) == 0
+                assert len(client.cleanups) == 0
                 assert len(client.session.holds) == 0
                 assert client.session.waiters.channels() == []
         for network in self.networks:
             assert network.dump() == {}
 
 
-def _world(kind: type[Joint], seed: int, schedule: Schedule, lease: float | None = None) -> World:
+def _world(
+    kind: type[CompositeLock], seed: int, schedule: Schedule, lease: float | None = None
+) -> World:
     world = World(seed, schedule)
     world.spawn(kind, timeout=2, lease=lease)
     world.spawn(kind, timeout=3, lease=lease)
@@ -117,7 +124,9 @@ def _world(kind: type[Joint], seed: int, schedule: Schedule, lease: float | None
 @pytest.mark.parametrize("lease", [None, 5.0], ids=["renewed", "leased"])
 @pytest.mark.parametrize("kind", [MultiLock, RedLock])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_one_fault_at_every_effect(kind: type[Joint], fault: str, lease: float | None) -> None:
+def test_one_fault_at_every_effect(
+    kind: type[CompositeLock], fault: str, lease: float | None
+) -> None:
     """Whichever effect a fault befalls, two never hold it and nothing is left of it on any server or in any table."""
     recorded = _world(kind, 1, Schedule(), lease)
     processes = [machine[0].processes[0] for machine in recorded.machines]
@@ -130,7 +139,7 @@ def test_one_fault_at_every_effect(kind: type[Joint], fault: str, lease: float |
 
 @pytest.mark.parametrize("kind", [MultiLock, RedLock])
 @pytest.mark.parametrize("seed", range(12))
-def test_many_faults_at_random(kind: type[Joint], seed: int) -> None:
+def test_many_faults_at_random(kind: type[CompositeLock], seed: int) -> None:
     """Under random faults two never hold it, and nothing is left of it when all is at rest."""
     world = World(seed, Schedule(rates=RATES))
     for timeout in (5.0, 30.0, 0.0):
@@ -140,7 +149,7 @@ def test_many_faults_at_random(kind: type[Joint], seed: int) -> None:
 
 @pytest.mark.parametrize("kind", [MultiLock, RedLock])
 @pytest.mark.parametrize("seed", range(10))
-def test_the_dead_leave_nothing(kind: type[Joint], seed: int) -> None:
+def test_the_dead_leave_nothing(kind: type[CompositeLock], seed: int) -> None:
     """Whenever a machine dies, what it held ends with its lease on every server, and the others go on."""
     world = World(seed, Schedule(rates=RATES))
     for timeout in (5.0, 30.0, 2.0):

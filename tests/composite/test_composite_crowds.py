@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import interlock
+from composite.table import Table
 from interlock.testing.servers import wait_until
-from joint.table import Table
 from lock.children import Child
 from lock.interrupting import Blow, Points
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from interlock.check.facts import Facts
-    from interlock.check.wishes import Wishes
+    from interlock.check.requirements import Requirements
 
 OK, NOTE, WARNING, ERROR = Severity
 MUCH_LAG = 5
@@ -20,7 +20,7 @@ NEARLY_FULL = 0.9
 _FORGETS = "two owners can then hold the same lock until the first one's next renewal"
 
 
-def replicas(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
+def replicas(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
     """Look at who follows this primary, and how closely."""
     if facts.info is None or facts.word("role") == "slave":
         return
@@ -35,7 +35,7 @@ def replicas(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
         if it.get("state") != "online" or int(str(it.get("lag", 0))) > MUCH_LAG
     ]
     good = len(followers) - len(late)
-    yield from _acknowledging(facts, wishes, good)
+    yield from _acknowledging(facts, requirements, good)
     if late:
         yield Finding(
             "replicas",
@@ -64,8 +64,8 @@ def replicas(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
         )
 
 
-def _acknowledging(facts: Facts, wishes: Wishes, good: int) -> Iterator[Finding]:
-    policy = wishes.options.replicas
+def _acknowledging(facts: Facts, requirements: Requirements, good: int) -> Iterator[Finding]:
+    policy = requirements.options.replicas
     if policy == "off" or policy.mode == "off":
         return
     wanted = 1 if policy.count == "all" else policy.count
@@ -86,9 +86,9 @@ def _acknowledging(facts: Facts, wishes: Wishes, good: int) -> Iterator[Finding]
         )
 
 
-def eviction(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
+def eviction(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
     """Look at whether locks may be thrown away, or refused, for want of memory."""
-    del wishes
+    del requirements
     if facts.info is None:
         return
     limit, policy = facts.number("maxmemory"), facts.word("maxmemory_policy")
@@ -118,9 +118,9 @@ def eviction(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
     )
 
 
-def persistence(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
+def persistence(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
     """Look at what a restart of the server forgets."""
-    del wishes
+    del requirements
     if facts.info is None:
         return
     failing = [

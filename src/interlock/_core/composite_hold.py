@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from interlock.errors import LossReason
 
 
-class JointRecipe(Protocol):
-    """What a joint hold must know of the locks it is of.
+class CompositeCore(Protocol):
+    """What a composite hold must know of the locks it is of.
 
     Attributes:
         kind: what they are together.
@@ -27,51 +27,55 @@ class JointRecipe(Protocol):
     name: str
     needed: int
 
-    def release_hold(self, hold: JointHold) -> Step[None]:
+    def release_hold(self, hold: CompositeHold) -> Step[None]:
         """Go down by one depth in every member of *hold*."""
         ...
 
 
-class JointHold:
+class CompositeHold:
     """One owner's possession of several names; answers what a `Hold` answers.
 
-    All that it knows is what its members know, each of which is renewed, and may be lost, on its own.
+    All that it knows is what its members know, each of which is renewed, and may be lost, on its
+    own.
 
     Attributes:
-        recipe: the locks.
+        core: the locks.
         members: a hold of each member that was taken.
         token: None; tokens belong to the members.
     """
 
     token: int | None = None
 
-    def __init__(self, recipe: JointRecipe, members: Sequence[Hold]) -> None:
-        self.recipe = recipe
+    def __init__(self, core: CompositeCore, members: Sequence[Hold]) -> None:
+        self.core = core
         self.members = list(members)
-        self.name = recipe.name
+        self.name = core.name
         self.holder = members[0].holder
         self.label = members[0].label
 
     def __repr__(self) -> str:
-        return f"<JointHold {self.name!r} of {len(self.members)}, {self.recipe.needed} needed>"
+        return f"<CompositeHold {self.name!r} of {len(self.members)}, {self.core.needed} needed>"
 
     def __eq__(self, other: object) -> bool:
         """Return whether *other* is the same possession, looked up at another time."""
-        if not isinstance(other, JointHold):
+        if not isinstance(other, CompositeHold):
             return NotImplemented
-        return self.recipe is other.recipe and self.members == other.members
+        return self.core is other.core and self.members == other.members
 
     def __hash__(self) -> int:
-        return hash((self.recipe, *self.members))
+        return hash((self.core, *self.members))
 
     def _enough(self, values: Sequence[float]) -> float:
         """Return what as many members as are needed have at least."""
         ordered = sorted(values, reverse=True)
-        return ordered[self.recipe.needed - 1] if len(ordered) >= self.recipe.needed else 0
+        return ordered[self.core.needed - 1] if len(ordered) >= self.core.needed else 0
 
     @property
     def replicas(self) -> int | None:
-        """Return how many replicas the least replicated member had; None when none was asked about."""
+        """Return how many replicas the least replicated member had.
+
+        None when none was asked about.
+        """
         known = [hold.replicas for hold in self.members if hold.replicas is not None]
         return min(known, default=None)
 
@@ -89,7 +93,7 @@ class JointHold:
     def state(self) -> str:
         """Return LOST, HELD or ENDED."""
         states = [hold.state for hold in self.members]
-        if states.count(State.HELD) >= self.recipe.needed:
+        if states.count(State.HELD) >= self.core.needed:
             return State.HELD
         return State.LOST if State.LOST in states else State.ENDED
 
@@ -104,7 +108,7 @@ class JointHold:
 
     def valid(self, now: float) -> bool:
         """Return whether nobody else can hold as many members as are needed."""
-        return sum(hold.valid(now) for hold in self.members) >= self.recipe.needed
+        return sum(hold.valid(now) for hold in self.members) >= self.core.needed
 
     def lost(self, now: float) -> bool:
         """Return whether it ended without being released."""
@@ -121,10 +125,13 @@ class JointHold:
 
     def release(self) -> Step[None]:
         """Go down by one depth in every member."""
-        return self.recipe.release_hold(self)
+        return self.core.release_hold(self)
 
     def listen(self, callback: Callable[[], object]) -> bool:
-        """Have *callback* told once of a loss; False when it is lost already (and the caller must tell it)."""
+        """Have *callback* told once of a loss.
+
+        False when it is lost already (and the caller must tell it).
+        """
         listener = _Listener(self, callback)
         for hold in self.members:
             _ = hold.listen(listener)
@@ -141,7 +148,7 @@ class JointHold:
 
     def _too_few(self, gone: Sequence[bool]) -> bool:
         """Return whether those that are not *gone* are too few, because of those that are."""
-        return any(gone) and gone.count(False) < self.recipe.needed
+        return any(gone) and gone.count(False) < self.core.needed
 
 
 class _Listener:
@@ -149,7 +156,7 @@ class _Listener:
 
     __slots__ = ("_callback", "_hold", "_untold")
 
-    def __init__(self, hold: JointHold, callback: Callable[[], object]) -> None:
+    def __init__(self, hold: CompositeHold, callback: Callable[[], object]) -> None:
         self._hold = hold
         self._callback = callback
         self._untold = [callback]

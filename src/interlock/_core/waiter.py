@@ -1,4 +1,7 @@
-"""The place of one waiter in a queue of `waiters`, and how a lock goes round in one: what they stand for, and no rules."""
+"""The place of one waiter in a queue of `waiters`, and how a lock goes round in one.
+
+What they stand for, and no rules.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,16 @@ if TYPE_CHECKING:
     from interlock._core.holds import Hold
 
 
-class Ticket:
+class Waiter:
     """One waiter's place in the queue of a channel.
 
     Attributes:
         channel: what is waited for.
-        alarm: what wakes its waiter, from whatever thread.
+        wakeup: what wakes its waiter, from whatever thread.
         front: True while it is this waiter's turn to ask the server.
         asking: True when something happened that makes asking worth it.
-        taken_for: set by an operation that leaves with what all wait for: seconds for which nobody else can have it.
+        taken_for: set by an operation that leaves with what all wait for: seconds for which
+            nobody else can have it.
         inherited: what the one before in the queue left in its ``taken_for``.
         candidate: the hold that may be given to this waiter, or None.
         busy: True while it asks the server itself.
@@ -29,13 +33,13 @@ class Ticket:
     """
 
     __slots__ = (
-        "alarm", "asking", "busy", "candidate", "channel", "front", "gone", "inherited", "offered", "offered_until",
-        "taken_for",
+        "asking", "busy", "candidate", "channel", "front", "gone", "inherited", "offered",
+        "offered_until", "taken_for", "wakeup",
     )  # fmt: skip
 
-    def __init__(self, channel: str, alarm: Callable[[], None]) -> None:
+    def __init__(self, channel: str, wakeup: Callable[[], None]) -> None:
         self.channel = channel
-        self.alarm = alarm
+        self.wakeup = wakeup
         self.front = False
         self.asking = False
         self.taken_for: float | None = None
@@ -53,7 +57,7 @@ class Ticket:
         """Wake the waiter, to ask the server or just to look around."""
         if ask:
             self.asking = True
-        self.alarm()
+        self.wakeup()
 
 
 @dataclass(slots=True)
@@ -62,11 +66,13 @@ class Rotation:
 
     Attributes:
         left_free_at: when others had their last chance.
-        turns: how many more are handed over before it is freed; None when the next release begins to count.
+        turns: how many more are handed over before it is freed; None when the next release begins
+            to count.
         since: when that began.
         freeing: True while it is being freed.
         sitting_out: True from then until the front asks.
-        unheeded: messages that are not for us: our own, and those of the others who are before us.
+        unheeded: messages that are not for us: our own, and those of the others who are before
+            us.
     """
 
     left_free_at: float

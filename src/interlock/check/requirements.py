@@ -18,7 +18,7 @@ _PATTERN = re.compile(r"[^*?\[\]\\\s]*\*?")
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class Requirements:
     """What the application does, as far as a server's fitness depends on it.
 
     Attributes:
@@ -51,7 +51,10 @@ class Wishes:
         return self.names if mapper is None else mapper(self.names)
 
     def examples(self) -> Iterator[str]:
-        """Yield names that are covered and that nobody uses, without end; the name itself where there is but one."""
+        """Yield names that are covered and that nobody uses, without end.
+
+        The name itself where there is but one.
+        """
         if "*" not in self.name_pattern:
             yield self.name_pattern
             return

@@ -1,7 +1,7 @@
 """From what a server is like to what that means for locks: pure.
 
-Each rule looks at one thing and yields what it found. Its first word in `_finding` calls are `Finding.check`, which programs may
-rely on.
+Each rule looks at one thing and yields what it found. Its first word in `_finding` calls are
+`Finding.check`, which programs may rely on.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from interlock._core.session import GRACE
 from interlock._links.replies import refusal
-from interlock.check.judge_data import eviction, persistence, replicas
+from interlock.check.data_rules import eviction, persistence, replicas
 from interlock.check.report import Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from interlock.check.facts import Facts
-    from interlock.check.wishes import Wishes
+    from interlock.check.requirements import Requirements
 
 OK, NOTE, WARNING, ERROR = Severity
 OLDEST = (6, 2)
@@ -38,7 +38,7 @@ _HOW_TO_LOOK = {
 _SPARED = {"+subscribe", "+ssubscribe", "+unsubscribe", "+sunsubscribe", "+ping"}
 
 
-def judge(facts: Facts, wishes: Wishes) -> tuple[Finding, ...]:
+def apply_rules(facts: Facts, requirements: Requirements) -> tuple[Finding, ...]:
     """Return a finding for everything that was looked at, and for what could not be looked at."""
     if facts.word("redis_mode") == "sentinel":
         return (
@@ -49,11 +49,11 @@ def judge(facts: Facts, wishes: Wishes) -> tuple[Finding, ...]:
                 "give its address as redis+sentinel://HOST:PORT/SERVICE",
             ),
         )
-    return tuple(finding for rule in RULES for finding in rule(facts, wishes))
+    return tuple(finding for rule in RULES for finding in rule(facts, requirements))
 
 
-def _silence(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
-    del wishes
+def _silence(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
     for command, how in _HOW_TO_LOOK.items():
         if command in facts.silent:
             yield Finding(
@@ -64,8 +64,8 @@ def _silence(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
             )
 
 
-def _latency(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
-    del wishes
+def _latency(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
     found = f"a round trip takes {facts.round_trip * 1000:.1f} ms"
     if facts.round_trip < GRACE / 2:
         yield Finding("latency", OK, found)
@@ -78,8 +78,8 @@ def _latency(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
         )
 
 
-def _version(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
-    del wishes
+def _version(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
     if facts.info is None:
         return
     own = facts.word("valkey_version")
@@ -95,8 +95,8 @@ def _version(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _role(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
-    del wishes
+def _role(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
     if facts.info is None:
         return
     if facts.word("role") == "slave":
@@ -111,8 +111,8 @@ def _role(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
         yield Finding("role", OK, "a primary")
 
 
-def _cluster(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
-    if facts.number("cluster_enabled") and "cluster|slots" not in wishes.finding:
+def _cluster(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    if facts.number("cluster_enabled") and "cluster|slots" not in requirements.finding:
         yield Finding(
             "cluster",
             ERROR,
@@ -121,8 +121,8 @@ def _cluster(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
         )
 
 
-def _writes(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
-    del wishes
+def _writes(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
     if facts.rights is None:
         return
     for code, text in facts.rights.refused.items():
@@ -130,11 +130,16 @@ def _writes(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
             yield Finding("writes", ERROR, str(refusal(text, None, facts.where)))
 
 
-def _rights(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
-    rights, what = facts.rights, f"{', '.join(wishes.objects)} under {wishes.name_pattern!r}"
+def _rights(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    rights, what = (
+        facts.rights,
+        f"{', '.join(requirements.objects)} under {requirements.name_pattern!r}",
+    )
     if rights is None:
         yield Finding(
-            "rights", NOTE, f"not tried: no name under {wishes.name_pattern!r} belongs to this node"
+            "rights",
+            NOTE,
+            f"not tried: no name under {requirements.name_pattern!r} belongs to this node",
         )
         return
     if rights.missing:
@@ -160,15 +165,15 @@ def _rights(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
         yield Finding("rights", OK, f"user {facts.user!r} may run the scripts of {what}")
 
 
-def _messages(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
-    if wishes.options.pubsub == "off":
+def _messages(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    if requirements.options.pubsub == "off":
         yield Finding(
             "messages",
             NOTE,
-            f"pubsub is off: nobody is told of releases, and who waits looks every {wishes.options.poll_cap:g} s",
+            f"pubsub is off: nobody is told of releases, and who waits looks every {requirements.options.poll_cap:g} s",
         )
     elif facts.heard:
-        kind = "sharded" if wishes.sharded else "plain"
+        kind = "sharded" if requirements.sharded else "plain"
         yield Finding("messages", OK, f"a message by a {kind} channel arrives")
     elif facts.heard is not None:
         yield Finding(
@@ -179,8 +184,8 @@ def _messages(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
         )
 
 
-def _clock(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
-    del wishes
+def _clock(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
     if facts.clock_offset is None:
         return
     found = f"the server's clock is {abs(facts.clock_offset):.3f} s {'ahead' if facts.clock_offset > 0 else 'behind'}"
@@ -195,8 +200,8 @@ def _clock(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
         )
 
 
-def _clients(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
-    del wishes
+def _clients(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
     limit, now = facts.number("maxclients"), facts.number("connected_clients")
     if not limit:
         return
@@ -212,8 +217,8 @@ def _clients(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
         )
 
 
-def _idle(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
-    del wishes
+def _idle(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
     seconds = facts.setting("timeout")
     if seconds is None:
         return
@@ -229,8 +234,8 @@ def _idle(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
         )
 
 
-def _transport(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
-    del wishes
+def _transport(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
     if facts.transport == "tls":
         yield Finding("transport", OK, "TLS")
     elif facts.local:
@@ -244,7 +249,7 @@ def _transport(facts: Facts, wishes: Wishes) -> Iterator[Finding]:
         )
 
 
-RULES: tuple[Callable[[Facts, Wishes], Iterator[Finding]], ...] = (
+RULES: tuple[Callable[[Facts, Requirements], Iterator[Finding]], ...] = (
     _latency, _version, _role, _cluster, replicas, eviction, persistence, _writes, _rights, _messages, _clock, _clients, _idle,
     _transport, _silence,
 )  # fmt: skip
