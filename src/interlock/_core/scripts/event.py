@@ -1,7 +1,7 @@
 """The scripts of the event.
 
-Calls that change it carry a latch (see `interlock._core.idempotency`). *request* and *spent* are its
-keys, and *ttl* is the seconds for which it is kept.
+Calls that change it carry a latch, as `interlock._core.idempotency` tells. *request* and *spent*
+are its keys, and *ttl* is the seconds for which it is kept.
 """
 
 from __future__ import annotations
