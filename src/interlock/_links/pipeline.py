@@ -64,6 +64,7 @@ class Pipeline(asyncio.Protocol):
         self.told: set[str] = set()
         self.known: set[str] = set()
         self.dead = self._ended = self.served = False
+        self._why = ""
         self._last: asyncio.Future[object] | None = None
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
@@ -181,7 +182,9 @@ class Pipeline(asyncio.Protocol):
             self.dead = True
         if self._last is not None:
             # Not awaited itself: a cancellation here must not cancel it.
-            _ = await asyncio.wait({self._last})
+            answered, _ = await asyncio.wait({self._last}, timeout=self._timeout)
+            if not answered:
+                self._die(f"no reply in {self._timeout:.3g} s")
             _ = self._last.result()
         if self._wait_connections is not None:
             await self._wait_connections.finish()
@@ -245,7 +248,7 @@ class Pipeline(asyncio.Protocol):
             self._deadlines.add(slot, seconds)
 
     def _give_up(self, slot: asyncio.Future[object], seconds: float) -> None:
-        slot.set_exception(self._lost(f"no reply in {seconds:g} s"))
+        slot.set_exception(self._lost(f"no reply in {seconds:.3g} s"))
 
     def _check_alive(self, answers_before: int) -> None:
         self._check = None
@@ -293,6 +296,7 @@ class Pipeline(asyncio.Protocol):
         if self._ended:
             return
         self.dead = self._ended = True
+        self._why = why
         if self._check is not None:
             self._check.cancel()
         self._deadlines.close()
@@ -306,7 +310,8 @@ class Pipeline(asyncio.Protocol):
             self._wait_connections.close()
 
     def _lost_before(self) -> ServerUnavailableError:
-        return ServerUnavailableError(f"lost the connection to {self.where}", transient=True)
+        why = f": {self._why}" if self._why else ""
+        return ServerUnavailableError(f"lost the connection to {self.where}{why}", transient=True)
 
     def _lost(self, why: str) -> ServerUnavailableError:
         return ServerUnavailableError(
