@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from interlock._links.deadlines import Deadlines
@@ -248,7 +249,7 @@ class Pipeline(asyncio.Protocol):
             self._deadlines.add(slot, seconds)
 
     def _give_up(self, slot: asyncio.Future[object], seconds: float) -> None:
-        slot.set_exception(self._lost(f"no reply in {seconds:.3g} s"))
+        _fail(slot, self._lost(f"no reply in {seconds:.3g} s"))
 
     def _check_alive(self, answers_before: int) -> None:
         self._check = None
@@ -272,7 +273,10 @@ class Pipeline(asyncio.Protocol):
                 if not slot.done():
                     if then is not None:
                         then(reply)
-                    slot.set_result(reply)
+                    try:  # noqa: SIM105 - hot: `suppress` is a call
+                        slot.set_result(reply)
+                    except asyncio.InvalidStateError:
+                        pass  # a signal handler has cancelled its task since the line above
                 last, reply = reply, reader.gets()
             if not self.served and not isinstance(last, ReplyError) and last is not False:
                 self.served = True
@@ -302,8 +306,7 @@ class Pipeline(asyncio.Protocol):
         self._deadlines.close()
         self._transport.abort()
         for slot in self._slots:
-            if not slot.done():
-                slot.set_exception(self._lost(why))
+            _fail(slot, self._lost(why))
         self._slots.clear()
         self._then.clear()
         if self._wait_connections is not None:
@@ -317,3 +320,12 @@ class Pipeline(asyncio.Protocol):
         return ServerUnavailableError(
             f"lost the connection to {self.where}: {why}", sent=True, transient=True
         )
+
+
+def _fail(slot: asyncio.Future[object], error: ServerUnavailableError) -> None:
+    """Tell *error* to the waiter of *slot*, if it still waits.
+
+    A signal handler may cancel its task at any line, as asyncio's own handler of Ctrl-C does.
+    """
+    with suppress(asyncio.InvalidStateError):
+        slot.set_exception(error)
