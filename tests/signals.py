@@ -271,7 +271,7 @@ async def give_back_async(lock: Any) -> None:
 
 
 async def strike_tasks(bed: Bed, kind: Kind, operation: str, strikes: int) -> Count:
-    """Strike *operation* of the asyncio face: the signal cancels its task, as that of asyncio's runner."""
+    """Strike *operation* of the asyncio face: the signal cancels its task, as in asyncio.run."""
     prepare, act = CASES[operation]
     count = Count(f"asyncio {kind.name} {operation}")
     loop = asyncio.get_running_loop()

@@ -116,7 +116,7 @@ async def test_who_wants_to_know_first_is_told_first(pipeline: Pipeline) -> None
 async def test_a_cancellation_by_a_handler_while_a_reply_is_read(
     pipeline: Pipeline, recorder: Recorder
 ) -> None:
-    """A signal handler may cancel a task just when its reply is read; the next reply still comes."""
+    """A handler may cancel a task just when its reply is read; the next reply still comes."""
 
     class Slots(deque[Any]):
         """Cancels each slot when it is looked at, as a handler could."""

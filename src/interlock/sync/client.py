@@ -25,10 +25,10 @@ from interlock._naming import check_template
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import ConfigError, InterlockError
 from interlock.options import Options, check_min_hold, check_timeout, lease_of
+from interlock.sync.composite_lock import MultiLock, RedLock
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Once
 from interlock.sync.hold import Hold
-from interlock.sync.joint_lock import MultiLock, RedLock
 from interlock.sync.leased_semaphore import LeasedSemaphore
 from interlock.sync.lock import Lock
 from interlock.sync.read_write_lock import ReadWriteLock
@@ -156,10 +156,10 @@ class Client:
             About 30 round trips to each primary, on connections of its own.
         """
         # It is seldom asked for, and every program that starts would wait for it.
-        from interlock.check import Wishes, examine  # noqa: PLC0415
+        from interlock.check import Requirements, examine  # noqa: PLC0415
 
-        wishes = Wishes(objects, names, self._driver.session.options)
-        return examine([self._servers], wishes)
+        requirements = Requirements(objects, names, self._driver.session.options)
+        return examine([self._servers], requirements)
 
     def lock(
         self,
@@ -179,8 +179,8 @@ class Client:
             reentrant: whether its owner may take it again.
             owner: who holds it, instead of the thread: everything under the same word is one owner.
         """
-        recipe = core_lock.Lock(self._driver.session, name, reentrant=reentrant)
-        face = self._face(recipe, timeout, lease, owner)
+        core = core_lock.Lock(self._driver.session, name, reentrant=reentrant)
+        face = self._face(core, timeout, lease, owner)
         return face
 
     def fair_lock(
@@ -196,8 +196,8 @@ class Client:
 
         A waiter that is silent for `Options.fair_wait` counts as dead. Use the same value in all clients of one lock.
         """
-        recipe = FairLock(self._driver.session, name, reentrant=reentrant)
-        return self._face(recipe, timeout, lease, owner)
+        core = FairLock(self._driver.session, name, reentrant=reentrant)
+        return self._face(core, timeout, lease, owner)
 
     def fenced_lock(
         self,
@@ -212,8 +212,8 @@ class Client:
 
         See `interlock.fencing` for the check that the protected resource makes.
         """
-        recipe = FencedLock(self._driver.session, name, reentrant=reentrant)
-        return self._face(recipe, timeout, lease, owner)
+        core = FencedLock(self._driver.session, name, reentrant=reentrant)
+        return self._face(core, timeout, lease, owner)
 
     def group_lock(
         self,
@@ -235,8 +235,8 @@ class Client:
             reentrant: whether its owner may take the same values again.
             owner: who holds it, instead of the thread.
         """
-        recipe = GroupLock(self._driver.session, group, values, reentrant=reentrant)
-        return self._face(recipe, timeout, lease, owner)
+        core = GroupLock(self._driver.session, group, values, reentrant=reentrant)
+        return self._face(core, timeout, lease, owner)
 
     def read_write_lock(
         self,
@@ -273,13 +273,13 @@ class Client:
             reentrant: whether its owner may take it again.
             owner: who holds it, instead of the thread.
         """
-        recipe = SpinLock(
+        core = SpinLock(
             self._driver.session,
             name,
             backoff=backoff or ExponentialBackoff(),
             reentrant=reentrant,
         )
-        return self._face(recipe, timeout, lease, owner)
+        return self._face(core, timeout, lease, owner)
 
     def multi_lock(
         self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
@@ -294,10 +294,10 @@ class Client:
         return RedLock(*locks, timeout=timeout, lease=lease)
 
     def _face(
-        self, recipe: LockBase, timeout: Duration | None, lease: Duration | None, owner: str | None
+        self, core: LockBase, timeout: Duration | None, lease: Duration | None, owner: str | None
     ) -> Lock:
         named = None if owner is None else self._driver.named_owner(owner)
-        return Lock(self._driver, recipe, timeout=timeout, lease=lease, owner=named)
+        return Lock(self._driver, core, timeout=timeout, lease=lease, owner=named)
 
     def try_lock(self, name: str, *, timeout: Duration = 0, lease: Duration | None = None) -> Hold:
         """Acquire the lock *name* in one call: ``with client.try_lock(name) as hold: if hold: ...``.
@@ -319,13 +319,13 @@ class Client:
             One round trip when it is free; one more to ask for the holder when it is not acquired.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        recipe, owner = core_lock.Lock(driver.session, name), current_owner()
+        core, owner = core_lock.Lock(driver.session, name), current_owner()
         hold = driver.perform(
-            recipe.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
+            core.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
         )
         if hold is None:
-            refusal = driver.run(recipe.refusal(limit))
-            return Hold(driver, NoHold(recipe.kind, name, owner.label, refusal.holder))
+            refusal = driver.run(core.refusal(limit))
+            return Hold(driver, NoHold(core.kind, name, owner.label, refusal.holder))
         try:
             face = Hold(driver, hold)
             hold.hand(weakref.ref(face))
@@ -355,16 +355,16 @@ class Client:
             One round trip.
         """
         given, session = transfer.Ticket.read(ticket), self._driver.session
-        recipe: core_lock.Lock
+        core: core_lock.Lock
         if given.kind == SpinLock.kind:
-            recipe = SpinLock(session, given.name, backoff=ExponentialBackoff())
+            core = SpinLock(session, given.name, backoff=ExponentialBackoff())
         elif given.kind in _ADOPTABLE:
-            recipe = _ADOPTABLE[given.kind](session, given.name)
+            core = _ADOPTABLE[given.kind](session, given.name)
         else:
             raise ConfigError(f"{ticket!r} is not a ticket that Hold.hand_over() returned")
         hold = self._driver.run(
             transfer.adopt(
-                recipe, current_owner(), given.holder, given.token, lease_of(lease, self._driver)
+                core, current_owner(), given.holder, given.token, lease_of(lease, self._driver)
             )
         )
         face = Hold(self._driver, hold)
@@ -434,9 +434,9 @@ class Client:
         shortest = check_min_hold(min_hold)
 
         def make(called: str) -> Lock:
-            recipe = core_lock.Lock(self._driver.session, called, reentrant=False)
+            core = core_lock.Lock(self._driver.session, called, reentrant=False)
             caller = Owner(f"a call under {called!r}")
-            return Lock(self._driver, recipe, lease=lease, owner=caller)
+            return Lock(self._driver, core, lease=lease, owner=caller)
 
         check_template(name)
         _ = make("check")
@@ -449,15 +449,15 @@ class Client:
             name: the key in Redis, unless a name mapper says otherwise.
             timeout: seconds that a ``with`` statement waits; None for ever.
         """
-        recipe = core_semaphore.Semaphore(self._driver.session, name)
-        return Semaphore(self._driver, recipe, timeout=timeout)
+        core = core_semaphore.Semaphore(self._driver.session, name)
+        return Semaphore(self._driver, core, timeout=timeout)
 
     def leased_semaphore(self, name: str) -> LeasedSemaphore:
         """Return the semaphore *name*, whose permits have ids and come back when their leases end; no round trip."""
-        recipe = core_leased.LeasedSemaphore(self._driver.session, name)
-        return LeasedSemaphore(self._driver, recipe)
+        core = core_leased.LeasedSemaphore(self._driver.session, name)
+        return LeasedSemaphore(self._driver, core)
 
     def count_down_latch(self, name: str) -> CountDownLatch:
         """Return the count-down latch *name*; no round trip."""
-        recipe = core_latch.CountDownLatch(self._driver.session, name)
-        return CountDownLatch(self._driver, recipe)
+        core = core_latch.CountDownLatch(self._driver.session, name)
+        return CountDownLatch(self._driver, core)
