@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from interlock._version import __version__
 
 if TYPE_CHECKING:
-    from interlock import asyncio, check, errors, fencing
+    from interlock import asyncio, check, errors, fencing, observe
     from interlock.backoff import Backoff, ConstantBackoff, ExponentialBackoff
     from interlock.errors import (
         AcquireTimeoutError,
@@ -98,12 +98,13 @@ __all__ = [
     "connect",
     "errors",
     "fencing",
+    "observe",
     "required",
 ]
 
 
 def __getattr__(name: str) -> object:
-    if name in ("asyncio", "check", "errors", "fencing"):
+    if name in ("asyncio", "check", "errors", "fencing", "observe"):
         return import_module(f"interlock.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'interlock' has no attribute {name!r}")

@@ -228,11 +228,17 @@ class LockBase(ABC):
         released = yield from session.persist(call)
         for hold in held:
             session.lose(hold, "force-released")
+        if released:
+            session.events.force_released(self.name, self.kind)
         return released or call.unknown > 0
 
     def status(self) -> Op[LockStatus]:
         """Ask who holds it, how deep and for how long; one round trip."""
         return (yield from self._session.persist(self._query_script()))
+
+    def query(self) -> Eval[LockStatus]:
+        """Return the script that tells who holds it, to be answered within one round trip."""
+        return self._query_script(self._session.clock() + GRACE)
 
     def depth_of(self, owner: Owner) -> Op[int]:
         """Return how deep *owner* holds it.
@@ -333,6 +339,8 @@ class LockBase(ABC):
         if not hold.grant(answer.token, sent_at, session.clock()):
             return False
         session.watchdog.watch(hold)
+        if session.holds.observer is not None:
+            session.holds.observer.acquired(hold, sent_at)
         return True
 
     def may_overtake(self, hold: Hold, deadline: float) -> bool:
@@ -376,6 +384,8 @@ class LockBase(ABC):
         What it returns and raises is as of `acquire`. What `undoing` does is written out: many
         may wait here, and each generator is memory that they keep meanwhile.
         """
+        ended_by: BaseException | None = None
+        self._session.events.begin_wait(self, hold, sent_at)
         try:
             try:
                 if outcome is None or (isinstance(outcome, float) and hold.state is State.PENDING):
@@ -387,6 +397,7 @@ class LockBase(ABC):
             except GeneratorExit:
                 raise
             except BaseException as error:
+                ended_by = error
                 yield from undo_acquire(self._session, hold, owner, error)
                 raise
             if not taken and hold.late_grants():
@@ -395,6 +406,8 @@ class LockBase(ABC):
                 yield from undo_acquire(self._session, hold, owner, None)
             return hold if taken else None
         finally:
+            self._session.events.end_wait(hold, ended_by)
+            ended_by = None  # the error knows this frame
             self.disclaim(hold)
 
     def disclaim(self, hold: Hold) -> None:

@@ -306,6 +306,16 @@ class Connection:
             return False
         return True
 
+    def exchange(self, commands: list[bytes], timeout: float) -> list[object]:
+        """Send packed *commands* in one write; return the replies, the server's errors among them.
+
+        Raises:
+            ServerUnavailableError: the connection failed, or *timeout* seconds of silence.
+        """
+        self.set_timeout(timeout)
+        self._write(commands)
+        return self._replies(len(commands), timeout)
+
     def shutdown(self) -> None:
         """Make a thread that reads here see the end."""
         try:

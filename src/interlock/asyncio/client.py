@@ -35,14 +35,16 @@ from interlock.errors import ConfigError, InterlockError
 from interlock.options import Options, check_min_hold, check_timeout, lease_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
     from types import TracebackType
 
+    from interlock._core.events import Observer
     from interlock._core.lock_base import LockBase
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.backoff import Backoff
     from interlock.check import Report
+    from interlock.inspection import LockInfo
     from interlock.options import Duration, OptionChanges
 
 _ADOPTABLE = {kind.kind: kind for kind in (core_lock.Lock, FairLock, FencedLock)}
@@ -160,6 +162,63 @@ class Client:
 
         requirements = Requirements(objects, names, self._driver.session.options)
         return await examine_async([self._servers], requirements)
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Tell *observer* what happens to the locks of this client, from now on; no round trip.
+
+        Its methods run in a thread for that, soon after what they tell. They may be slow, raise or
+        hang. Without an observer that wants them, locks pay nothing for their events.
+
+        Args:
+            observer: an object of a subclass of `interlock.observe.Observer`.
+
+        Returns:
+            A function that ends this. So does closing the client.
+
+        Raises:
+            ConfigError: it is not an `Observer`.
+        """
+        return self._driver.observers.add(observer)
+
+    async def locks(
+        self, pattern: str = "*", *, kinds: Iterable[str] = ()
+    ) -> AsyncIterator[LockInfo]:
+        """Iterate over the locks that anybody holds or awaits, in any language.
+
+        The server is never blocked. A lock that comes or goes meanwhile may be missed, and while
+        keys move, a lock may come twice.
+
+        Args:
+            pattern: of keys, as the command KEYS takes it: ``orders:*``. It is not mapped.
+            kinds: of `LockInfo.kind`; none for all. Semaphores and latches look like any other
+                number: without *kinds* only those are told that a client waits for.
+
+        Raises:
+            ConfigError: a kind that does not exist.
+            ServerUnavailableError: a server cannot be reached, or does not answer.
+
+        Cost:
+            About four round trips for each 500 keys of hashes, on connections of its own.
+        """
+        from interlock.inspection.face import read_locks_async  # noqa: PLC0415 - seldom asked for
+
+        options = self._driver.session.options
+        async for info in read_locks_async(self._servers, options, pattern, kinds):
+            yield info
+
+    async def describe(self, name: str) -> LockInfo | None:
+        """Return everything that is known about the lock *name*; None if nobody holds or awaits it.
+
+        Raises:
+            ServerUnavailableError: a server cannot be reached, or does not answer.
+
+        Cost:
+            About six round trips, on connections of its own.
+        """
+        from interlock.inspection.face import read_lock_async  # noqa: PLC0415 - seldom asked for
+
+        session = self._driver.session
+        return await read_lock_async(self._servers, session.options, session.key(name))
 
     def lock(
         self,
