@@ -21,7 +21,7 @@ from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
 from interlock._drivers.threads import ThreadDriver, current_owner
 from interlock._links.urls import open_url, servers_of
-from interlock._misuse import CLIENT_NAMES, suggests, wants_with
+from interlock._misuse import CLIENT_NAMES, NOT_GIVEN, suggests, wants_with
 from interlock._naming import check_template
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import ConfigError, InterlockError
@@ -81,7 +81,10 @@ class Client:
     Locks that are held when it closes are released. In a forked child it is another client, which holds nothing.
     """
 
-    def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
+    def __init__(
+        self, servers: Endpoint | Cluster = NOT_GIVEN, options: Options = NOT_GIVEN
+    ) -> None:
+        _ = options.lease  # tells who calls Client(url) to call connect(url)
         self._driver = ThreadDriver(servers, options)
         self._servers = servers
         self._where = servers.where
