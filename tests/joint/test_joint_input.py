@@ -15,8 +15,8 @@ from interlock.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.testing.servers import RedisServer
-    from joint.table import Table
+    from tests.joint.table import Table
+    from tests.support.servers import RedisServer
 
 MADE = ["MultiLock", "RedLock"]
 

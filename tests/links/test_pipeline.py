@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.recorder import Recorder
 
 from interlock._core.effects import Eval, Script
 from interlock._links.pipeline import Pipeline
 from interlock._links.resp import ReplyError
 from interlock.errors import ServerUnavailableError
-from recorder import Recorder
 
 SCRIPT: Script[object] = Script("script", "return ARGV[1]", lambda reply: reply)
 

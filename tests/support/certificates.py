@@ -32,9 +32,9 @@ class Certificates:
         """Generate all five files in *directory*, which must exist.
 
         Raises:
-            ModuleNotFoundError: `cryptography` is missing; the extra ``testing`` brings it.
+            ModuleNotFoundError: `cryptography` is missing; the extra ``dev`` brings it.
         """
-        from interlock.testing._authority import Authority  # noqa: PLC0415 - it needs `cryptography`
+        from tests.support._authority import Authority
 
         authority = Authority()
         server_cert, server_key = authority.issue("localhost", server=True)
