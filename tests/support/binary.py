@@ -75,7 +75,8 @@ def identify(path: Path) -> tuple[str, tuple[int, int, int]]:
 
 
 def _candidates() -> Iterator[Path]:
-    # Wheels put their servers on the PATH of an activated environment. The machine's own come first.
+    # Wheels put their servers on the PATH of an activated environment. Those of the machine come
+    # first.
     own = str(Path(sys.prefix, "bin"))
     for directory in sorted(os.get_exec_path(), key=own.__eq__):
         for name in _ON_PATH:
