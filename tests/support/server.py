@@ -162,8 +162,8 @@ class RedisServer:
         """Run one command on a connection of its own; return the reply as redis-py parses it."""
         with self.client() as client:
             # redis-py leaves the type of this method half unknown.
-            run = client.execute_command  # pyright: ignore[reportUnknownMemberType]
-            return cast("object", run(*command))
+            reply = client.execute_command(*command)  # pyright: ignore[reportUnknownMemberType]
+            return cast("object", reply)
 
     def start(self) -> None:
         """Start the server and wait until it answers.
