@@ -162,8 +162,10 @@ class RedisServer:
         """Run one command on a connection of its own; return the reply as redis-py parses it."""
         with self.client() as client:
             # redis-py leaves the type of this method half unknown.
-            reply = client.execute_command(*command)  # pyright: ignore[reportUnknownMemberType]
-            return cast("object", reply)
+            return cast(
+                "object",
+                client.execute_command(*command),  # pyright: ignore[reportUnknownMemberType]
+            )
 
     def start(self) -> None:
         """Start the server and wait until it answers.
