@@ -131,6 +131,17 @@ async def test_count_down_latch(plain: Stage) -> None:
     assert await asyncio.wait_for(waiting, 10)
 
 
+async def test_event(plain: Stage) -> None:
+    """A message wakes who waits for an event that is set."""
+    event, one, two = plain.client(poll_cap=30).event("a"), plain.owner(), plain.owner()
+    waiting = asyncio.create_task(two.do(event.wait, 20))
+    await asyncio.sleep(0.3)
+    await one.do(event.set)
+    assert await asyncio.wait_for(waiting, 10)
+    await one.do(event.clear)
+    assert not await two.do(event.is_set)
+
+
 async def test_multi_lock_over_all_nodes(plain: Stage) -> None:
     """Forty locks on all primaries are taken as one, renewed, refused to another, and released."""
     client, other = plain.client(lease=4), plain.client()

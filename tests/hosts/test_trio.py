@@ -204,5 +204,9 @@ def test_every_kind_locks(redis_url: str) -> None:
             await latch.try_set_count(1)
             await latch.count_down()
             assert await latch.wait(timeout=5)
+            event = client.event("event")
+            assert not await event.wait(timeout=0.05)
+            await event.set()
+            assert await event.wait(timeout=5)
 
     run(main)
