@@ -20,10 +20,11 @@ from interlock.check.rights import KINDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.support.servers import RedisServer
+
     from interlock import Client
     from interlock.check import Report
     from interlock.options import ReplicaPolicy
-    from interlock.testing.servers import RedisServer
 
 ACL_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
 LUA = Path(core.__file__).parent / "lua"

@@ -6,14 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from seen import eyes
+from tests.cluster.seen import eyes
+from tests.lock.lock_like import KINDS, Stage, renewed, until
 
 from interlock import AcquireTimeoutError, ReentryError
-from lock.lock_like import KINDS, Stage, renewed, until
 
 if TYPE_CHECKING:
-    from interlock.testing.servers import ClusterServers
-    from lock.lock_like import Face
+    from tests.lock.lock_like import Face
+    from tests.support.servers import ClusterServers
 
 NAMES = ["a", "{b}:1", "x{c}y"]
 

@@ -6,14 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from seen import eyes
+from tests.cluster.seen import eyes
+from tests.lock.lock_like import KINDS, Face, Stage, until
 
 from interlock import ConfigError
 from interlock._links.slots import slot_of
-from lock.lock_like import KINDS, Face, Stage, until
 
 if TYPE_CHECKING:
-    from interlock.testing.servers import ClusterServers, RedisServer
+    from tests.support.servers import ClusterServers, RedisServer
 
 CHANNEL = "redisson_lock__channel:{heard}"
 

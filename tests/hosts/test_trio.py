@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
+from tests.support.faults import delay_reply
 
 import interlock
 import interlock.trio
-from interlock.testing.faults import delay_reply
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     import redis
-
-    from interlock.testing.proxy import FaultProxy
+    from tests.support.proxy import FaultProxy
 
 
 def run(main: Callable[..., Awaitable[None]], *args: Any) -> None:

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import renewed
 
 from interlock import LatchDeletedError
-from lock.lock_like import renewed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from interlock.testing.servers import RedisServer
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.servers import RedisServer
 
 NAME = "locks:a"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"

@@ -7,12 +7,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from lock.lock_like import until
+from tests.lock.lock_like import until
 
 if TYPE_CHECKING:
-    from interlock.testing.servers import SentinelServers
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.servers import SentinelServers
 
 AFTER_PROMOTION = 3.0
 """Seconds within which a waiter holds the lock."""

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
+from tests.support.patience import wait_until
 
 import interlock
 import interlock.asyncio
 from interlock.testing.fake import FakeServer
-from interlock.testing.patience import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
