@@ -9,6 +9,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import until
+from tests.support.proxy import drop_request
 
 import interlock.asyncio
 from interlock import (
@@ -18,12 +20,10 @@ from interlock import (
     ReentryError,
 )
 from interlock._drivers import aio_watching, watching
-from interlock.testing.proxy import drop_request
-from lock.lock_like import until
 
 if TYPE_CHECKING:
-    from interlock.testing.proxy import FaultProxy
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.proxy import FaultProxy
 
 KEY = "interlock_election:{name}"
 LEADER = b"interlock_election_leader:{name}"

@@ -7,15 +7,15 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from tests.lock.children import Child
+from tests.support.proxy import FaultProxy
+from tests.support.servers import wait_until
+
 import interlock
-from interlock.testing.proxy import FaultProxy
-from interlock.testing.servers import wait_until
-from lock.children import Child
 
 if TYPE_CHECKING:
     import redis
-
-    from interlock.testing.servers import RedisServer
+    from tests.support.servers import RedisServer
 
 LEASE = 2.0
 SOON = 1.0

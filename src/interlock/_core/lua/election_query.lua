@@ -3,7 +3,7 @@
 -- KEYS[1]  election  hash {holder: 1}; its TTL is the lease
 -- KEYS[2]  leader    hash, who leads or led last: holder, token, candidate, host, pid, since
 --
--- Returns  nil when nobody leads; else {PTTL in ms, holder; token, candidate, host, pid, since if known}
+-- Returns  nil when nobody leads; else {PTTL, milliseconds; holder; token, candidate, ...}
 -- Source   the record of Kubernetes' leader election
 -- Wire     nothing is written; ours alone
 local election, leader = KEYS[1], KEYS[2]
