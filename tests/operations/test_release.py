@@ -6,11 +6,11 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from interlock.testing.servers import wait_until
 
 from interlock import HoldLostError, connect
 from interlock.asyncio import connect as asyncio_connect
 from interlock.errors import ConfigError
-from interlock.testing.servers import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,7 +157,7 @@ async def test_the_asyncio_face_breaks_holds(redis_url: str) -> None:
 def test_the_commands_show_and_break(
     client: Client, command: Callable[..., CompletedProcess[str]]
 ) -> None:
-    """`interlock show` tells the holder's id, by which `interlock release` breaks just that hold."""
+    """`interlock show` tells the holder's id, and `interlock release` breaks just that hold."""
     lock = client.lock("orders")
     lock.acquire()
     shown = command("show", "orders")

@@ -11,7 +11,7 @@ Rules:
 * A client writes at most one in each renewal round, and none if nothing lasts.
 * A card that was answered for carries a higher number than the one before. So a card with a number
   two higher was composed after the reader saw the first one (`deadlock`).
-* What is older comes first. What does not fit is only counted.
+* Older holds and waits come first. The card counts the others only.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class CardWriter:
         return self.write(now)
 
     def write(self, now: float) -> Eval[bool]:
-        """Return the script that writes the card as of *now*, or removes one with nothing to tell."""
+        """Return the script that writes the card as of *now*, or removes it if nothing lasts."""
         self._note(now)
         session, fields = self._session, list[str]()
         keep = session.options.lease

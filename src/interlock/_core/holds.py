@@ -201,11 +201,12 @@ class Hold:
         handles: weak references to what its owner was given for single entries: blocks, holds.
             While one lives it is renewed.
         owned: whether its owner may release it without any of them.
-        detail: why it was released by force; there is none unless an operator told why.
+        detail: why it was released by force, if an operator told that.
     """
 
     __slots__ = (
-        "_listeners", "core", "cut_at", "depth", "detail", "handles", "holder", "label", "lease", "offered",
+        "_listeners", "core", "cut_at", "depth", "detail", "handles", "holder", "label", "lease",
+        "offered",
         "owned", "owner", "queued", "reason", "renew_at", "renewal", "replication", "since",
         "state", "table_key", "token", "unanswered", "valid_until",
     )  # fmt: skip

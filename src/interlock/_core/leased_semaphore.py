@@ -269,7 +269,7 @@ class LeasedSemaphore:
         return None
 
     def release_ids(self, ids: str) -> Eval[bool]:
-        """Return the script that gives the permits *ids* back, whoever took them."""
+        """Return the script that gives the permits *ids* back; anybody may give them back."""
         return self._release_script(ids)
 
     def _release_script(self, ids: str) -> Eval[bool]:

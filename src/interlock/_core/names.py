@@ -141,6 +141,21 @@ def forced_note(name: str, holder: str) -> str:
     return f"{prefix_name('interlock_forced', name)}:{holder}"
 
 
+def event_key(name: str) -> str:
+    """Return the key of the event *name*."""
+    return prefix_name("interlock_event", name)
+
+
+def event_channel(name: str) -> str:
+    """Return the channel on which the event *name* is announced."""
+    return prefix_name("interlock_event__channel", name)
+
+
+def own_request(name: str, request: str) -> str:
+    """Return what `request_latch` is for objects that Redisson does not have."""
+    return f"{prefix_name('interlock_request', name)}:{request}"
+
+
 def request_latch(name: str, request: str) -> str:
     """Return the short-lived key that keeps the answer to *request*.
 

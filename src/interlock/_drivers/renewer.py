@@ -155,6 +155,7 @@ class Renewer:
             last = [*calls, *self._cleanups.calls(), *([] if card is None else [card])]
             for reply in self._last_batch(last, deadline)[: len(calls)]:
                 if isinstance(reply, ServerUnavailableError):
+                    reply.args = (f"{reply}; what was held ends with its lease",)
                     raise reply
         finally:
             self._connection.drop()
