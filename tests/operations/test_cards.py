@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from interlock.testing.servers import wait_until
+from tests.support.servers import wait_until
 
 from interlock import connect
 from interlock._core.card import CARD, INDEX
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from subprocess import CompletedProcess
 
     import redis
-    from interlock.testing.servers import RedisServer
+    from tests.support.servers import RedisServer
 
     from interlock import Client
     from interlock.inspection import LockInfo

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from interlock.testing.servers import wait_until
+from tests.support.servers import wait_until
 
 from interlock import HoldLostError, connect
 from interlock.asyncio import connect as asyncio_connect

@@ -412,6 +412,10 @@ class Hold:
         listeners, self._listeners = self._listeners, None
         return listeners or []
 
+    def found(self, depth: int) -> None:
+        """Stand for what the server has of another client's hold, to be released by force."""
+        self.depth = depth
+
     def explain(self, detail: str) -> None:
         """Note what the operator said who released it by force."""
         self.detail = detail

@@ -250,7 +250,7 @@ class LockBase(ABC):
             note = names.forced_note(self.key, holder)
             _ = yield from session.persist(forced_note_write(note, reason, names.NOTE_KEPT))
         hold = Hold(self, Owner("an operator"), holder, session.options.lease)
-        hold.depth = depth
+        hold.found(depth)
         released = bool((yield from session.persist(self.release_script(hold, 0))))
         for mine in session.holds.of_key(self.key):
             if mine.holder == holder and mine.state is not State.PENDING:
