@@ -219,6 +219,23 @@ def check_min_hold(duration: Duration) -> float:
     return float(duration)
 
 
+def check_flag(value: object, what: str) -> bool:
+    """Return *value* if it is a bool; ``"no"`` would count as true.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{what} must be True or False, not {value!r}")
+    return value
+
+
+def check_callback(callback: object) -> None:
+    """Raise TypeError unless *callback* can be called."""
+    if not callable(callback):
+        raise TypeError(f"a callback must be callable, not {callback!r}")
+
+
 def check_name(name: object) -> str:
     """Return *name* if an object can be called that.
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from tests.support.servers import RedisServer, wait_until
 
 import interlock
 from interlock import Options
 from interlock._links.urls import open_url
 from interlock.cli import main
 from interlock.exporter import FAMILIES, Fleet
-from interlock.testing.servers import RedisServer, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

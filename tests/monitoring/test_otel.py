@@ -12,12 +12,12 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
+from tests.support.servers import wait_until
 
 import interlock
 import interlock.asyncio
 from interlock import HoldLostError
 from interlock.otel import OpenTelemetry
-from interlock.testing.servers import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

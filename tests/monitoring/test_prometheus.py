@@ -12,10 +12,10 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.support.servers import wait_until
 
 from interlock import HoldLostError
 from interlock.prometheus import Prometheus
-from interlock.testing.servers import wait_until
 
 if TYPE_CHECKING:
     from interlock import Client

@@ -31,6 +31,7 @@ Source: RLock, Redisson 4.7.0.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from typing import TYPE_CHECKING, Literal
 
 from interlock._core.effects import NEVER, Step, failing, undoing
@@ -48,7 +49,7 @@ from interlock.errors import (
     ReentryError,
     ServerUnavailableError,
 )
-from interlock.options import check_lease, check_name
+from interlock.options import check_flag, check_lease, check_name
 
 if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op
@@ -92,7 +93,7 @@ class LockBase(ABC):
         self.name = check_name(name)
         self.key = session.key(name)
         self.hold_key = self.key
-        self.reentrant = reentrant
+        self.reentrant = check_flag(reentrant, "reentrant")
         self.session = self._session = session
         self._kept: _Kept | None = None
         self._last_holder = ""
@@ -749,9 +750,9 @@ class Release(Step[None]):
                 found = yield from undoing(
                     session.again(call, failure), _finish_later, session, hold, depth
                 )
-            except ServerUnavailableError:
+            except ServerUnavailableError as error:
                 if depth == 0:
-                    raise
+                    raise unreleased(hold, error) from error.__cause__
                 # It stays held, and the server only counts along: it is told of the new depth in
                 # the background. Were this an error, a caller that goes on could not know how
                 # many releases are still to come.
@@ -933,6 +934,14 @@ def not_acquired(kind: str, name: str, timeout: float, holder: str | None) -> Ac
         timeout=timeout,
         holder=holder,
     )
+
+
+def unreleased(hold: Hold, error: ServerUnavailableError) -> ServerUnavailableError:
+    """Return *error* with what becomes of *hold*, whose release it has ended."""
+    told = copy(error)  # others may have been told by the same one
+    what = f"{hold.core.kind} {hold.name!r} is not renewed any more and ends with its lease"
+    told.args = (f"{error}; {what}, unless another release succeeds before",)
+    return told
 
 
 def lost(hold: Hold, advice: str = "") -> HoldLostError:

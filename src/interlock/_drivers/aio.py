@@ -378,9 +378,12 @@ class AsyncDriver:
             if not self.ending.over:
                 # Nobody can send any more; what is under way comes to its end first, so that all
                 # that is held is known.
+                deadline = clock.now() + self._timeout
                 await self._multiplexer.answered()
                 _ = self.session.releases_on_close()
-                await in_thread(partial(self._end_threads, self._timeout))
+                # A silent server has used up the time; the releases have another connection.
+                left = max(deadline - clock.now(), GRACE)
+                await in_thread(partial(self._end_threads, left))
         finally:
             if self.ending.over:
                 await self._multiplexer.close()

@@ -150,6 +150,7 @@ class Renewer:
                 : len(calls)
             ]:
                 if isinstance(reply, ServerUnavailableError):
+                    reply.args = (f"{reply}; what was held ends with its lease",)
                     raise reply
         finally:
             self._connection.drop()
