@@ -71,7 +71,10 @@ ELSEWHERE = (
     "interlock.*greenlet*",
     "interlock.*redis_py*",
 )
-"""Modules that need a process or a framework of their own: `tests/cli`, `tests/hosts`, `tests/monitoring`."""
+"""Modules that need a process or a package of their own.
+
+They are tested by `tests/cli`, `tests/hosts` and `tests/monitoring`.
+"""
 
 
 def imported() -> set[str]:
