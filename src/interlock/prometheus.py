@@ -41,7 +41,7 @@ class Prometheus(Observer, Collector):
         *,
         lock_name: Callable[[str], str] | None = None,
     ) -> None:
-        self._lock_name = lock_name or (lambda _: "")
+        self._lock_name = lock_name or _unnamed
         self._clients: tuple[observe.ClientView, ...] = ()
         labels = ("server", "kind", "name")
         self._acquire = Histogram(
@@ -164,6 +164,11 @@ class Prometheus(Observer, Collector):
 
     def _labels(self, event: observe.LockEvent) -> tuple[str, str, str]:
         return (event.server, event.kind, self._lock_name(event.name))
+
+
+def _unnamed(name: str) -> str:
+    del name
+    return ""
 
 
 def _holds(client: observe.ClientView) -> Mapping[str, int]:

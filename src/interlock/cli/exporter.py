@@ -73,8 +73,13 @@ def main(
         raise UsageError(f"cannot listen at {listen.host}:{listen.port}: {error}") from error
     say(f"metrics at http://{listen.host or '0.0.0.0'}:{server.server_port}/metrics")  # noqa: S104
     ended = threading.Event()
+
+    def end(number: int, frame: object) -> None:
+        del number, frame
+        ended.set()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
+        _ = signal.signal(number, end)
     while not ended.wait(3600):
         pass
     server.shutdown()
