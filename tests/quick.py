@@ -46,7 +46,7 @@ SLOW = (
     "tests/fair/test_fair_exits.py",
     "tests/fair/test_fair_order.py",
     "tests/fair/test_fair_wire.py",
-    "tests/joint/test_red_replies.py",
+    "tests/composite/test_red_replies.py",
     "tests/links/test_link_signals.py",
     "tests/lock/test_lock_processes.py",
 )

@@ -14,7 +14,7 @@ import pytest
 import interlock
 from interlock._core import lock as core
 from interlock._links.urls import open_url
-from interlock.check import Wishes, examine
+from interlock.check import Requirements, examine
 from interlock.check.rights import KINDS
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def test_every_object_is_called_like_its_factory() -> None:
 def test_the_reference_shows_the_lines_that_are_printed() -> None:
     """The lines in docs/reference/acl.md are the printed ones for each object under ``locks:*``."""
     shown = re.findall(r"^user \S+ (on .*)$", ACL_PAGE.read_text(), re.MULTILINE)
-    printed = [Wishes((kind,), "locks:*").acl_line().split()[2:] for kind in KINDS]
+    printed = [Requirements((kind,), "locks:*").acl_line().split()[2:] for kind in KINDS]
     assert sorted(sorted(line.split()) for line in shown) == sorted(map(sorted, printed))
 
 
@@ -81,7 +81,7 @@ def test_keys_and_channels_follow_the_names(
     kind: str, names: str, keys: str | None, channels: str
 ) -> None:
     """A beginning of names covers what is derived from them; one name is covered exactly."""
-    line = Wishes((kind,), names).acl_line()
+    line = Requirements((kind,), names).acl_line()
     match = re.search(r"resetkeys (.*) resetchannels ?(.*) -@all", line)
     assert match is not None
     assert match[1] == keys or keys is None
@@ -91,13 +91,13 @@ def test_keys_and_channels_follow_the_names(
 def test_names_are_those_of_the_server() -> None:
     """A name mapper is applied to the names."""
     options = interlock.Options(name_mapper="app:{}".format)
-    line = Wishes(names="locks:*", options=options).acl_line()
+    line = Requirements(names="locks:*", options=options).acl_line()
     assert "~app:locks:* " in line
 
 
 def test_silent_clients_need_no_channels() -> None:
     """With ``pubsub="off"`` nothing is published and nobody listens."""
-    line = Wishes(options=interlock.Options(pubsub="off")).acl_line()
+    line = Requirements(options=interlock.Options(pubsub="off")).acl_line()
     assert "resetchannels -@all" in line
     assert not line.endswith("+ping")
 
@@ -118,11 +118,11 @@ def test_replicas_that_must_acknowledge_need_rights_too(
     server_of_version: Callable[[str], RedisServer],
 ) -> None:
     """What asks the replicas is in the line, and is named when it is missing."""
-    wishes = Wishes(options=interlock.Options(replicas=policy))
-    assert wishes.acl_line().endswith(f"+ping {commands}")
+    requirements = Requirements(options=interlock.Options(replicas=policy))
+    assert requirements.acl_line().endswith(f"+ping {commands}")
     server = server_of_version(version)
-    server.execute("ACL", "SETUSER", "app", "reset", *Wishes().acl_line().split()[2:])
-    report = examine([open_url(server.url(0, "app", "secret"))], wishes)
+    server.execute("ACL", "SETUSER", "app", "reset", *Requirements().acl_line().split()[2:])
+    report = examine([open_url(server.url(0, "app", "secret"))], requirements)
     assert f"lacks {commands} for" in str(report)
 
 
@@ -238,7 +238,7 @@ def test_the_printed_line_permits_all_that_its_object_does(
     any_server.execute("SCRIPT", "FLUSH")
 
     def do(kind: str) -> None:
-        _, user, *rules = Wishes((kind,), "locks:*").acl_line().split()
+        _, user, *rules = Requirements((kind,), "locks:*").acl_line().split()
         user = f"{user}-{kind}"
         any_server.execute("ACL", "SETUSER", user, "reset", *rules)
         url = any_server.url(0, user, "secret")
@@ -263,15 +263,15 @@ def test_a_right_that_is_missing_is_named(
     any_server: RedisServer, check: Callable[..., Report]
 ) -> None:
     """Without any one command, key or channel of all objects' rights, that one is named, and nothing else; nothing is left behind."""
-    wishes = {"objects": tuple(KINDS), "names": "locks:*"}
-    rules = Wishes(**wishes).acl_line().split()[2:]
+    requirements = {"objects": tuple(KINDS), "names": "locks:*"}
+    rules = Requirements(**requirements).acl_line().split()[2:]
     url = any_server.url(0, "app", "secret")
     rights = [rule for rule in rules if rule[0] in "+~&"]
     assert len(rights) > 40
     for right in rights:
         lacking = [rule for rule in rules if rule != right]
         any_server.execute("ACL", "SETUSER", "app", "reset", *lacking)
-        report = check(url, **wishes)
+        report = check(url, **requirements)
         told = [one for one in report.findings if one.check == "rights"]
         assert f"lacks {right} for" in told[0].found, told
         assert told[0].advice == f"ACL SETUSER app {right}"

@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "check": {"check", "_links", "_core", "errors", "options"},
     "_drivers": {"_drivers", "_links", "_core", "_misuse", "errors", "options"},
     "_misuse": {"errors"},
+    "inspection": {"inspection", "_links", "_core", "errors", "options"},
     "testing": {"testing", "_embedded", "_core", "errors", "options", "backoff"},
 }
 """What of the package each part may import; the faces may import everything, and nothing imports a face."""

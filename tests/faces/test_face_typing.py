@@ -18,7 +18,7 @@ from interlock.options import OptionChanges, Options
 TYPING = Path(__file__).parent.parent / "typing"
 FACES = {"sync": interlock, "asyncio": interlock.asyncio}
 INTERNAL = re.compile(
-    r"interlock\.(_|sync\b|asyncio\.)|_core|Driver|Possession|LockBase|LockLike|Endpoint|Recipe|Topology|Joint"
+    r"interlock\.(_|sync\b|asyncio\.)|_core|Driver|Possession|LockBase|LockLike|Endpoint|CoreLock|Topology|CompositeLock"
 )
 """What is no business of a user's."""
 

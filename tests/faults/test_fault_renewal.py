@@ -221,7 +221,7 @@ async def test_close_while_the_server_is_away(
 
 
 async def test_close_of_a_half_dead_server(stage: Stage, proxy: FaultProxy) -> None:
-    """A server that takes the farewell and never answers holds closing up for one time-out, not for ever."""
+    """A server that takes the releases on close and never answers holds closing up for one time-out, not for ever."""
     client, owner = stage.client(command_timeout=1.0), stage.owner()
     await owner.do(client.lock("name").acquire)
     proxy.on_request(command("EVALSHA"), blackhole)

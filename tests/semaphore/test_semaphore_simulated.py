@@ -131,7 +131,7 @@ def _play(seed: int, programs: list[Callable[[Process], Work]], schedule: Schedu
     simulator.heal()
     simulator.run_for(REST)
     for client in [each for each in simulator.clients if not each.crashed]:
-        assert len(client.settlements) == 0
+        assert len(client.cleanups) == 0
         assert client.session.waiters.channels() == []
     assert simulator.network.channels() == []
     return simulator

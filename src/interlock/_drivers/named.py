@@ -1,7 +1,10 @@
-"""Owners that ``owner=`` names: everything under one word is one owner, whatever thread or task uses it.
+"""Owners that ``owner=`` names.
 
-A word is kept while a lock object or a hold of it is there. Its holds are renewed while a thread or task lives that has made a lock
-with the word: those who have all ended cannot release, and a lease that is renewed for them would never end.
+Everything under one word is one owner, whatever thread or task uses it.
+
+A word is kept while a lock object or a hold of it is there. Its holds are renewed while a thread
+or task lives that has made a lock with the word: those who have all ended cannot release, and a
+lease that is renewed for them would never end.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
         kwargs: dict[str, Any] = _parse_url(url)
         _ = urlsplit(url).port
     except ValueError as error:
-        # Where a port is expected there may stand half a password: that error is neither quoted nor kept.
+        # Where a port is expected there may stand half a password: that error is neither quoted
+        # nor kept.
         why = str(error)
         if why.startswith("Port"):
             why = "the port must be 0 to 65535, and / ? # @ : in a password percent-encoded"
@@ -100,8 +101,9 @@ def _with_provider(given: dict[str, Any]) -> dict[str, Any]:
 def parameters(connection_class: Any) -> frozenset[str]:
     """Return the names of all that a connection can be told."""
     inits = (part.__init__ for part in connection_class.__mro__)
-    # Not those written in C: inspect has to parse theirs, and two threads that parse at a time are a SystemError ("AST constructor
-    # recursion depth mismatch", CPython 3.11), in whatever the other thread was parsing too.
+    # Not those written in C: inspect has to parse theirs, and two threads that parse at a time
+    # are a SystemError ("AST constructor recursion depth mismatch", CPython 3.11), in whatever
+    # the other thread was parsing too.
     names = (inspect.signature(init).parameters for init in inits if inspect.isfunction(init))
     return frozenset[str]().union(*names)
 

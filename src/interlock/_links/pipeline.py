@@ -1,11 +1,14 @@
-"""One asyncio connection that all tasks of a client share: what gathers in a loop turn is written together, and answered in order.
+"""One asyncio connection that all tasks of a client share.
+
+What gathers in a loop turn is written together, and answered in order.
 
 Rules:
 
-* Every command has a slot. Who stops waiting leaves the slot behind, and its reply is dropped when it comes: nobody ever reads
-  somebody else's.
-* A server with nothing to do is written to at once, and one with something to do when as much has gathered, or when the turn ends: a
-  turn in which many tasks run is long, and both sides are to work at the same time.
+* Every command has a slot. Who stops waiting leaves the slot behind, and its reply is dropped
+  when it comes: nobody ever reads somebody else's.
+* A server with nothing to do is written to at once, and one with something to do when as much has
+  gathered, or when the turn ends: a turn in which many tasks run is long, and both sides are to
+  work at the same time.
 * A connection that does not answer for a command time-out is closed, and every slot hears of it.
 
 redis-py connects and logs in; then its transport is given to this protocol.
@@ -35,8 +38,8 @@ from interlock.errors import ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.confirmation import Confirmation
     from interlock._core.effects import Eval
+    from interlock._core.replication import Replication
     from interlock._links.endpoint import Endpoint
 
 FEW = 4
@@ -102,13 +105,15 @@ class Pipeline(asyncio.Protocol):
 
         Args:
             call: the script.
-            seconds: how long to wait for the reply, where that is less than the connection's time-out.
+            seconds: how long to wait for the reply, where that is less than the connection's
+                time-out.
 
         Raises:
-            InterlockError: what the server's error means, ServerUnavailableError for no reply, or ReplicationError.
+            InterlockError: what the server's error means, ServerUnavailableError for no reply, or
+                ReplicationError.
         """
-        if call.confirm is not None:
-            return await self._confirmed(call, call.confirm, seconds)
+        if call.replication is not None:
+            return await self._confirmed(call, call.replication, seconds)
         reply = await self.begin(call, seconds)
         if isinstance(reply, ReplyError):
             reply = await self.judged(call, reply, seconds)
@@ -116,14 +121,19 @@ class Pipeline(asyncio.Protocol):
         return reply
 
     def begin(self, call: Eval[object], seconds: float) -> asyncio.Future[object]:
-        """Send *call*, which nobody has to confirm; what becomes of the future that is returned may be for `judged`. Else as `eval`."""
+        """Send *call*, which nobody has to confirm.
+
+        What becomes of the future that is returned may be for `judged`. Else as `eval`.
+        """
         slot = self.send(pack_evalsha(call))
         if call.then is not None:
             self._then[slot] = call.then
         return self.reply(slot, seconds)
 
     async def judged(self, call: Eval[object], reply: object, seconds: float) -> object:
-        """Return what becomes of *call*, which was answered by *reply*, or was not by that error; errors as `eval`.
+        """Return what becomes of *call*, which was answered by *reply*, or was not by that error.
+
+        Errors as `eval`.
 
         It is sent with its text if the server does not know it.
         """
@@ -139,7 +149,7 @@ class Pipeline(asyncio.Protocol):
         return reply
 
     async def _confirmed(
-        self, call: Eval[object], confirm: Confirmation, seconds: float, *, asking: bool = False
+        self, call: Eval[object], confirm: Replication, seconds: float, *, asking: bool = False
     ) -> object:
         if self._wait_connections is None:
             if self.dead or self._endpoint is None:
@@ -148,9 +158,12 @@ class Pipeline(asyncio.Protocol):
         return await self._wait_connections.eval(call, confirm, seconds, asking=asking)
 
     async def ask(self, call: Eval[object], seconds: float) -> object:
-        """Run *call* on a node that is just taking its slot over; arguments and errors as `eval`."""
-        if call.confirm is not None:
-            return await self._confirmed(call, call.confirm, seconds, asking=True)
+        """Run *call* on a node that is just taking its slot over.
+
+        Arguments and errors as `eval`.
+        """
+        if call.replication is not None:
+            return await self._confirmed(call, call.replication, seconds, asking=True)
         asked = self.send(ASKING, more=True)
         try:
             # The text goes with it: asking for it would be asking once more.
@@ -173,7 +186,10 @@ class Pipeline(asyncio.Protocol):
             _ = await self._send(pack(("PING",)), self._timeout)
 
     async def finish(self) -> None:
-        """Refuse what is not sent yet, and wait until what was sent is answered; may be repeated. Errors as `answered`."""
+        """Refuse what is not sent yet, and wait until what was sent is answered.
+
+        May be repeated. Errors as `answered`.
+        """
         if not self.dead:
             if self._slots:
                 self._last = self.send(pack(("PING",)))
@@ -217,7 +233,10 @@ class Pipeline(asyncio.Protocol):
         return slot
 
     def send_all(self, commands: Sequence[bytes]) -> list[asyncio.Future[object]]:
-        """Have *commands* sent in one write; return the futures of their replies. Errors as `send`."""
+        """Have *commands* sent in one write.
+
+        Return the futures of their replies. Errors as `send`.
+        """
         last = len(commands)
         return [self.send(packed, more=number < last) for number, packed in enumerate(commands, 1)]
 
@@ -225,7 +244,10 @@ class Pipeline(asyncio.Protocol):
         return self.reply(self.send(packed), seconds)
 
     def reply(self, slot: asyncio.Future[object], seconds: float) -> asyncio.Future[object]:
-        """Have the reply in *slot*, of what was sent just now, within *seconds*; errors as `eval`."""
+        """Have the reply in *slot*, of what was sent just now, within *seconds*.
+
+        Errors as `eval`.
+        """
         if seconds < self._timeout:
             if self._out:
                 self._hurried.append((slot, seconds))

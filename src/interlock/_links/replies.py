@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from interlock._core.effects import Eval
 
-# "WRONGTYPE Operation ..." as such, or wrapped by Redis 6 as "ERR Error running script ...: @user_script:7: WRONGTYPE ...".
+# "WRONGTYPE Operation ..." as such, or wrapped by Redis 6 as "ERR Error running script ...:
+# @user_script:7: WRONGTYPE ...".
 _CODE = re.compile(r"(?:@user_script:\s*\d+:\s*)?-?([A-Z][A-Z0-9]{2,})(?= |$)")
 _WRAPPED = re.compile(r"@user_script:\s*\d+:\s*-?([A-Z][A-Z0-9]{2,})(?= |$)")
 
@@ -98,14 +99,18 @@ def refusal(
     moves: bool = False,
     served: bool = False,
 ) -> InterlockError:
-    """Return what a caller is to be told when the server answered *call* by an error; nothing was changed unless it says so.
+    """Return what a caller is to be told when the server answered *call* by an error.
+
+    Nothing was changed unless it says so.
 
     Args:
         text: the error.
         call: the script.
         where: the server's address.
-        moves: whether a replica's answer means that the primary is another one now, which is to be looked for.
-        served: whether scripts succeeded there before. The address may lead to the next primary soon, or this one may be it again.
+        moves: whether a replica's answer means that the primary is another one now, which is to
+            be looked for.
+        served: whether scripts succeeded there before. The address may lead to the next primary
+            soon, or this one may be it again.
     """
     code = error_code(text)
     if code == "WRONGTYPE":
@@ -166,8 +171,8 @@ def unconnected(error: Exception, where: str, *, seen: bool, tls: bool) -> Serve
     )
     reached = not any(isinstance(link, ConnectionRefusedError | socket.gaierror) for link in chain)
     _shorten(error)
-    # A server that does not like our certificate may just hang up, and what it said is lost on the way. One that does not speak
-    # TLS waits for the end of our first line.
+    # A server that does not like our certificate may just hang up, and what it said is lost on
+    # the way. One that does not speak TLS waits for the end of our first line.
     if refused or (tls and not seen and reached):
         return ServerUnavailableError(
             f"no TLS connection to {where}: {error}; check whether this port speaks TLS, its certificate, ssl_ca_certs, and "
@@ -200,7 +205,10 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _shorten(error: Exception) -> None:
-    """Drop from *error* what would be shown above ours and tells no more: redis-py's steps, and the error of the socket."""
+    """Drop from *error* what would be shown above ours and tells no more.
+
+    Redis-py's steps, and the error of the socket.
+    """
     error.__cause__ = error.__context__ = error.__traceback__ = None
 
 

@@ -42,8 +42,8 @@ def open_url(url: str | None) -> Endpoint | Cluster:
     """Return the servers that *url* means.
 
     Args:
-        url: None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server; the first time
-            in a process that is a warning.
+        url: None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server; the first
+            time in a process that is a warning.
 
     Raises:
         ConfigError: it cannot be used.
@@ -95,7 +95,8 @@ def servers_of(client: Any) -> Endpoint | Cluster:
     Raises:
         ConfigError: it cannot be used.
     """
-    # By what it has, not by its class: valkey-py has classes of its own, and is not loaded for this.
+    # By what it has, not by its class: valkey-py has classes of its own, and is not loaded for
+    # this.
     if hasattr(client, "nodes_manager"):
         return Cluster.from_client(client)
     if isinstance(client, str):

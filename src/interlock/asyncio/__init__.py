@@ -7,10 +7,10 @@ Python 3.11 makes a child task, and that one the owner.
 from interlock._drivers.tasks import LostEvent
 from interlock._misuse import publish
 from interlock.asyncio.client import Client, connect
+from interlock.asyncio.composite_lock import MultiLock, RedLock
 from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.decorators import Locked, Once
 from interlock.asyncio.hold import Hold
-from interlock.asyncio.joint_lock import MultiLock, RedLock
 from interlock.asyncio.leased_semaphore import LeasedSemaphore, Permit
 from interlock.asyncio.lock import Lock
 from interlock.asyncio.read_write_lock import ReadWriteLock

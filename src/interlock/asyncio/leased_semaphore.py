@@ -12,7 +12,7 @@ from interlock.asyncio.hold import Hold
 from interlock.options import check_timeout, lease_of
 
 if TYPE_CHECKING:
-    from interlock._core.leased_semaphore import LeasedSemaphore as Recipe
+    from interlock._core.leased_semaphore import LeasedSemaphore as CoreLock
     from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
 
@@ -81,10 +81,10 @@ class LeasedSemaphore:
         name: what it is called.
     """
 
-    def __init__(self, driver: AsyncDriver, recipe: Recipe) -> None:
+    def __init__(self, driver: AsyncDriver, core: CoreLock) -> None:
         self._driver = driver
-        self._recipe = recipe
-        self.name = recipe.name
+        self._recipe = core
+        self.name = core.name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"

@@ -40,7 +40,10 @@ class Place(NamedTuple):
         return self.of(name) + ("interlock-check" if self.varied else "")
 
     def pattern(self, name_pattern: str) -> str:
-        """Return what an ACL calls those of the objects *name_pattern*: a name, or the beginning of names and ``*``."""
+        """Return what an ACL calls those of the objects *name_pattern*.
+
+        A name, or the beginning of names and ``*``.
+        """
         text = self.of(name_pattern) + ("*" if self.varied else "")
         if not name_pattern.endswith("*"):
             return text
@@ -64,7 +67,10 @@ class Kind:
 
     @property
     def commands(self) -> frozenset[str]:
-        """Return the commands that its scripts call; PUBLISH, which has two names, is not among them."""
+        """Return the commands that its scripts call.
+
+        PUBLISH, which has two names, is not among them.
+        """
         return frozenset[str]().union(*map(_called, self.scripts))
 
 
@@ -150,7 +156,7 @@ KINDS = {
         channels=(Place(names.latch_channel),),
     ),
 }
-"""By the name of the factory on the client. A joint lock needs what its members need."""
+"""By the name of the factory on the client. A composite lock needs what its members need."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@
 from interlock._drivers.threads import LostEvent
 from interlock._misuse import publish
 from interlock.sync.client import Client, connect
+from interlock.sync.composite_lock import MultiLock, RedLock
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Once
 from interlock.sync.hold import Hold
-from interlock.sync.joint_lock import MultiLock, RedLock
 from interlock.sync.leased_semaphore import LeasedSemaphore, Permit
 from interlock.sync.lock import Lock
 from interlock.sync.read_write_lock import ReadWriteLock

@@ -13,7 +13,7 @@ from interlock.options import check_timeout, lease_of
 from interlock.sync.hold import Hold
 
 if TYPE_CHECKING:
-    from interlock._core.leased_semaphore import LeasedSemaphore as Recipe
+    from interlock._core.leased_semaphore import LeasedSemaphore as CoreLock
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 
@@ -80,10 +80,10 @@ class LeasedSemaphore:
         name: what it is called.
     """
 
-    def __init__(self, driver: ThreadDriver, recipe: Recipe) -> None:
+    def __init__(self, driver: ThreadDriver, core: CoreLock) -> None:
         self._driver = driver
-        self._recipe = recipe
-        self.name = recipe.name
+        self._recipe = core
+        self.name = core.name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
