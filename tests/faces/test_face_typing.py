@@ -38,7 +38,7 @@ def test_options_can_be_changed_by_their_names() -> None:
     assert list(changes) == list(fields)
     assert OptionChanges.__required_keys__ == frozenset()
     for name, kind in OptionChanges.__annotations__.items():
-        assert kind.__forward_arg__ in (fields[name], "Duration")
+        assert kind.__forward_arg__ in (fields[name], "Duration", "Duration | None")
 
 
 @pytest.mark.parametrize("face", FACES)

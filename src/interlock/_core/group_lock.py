@@ -100,6 +100,8 @@ class GroupLock(LockBase):
         released = yield from self.session.persist(call)
         for hold in held:
             self.session.lose(hold, "force-released")
+        if released:
+            self.session.events.force_released(self.name, self.kind)
         return released or call.unknown > 0
 
     def _force_release_script(self) -> Eval[bool]:

@@ -192,6 +192,7 @@ class Hold:
         cut_at: when the server was last asked to end it sooner.
         token: the fencing token, or None.
         replication: what replicas were asked about it; None when they were not.
+        since: when it was granted, on the session's clock.
         unanswered: how many tries to get it were sent without a reply being read. Each may be
             executed yet.
         offered: whether somebody who releases may make it the holder; set and reset under the
@@ -204,8 +205,8 @@ class Hold:
 
     __slots__ = (
         "_listeners", "core", "cut_at", "depth", "handles", "holder", "label", "lease", "offered",
-        "owned", "owner", "queued", "reason", "renew_at", "renewal", "replication", "state",
-        "table_key", "token", "unanswered", "valid_until",
+        "owned", "owner", "queued", "reason", "renew_at", "renewal", "replication", "since",
+        "state", "table_key", "token", "unanswered", "valid_until",
     )  # fmt: skip
 
     def __init__(
@@ -225,6 +226,7 @@ class Hold:
         self.lease = lease
         self.renewal = renewal
         self.renew_at = 0.0
+        self.since = 0.0
         self.valid_until = 0.0
         self.cut_at = 0.0
         self.state: str = State.PENDING
@@ -286,6 +288,7 @@ class Hold:
         if now >= until:
             return False
         self.state = State.HELD
+        self.since = now
         return True
 
     def refuse_grant(self) -> None:
@@ -566,14 +569,23 @@ class Permit(Hold):
         return over or super().lost(now)
 
 
+class HoldObserver(Protocol):
+    """What is told of each use of a lock (`observing`)."""
+
+    def acquired(self, hold: Hold, sent_at: float) -> None: ...
+    def released(self, hold: Hold) -> None: ...
+
+
 class Holds:
     """The table of one client's holds.
 
     Attributes:
         table: by key and owner.
+        observer: is told of each hold that is acquired or released; None if nobody wants that.
     """
 
     def __init__(self) -> None:
+        self.observer: HoldObserver | None = None
         self.table: dict[tuple[object, int], Hold] = {}
 
     def get(self, key: object, owner: Owner) -> Hold | None:
@@ -601,6 +613,8 @@ class Holds:
         """Forget *hold*, which the server has no more."""
         hold.depth = 0
         if hold.state is not State.LOST:
+            if self.observer is not None and hold.state is not State.ENDED:
+                self.observer.released(hold)
             hold.state = State.ENDED
         self._forget(hold)
 

@@ -287,6 +287,8 @@ class LeasedSemaphore:
             return answer
         if permit.grant(None, sent_at, session.clock()):
             session.watchdog.watch(permit)
+            if session.holds.observer is not None:
+                session.holds.observer.acquired(permit, sent_at)
             return None
         if permit.state is State.ENDED:
             permit.refuse_grant()

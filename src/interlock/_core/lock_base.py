@@ -31,6 +31,7 @@ Source: RLock, Redisson 4.7.0.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from typing import TYPE_CHECKING, Literal
 
 from interlock._core.effects import NEVER, Step, failing, undoing
@@ -48,7 +49,7 @@ from interlock.errors import (
     ReentryError,
     ServerUnavailableError,
 )
-from interlock.options import check_lease, check_name
+from interlock.options import check_flag, check_lease, check_name
 
 if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op
@@ -92,7 +93,7 @@ class LockBase(ABC):
         self.name = check_name(name)
         self.key = session.key(name)
         self.hold_key = self.key
-        self.reentrant = reentrant
+        self.reentrant = check_flag(reentrant, "reentrant")
         self.session = self._session = session
         self._kept: _Kept | None = None
         self._last_holder = ""
@@ -227,11 +228,17 @@ class LockBase(ABC):
         released = yield from session.persist(call)
         for hold in held:
             session.lose(hold, "force-released")
+        if released:
+            session.events.force_released(self.name, self.kind)
         return released or call.unknown > 0
 
     def status(self) -> Op[LockStatus]:
         """Ask who holds it, how deep and for how long; one round trip."""
         return (yield from self._session.persist(self._query_script()))
+
+    def query(self) -> Eval[LockStatus]:
+        """Return the script that tells who holds it, to be answered within one round trip."""
+        return self._query_script(self._session.clock() + GRACE)
 
     def depth_of(self, owner: Owner) -> Op[int]:
         """Return how deep *owner* holds it.
@@ -332,6 +339,8 @@ class LockBase(ABC):
         if not hold.grant(answer.token, sent_at, session.clock()):
             return False
         session.watchdog.watch(hold)
+        if session.holds.observer is not None:
+            session.holds.observer.acquired(hold, sent_at)
         return True
 
     def may_overtake(self, hold: Hold, deadline: float) -> bool:
@@ -375,6 +384,8 @@ class LockBase(ABC):
         What it returns and raises is as of `acquire`. What `undoing` does is written out: many
         may wait here, and each generator is memory that they keep meanwhile.
         """
+        ended_by: BaseException | None = None
+        self._session.events.begin_wait(self, hold, sent_at)
         try:
             try:
                 if outcome is None or (isinstance(outcome, float) and hold.state is State.PENDING):
@@ -386,6 +397,7 @@ class LockBase(ABC):
             except GeneratorExit:
                 raise
             except BaseException as error:
+                ended_by = error
                 yield from undo_acquire(self._session, hold, owner, error)
                 raise
             if not taken and hold.late_grants():
@@ -394,6 +406,8 @@ class LockBase(ABC):
                 yield from undo_acquire(self._session, hold, owner, None)
             return hold if taken else None
         finally:
+            self._session.events.end_wait(hold, ended_by)
+            ended_by = None  # the error knows this frame
             self.disclaim(hold)
 
     def disclaim(self, hold: Hold) -> None:
@@ -736,9 +750,9 @@ class Release(Step[None]):
                 found = yield from undoing(
                     session.again(call, failure), _finish_later, session, hold, depth
                 )
-            except ServerUnavailableError:
+            except ServerUnavailableError as error:
                 if depth == 0:
-                    raise
+                    raise unreleased(hold, error) from error.__cause__
                 # It stays held, and the server only counts along: it is told of the new depth in
                 # the background. Were this an error, a caller that goes on could not know how
                 # many releases are still to come.
@@ -920,6 +934,14 @@ def not_acquired(kind: str, name: str, timeout: float, holder: str | None) -> Ac
         timeout=timeout,
         holder=holder,
     )
+
+
+def unreleased(hold: Hold, error: ServerUnavailableError) -> ServerUnavailableError:
+    """Return *error* with what becomes of *hold*, whose release it has ended."""
+    told = copy(error)  # others may have been told by the same one
+    what = f"{hold.core.kind} {hold.name!r} is not renewed any more and ends with its lease"
+    told.args = (f"{error}; {what}, unless another release succeeds before",)
+    return told
 
 
 def lost(hold: Hold, advice: str = "") -> HoldLostError:

@@ -87,6 +87,7 @@ class _Side(LockBase):
             # Nothing is left under the key then: with a writer ends what it reads.
             for hold in session.holds.of_key(self.key):
                 session.lose(hold, "force-released")
+            session.events.force_released(self.name, self.kind)
         return released or call.unknown > 0
 
     def status(self) -> Op[LockStatus]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from interlock._core.effects import NEVER, Cleanup, Eval, R, Wait, undoing
 from interlock._core.holds import Holds, State
 from interlock._core.names import check_one_slot
+from interlock._core.observing import Observing
 from interlock._core.watchdog import Watchdog
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
@@ -48,6 +49,7 @@ class Session:
         replicas: what replicas must have of a grant; None when they are not asked.
         clustered: whether all keys of an object must be in one hash slot.
         call_user: tells a listener of a loss, and reports what it raises.
+        events: what observers are told.
     """
 
     def __init__(
@@ -81,6 +83,8 @@ class Session:
         self.clustered = clustered
         self.call_user = call_user
         self.holds = Holds()
+        self.events = Observing(self.holds, clock, options.slow_acquire, options.slow_hold)
+        self.events.client_id, self.events.server = client_id, where
         self._releases_on_close: Sequence[Eval[int]] | None = None
         self.watchdog = Watchdog(
             self.holds,
@@ -140,12 +144,14 @@ class Session:
                 if hold.state in (State.HELD, State.ENDING) or hold.late_grants()
             ]
         for hold in self.holds:
+            if self.holds.observer is not None and hold.state in (State.HELD, State.ENDING):
+                self.holds.observer.released(hold)
             self.holds.end(hold)
         return self._releases_on_close
 
     def become(self, client_id: str, waiters: Waiters) -> None:
         """Be another client, which holds nothing (in a forked child)."""
-        self.client_id = client_id
+        self.client_id = self.events.client_id = client_id
         self.waiters = waiters
         self._releases_on_close = None
         for hold in self.holds:
@@ -153,7 +159,11 @@ class Session:
 
     def lose(self, hold: Hold, reason: LossReason) -> None:
         """Note that *hold* is lost, and tell whom it concerns."""
-        for callback in hold.lose(reason):
+        held = hold.state in (State.HELD, State.ENDING)
+        listeners = hold.lose(reason)
+        if held:
+            self.events.lost(hold, reason)
+        for callback in listeners:
             self.call_user(callback)
 
     def poll_interval(self) -> float:

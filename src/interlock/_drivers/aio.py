@@ -31,6 +31,7 @@ from interlock._drivers import clock, lifecycle, wrong_type
 from interlock._drivers.aio_fan_out import ask
 from interlock._drivers.callbacks import notify_loss
 from interlock._drivers.named import NamedOwners
+from interlock._drivers.observers import Observers
 from interlock._drivers.renewer import Renewer
 from interlock._drivers.sentinel_monitor import monitor_of
 from interlock._drivers.subscriber import subscriber_of
@@ -90,6 +91,7 @@ class AsyncDriver:
             home=weakref.ref(self),
             clustered=topology.only is None,
         )
+        self.observers = Observers(self.session)
         self._renewer = Renewer(self.session, topology, self._timeout)
         self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -376,9 +378,12 @@ class AsyncDriver:
             if not self.ending.over:
                 # Nobody can send any more; what is under way comes to its end first, so that all
                 # that is held is known.
+                deadline = clock.now() + self._timeout
                 await self._multiplexer.answered()
                 _ = self.session.releases_on_close()
-                await in_thread(partial(self._end_threads, self._timeout))
+                # A silent server has used up the time; the releases have another connection.
+                left = max(deadline - clock.now(), GRACE)
+                await in_thread(partial(self._end_threads, left))
         finally:
             if self.ending.over:
                 await self._multiplexer.close()
@@ -390,6 +395,7 @@ class AsyncDriver:
         with ExitStack() as stack:
             if self._monitor is not None:
                 stack.callback(self._monitor.close)
+            stack.callback(self.observers.close)
             stack.callback(self._subscriber.close)
             self._renewer.close(self.session.releases_on_close(), timeout)
 
@@ -409,6 +415,7 @@ class AsyncDriver:
     def after_fork(self) -> None:
         """Become another client in a forked child, which holds nothing."""
         self._renewer.after_fork()
+        self.observers.after_fork()
         self._subscriber.after_fork()
         if self._monitor is not None:
             self._monitor.after_fork()

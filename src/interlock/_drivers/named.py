@@ -14,6 +14,8 @@ import weakref
 from typing import TYPE_CHECKING
 
 from interlock._core.holds import Owner
+from interlock.errors import ConfigError
+from interlock.options import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +58,14 @@ class NamedOwners:
         return len(self._owners)
 
     def get(self, word: str, user: Owner) -> Owner:
-        """Return the owner that everything under *word* is, which *user* is going to use."""
+        """Return the owner that everything under *word* is, which *user* is going to use.
+
+        Raises:
+            TypeError: *word* is not a string.
+            ConfigError: it is empty, or cannot be written as UTF-8.
+        """
+        if not check_text(word, "an owner"):
+            raise ConfigError("an owner must not be empty")
         with self._mutex:
             owner = self._owners.get(word)
             if owner is None:

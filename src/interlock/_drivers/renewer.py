@@ -114,6 +114,7 @@ class Renewer:
     def move(self) -> None:
         """Leave a server that is not the primary any more, and look at once whether the next one knows the holds."""
         self._moved = True
+        self._session.events.server_changed()
         self._session.watchdog.renew_now(clock.now())
 
     def clean_up(self, effect: Cleanup[object]) -> None:
@@ -149,6 +150,7 @@ class Renewer:
                 : len(calls)
             ]:
                 if isinstance(reply, ServerUnavailableError):
+                    reply.args = (f"{reply}; what was held ends with its lease",)
                     raise reply
         finally:
             self._connection.drop()
@@ -228,8 +230,12 @@ class Renewer:
         holds = self._by_node(watchdog.due(now, result), lambda hold: hold.key)
         entries = self._by_node(cleanups.take_due(now), lambda entry: entry.effect.call.keys[0])
         self._tell(result)
-        for node in holds.keys() | entries.keys():
-            work = partial(self._serve, holds.get(node, ()), entries.get(node, ()))
+        events = self._session.events
+        slow = self._by_node(events.slow_waits(now), lambda hold: hold.key)
+        for node in holds.keys() | entries.keys() | slow.keys():
+            work = partial(
+                self._serve, holds.get(node, ()), entries.get(node, ()), slow.get(node, ())
+            )
             if self._topology.only is None:
                 self._lane(node).take(work)
             else:
@@ -238,15 +244,21 @@ class Renewer:
             self._lanes.pop(node).end()
 
     def _serve(
-        self, holds: Sequence[Hold], entries: Sequence[CleanupEntry], connection: BatchConnection
+        self,
+        holds: Sequence[Hold],
+        entries: Sequence[CleanupEntry],
+        slow: Sequence[Hold],
+        connection: BatchConnection,
     ) -> None:
         """Do what is due at one node, in the thread of that node."""
-        result = Round()
+        result, started, events = Round(), clock.now(), self._session.events
         try:
             self._perform(self._session.watchdog.renew(holds, clock.now, result), connection)
             self._tell(result)
+            events.renewal(connection, holds, started, result)
         finally:
             self._perform(self._cleanups.carry(entries, clock.now), connection)
+        self._perform(events.name_holders(slow), connection)
 
     def _by_node(
         self, items: Iterable[T], key_of: Callable[[T], str]
@@ -265,6 +277,7 @@ class Renewer:
     def _tell(self, result: Round) -> None:
         """Name what was abandoned, and what went wrong in a way that nobody foresaw."""
         for hold in result.abandoned:
+            self._session.events.abandoned(hold)
             message = (
                 f"hold of {hold.name!r} by {hold.label} was never released; "
                 f"it is not renewed any more and ends within {hold.lease:g} s"

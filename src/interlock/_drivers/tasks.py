@@ -147,9 +147,11 @@ class Wakeup:
         self._future = self._timer = None
 
     def _end_wait(self) -> None:
-        if self._future is not None and not self._future.done():
-            self._rung = False
-            self._future.set_result(None)
+        # A signal handler may cancel the waiting task at any line.
+        with suppress(asyncio.InvalidStateError):
+            if self._future is not None:
+                self._future.set_result(None)
+                self._rung = False
 
 
 def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:

@@ -33,6 +33,7 @@ from interlock._drivers import clock, lifecycle, wrong_type
 from interlock._drivers.callbacks import call_user, notify_loss
 from interlock._drivers.fan_out import ask
 from interlock._drivers.named import NamedOwners
+from interlock._drivers.observers import Observers
 from interlock._drivers.renewer import Renewer
 from interlock._drivers.sentinel_monitor import monitor_of
 from interlock._drivers.subscriber import subscriber_of
@@ -148,6 +149,7 @@ class ThreadDriver:
             home=weakref.ref(self),
             clustered=topology.only is None,
         )
+        self.observers = Observers(self.session)
         self._renewer = Renewer(self.session, topology, self._timeout)
         self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
         self._named = NamedOwners()
@@ -375,6 +377,7 @@ class ThreadDriver:
         with ExitStack() as stack:
             if self._monitor is not None:
                 stack.callback(self._monitor.close)
+            stack.callback(self.observers.close)
             stack.callback(self._subscriber.close)
             # What is under way comes to its end first, so that all that is held is known.
             self._pool.close(timeout)
@@ -384,6 +387,7 @@ class ThreadDriver:
         """Become another client in a forked child, which holds nothing."""
         self._pool.forget()
         self._renewer.after_fork()
+        self.observers.after_fork()
         self._subscriber.after_fork()
         if self._monitor is not None:
             self._monitor.after_fork()

@@ -102,6 +102,7 @@ class TrioDriver:
         self._threads = ThreadDriver(servers, options)
         self._limiter = trio.CapacityLimiter(THREADS)
         self.session = self._threads.session
+        self.observers = self._threads.observers
         self._begun = False
 
     @property

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from interlock._links.pipeline import Pipeline
 from interlock._links.redirection import Route
+from interlock._links.replies import silent
 from interlock._links.topology import LEAST
 from interlock.errors import ClosedError, ServerUnavailableError
 
@@ -75,11 +76,11 @@ class NodeMultiplexer:
         connecting = self._connecting
         done, _ = await asyncio.wait({connecting}, timeout=timeout)
         if not done:
-            raise ServerUnavailableError(
-                f"no {'TLS ' * self._endpoint.tls}connection to {self._endpoint.where} in {timeout:g} s",
-                # It goes on being made, whoever waits: asked again, it may be there.
-                transient=self._endpoint.seen or timeout < self._timeout,
-            )
+            where, seen, tls = self._endpoint.where, self._endpoint.seen, self._endpoint.tls
+            error = silent(where, seen=seen, tls=tls)
+            # It goes on being made, whoever waits: asked again, it may be there.
+            error.transient = seen or timeout < self._timeout
+            raise error
         pipeline = connecting.result()
         if self._closed:
             # It closed while this task waited for its turn: what was sent now would come after

@@ -16,6 +16,7 @@ from interlock.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+_DATABASE = re.compile(r"/*(-?\d+/?)?")
 _PASSWORD = re.compile(r"(?<=[?&])([^=&]*password)=[^&]*")
 
 _parse_url: Callable[[str], dict[str, Any]] = getattr(redis.connection, "parse_url")  # noqa: B009 - it has no types
@@ -50,8 +51,8 @@ def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
             f"cannot use the URL {shown!r}: nothing may follow a #; "
             "percent-encode / ? # @ : in a password"
         )
-    # redis-py takes a path that is no number for database 0.
-    if "path" not in kwargs and (urlsplit(url).path.strip("/") and "db" not in kwargs):
+    # redis-py takes a path that is no number for database 0, and /0/1 for database 1.
+    if "path" not in kwargs and not _DATABASE.fullmatch(urlsplit(url).path):
         raise ConfigError(
             f"cannot use the URL {shown!r}: its path must be the number of a database"
         )

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from interlock._links.deadlines import Deadlines
@@ -67,6 +68,7 @@ class Pipeline(asyncio.Protocol):
         self.told: set[str] = set()
         self.known: set[str] = set()
         self.dead = self._ended = self.served = False
+        self._why = ""
         self._last: asyncio.Future[object] | None = None
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
@@ -197,7 +199,9 @@ class Pipeline(asyncio.Protocol):
             self.dead = True
         if self._last is not None:
             # Not awaited itself: a cancellation here must not cancel it.
-            _ = await asyncio.wait({self._last})
+            answered, _ = await asyncio.wait({self._last}, timeout=self._timeout)
+            if not answered:
+                self._die(f"no reply in {self._timeout:.3g} s")
             _ = self._last.result()
         if self._wait_connections is not None:
             await self._wait_connections.finish()
@@ -267,7 +271,7 @@ class Pipeline(asyncio.Protocol):
             self._deadlines.add(slot, seconds)
 
     def _give_up(self, slot: asyncio.Future[object], seconds: float) -> None:
-        slot.set_exception(self._lost(f"no reply in {seconds:g} s"))
+        _fail(slot, self._lost(f"no reply in {seconds:.3g} s"))
 
     def _check_alive(self, answers_before: int) -> None:
         self._check = None
@@ -291,7 +295,10 @@ class Pipeline(asyncio.Protocol):
                 if not slot.done():
                     if then is not None:
                         then(reply)
-                    slot.set_result(reply)
+                    try:  # noqa: SIM105 - hot: `suppress` is a call
+                        slot.set_result(reply)
+                    except asyncio.InvalidStateError:
+                        pass  # a signal handler has cancelled its task since the line above
                 last, reply = reply, reader.gets()
             if not self.served and not isinstance(last, ReplyError) and last is not False:
                 self.served = True
@@ -315,22 +322,32 @@ class Pipeline(asyncio.Protocol):
         if self._ended:
             return
         self.dead = self._ended = True
+        self._why = why
         if self._check is not None:
             self._check.cancel()
         self._deadlines.close()
         self._transport.abort()
         for slot in self._slots:
-            if not slot.done():
-                slot.set_exception(self._lost(why))
+            _fail(slot, self._lost(why))
         self._slots.clear()
         self._then.clear()
         if self._wait_connections is not None:
             self._wait_connections.close()
 
     def _lost_before(self) -> ServerUnavailableError:
-        return ServerUnavailableError(f"lost the connection to {self.where}", transient=True)
+        why = f": {self._why}" if self._why else ""
+        return ServerUnavailableError(f"lost the connection to {self.where}{why}", transient=True)
 
     def _lost(self, why: str) -> ServerUnavailableError:
         return ServerUnavailableError(
             f"lost the connection to {self.where}: {why}", sent=True, transient=True
         )
+
+
+def _fail(slot: asyncio.Future[object], error: ServerUnavailableError) -> None:
+    """Tell *error* to the waiter of *slot*, if it still waits.
+
+    A signal handler may cancel its task at any line, as asyncio's own handler of Ctrl-C does.
+    """
+    with suppress(asyncio.InvalidStateError):
+        slot.set_exception(error)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import socket
-import warnings
 from typing import Any
 
 from interlock._links.cluster import Cluster
 from interlock._links.endpoint import Endpoint
 from interlock._links.options import redact
 from interlock._links.sentinel_origin import from_sentinel_pool, from_sentinel_url, is_sentinel_pool
+from interlock._misuse import warn
 from interlock.errors import ConfigError
 
 PLAIN = ("redis", "rediss", "unix")
@@ -30,10 +30,9 @@ _warned: list[bool] = []
 
 def _warn_once() -> None:
     if not _warned:
-        warnings.warn(
+        warn(
             "no URL given: these locks reach only this user's processes on this machine",
             EmbeddedWarning,
-            stacklevel=4,
         )
         _warned.append(True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._misuse import LATCH_NAMES, suggests
+from interlock._misuse import LATCH_NAMES, NOT_GIVEN, suggests
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class CountDownLatch:
         name: what it is called.
     """
 
-    def __init__(self, driver: AsyncDriver, core: CoreLock) -> None:
+    def __init__(self, driver: AsyncDriver, core: CoreLock = NOT_GIVEN) -> None:
         self._driver = driver
         self._recipe = core
         self.name = core.name

@@ -7,7 +7,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._drivers.tasks import current_owner
-from interlock._misuse import LOCK_NAMES, check_long_lease, suggests, wants_async_with
+from interlock._misuse import (
+    LOCK_NAMES,
+    NOT_GIVEN,
+    check_long_lease,
+    suggests,
+    wants_async_with,
+)
 from interlock.asyncio.block import Block, Exit, entered
 from interlock.asyncio.hold import Hold
 from interlock.errors import InterlockError, NotHeldError
@@ -40,7 +46,7 @@ class Lock:
     def __init__(
         self,
         driver: AsyncDriver,
-        core: LockBase | CompositeLock,
+        core: LockBase | CompositeLock = NOT_GIVEN,
         *,
         timeout: Duration | None = None,
         lease: Duration | None = None,

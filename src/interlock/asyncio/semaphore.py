@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from interlock._misuse import SEMAPHORE_NAMES, suggests, wants_async_with
+from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, suggests, wants_async_with
 from interlock.errors import InterlockError
 from interlock.options import check_timeout
 
@@ -29,7 +29,7 @@ class Semaphore:
     """
 
     def __init__(
-        self, driver: AsyncDriver, core: CoreLock, *, timeout: Duration | None = None
+        self, driver: AsyncDriver, core: CoreLock = NOT_GIVEN, *, timeout: Duration | None = None
     ) -> None:
         self._driver = driver
         self._recipe = core

@@ -7,6 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from interlock._core import count_down_latch as core_latch
+from interlock._core import event as core_event
 from interlock._core import leased_semaphore as core_leased
 from interlock._core import lock as core_lock
 from interlock._core import semaphore as core_semaphore
@@ -20,7 +21,7 @@ from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
 from interlock._drivers.threads import ThreadDriver, current_owner
 from interlock._links.urls import open_url, servers_of
-from interlock._misuse import CLIENT_NAMES, suggests, wants_with
+from interlock._misuse import CLIENT_NAMES, NOT_GIVEN, suggests, wants_with
 from interlock._naming import check_template
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import ConfigError, InterlockError
@@ -28,6 +29,7 @@ from interlock.options import Options, check_min_hold, check_timeout, lease_of
 from interlock.sync.composite_lock import MultiLock, RedLock
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Once
+from interlock.sync.event import Event
 from interlock.sync.hold import Hold
 from interlock.sync.leased_semaphore import LeasedSemaphore
 from interlock.sync.lock import Lock
@@ -35,9 +37,10 @@ from interlock.sync.read_write_lock import ReadWriteLock
 from interlock.sync.semaphore import Semaphore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import TracebackType
 
+    from interlock._core.events import Observer
     from interlock._core.lock_base import LockBase
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
@@ -78,7 +81,10 @@ class Client:
     Locks that are held when it closes are released. In a forked child it is another client, which holds nothing.
     """
 
-    def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
+    def __init__(
+        self, servers: Endpoint | Cluster = NOT_GIVEN, options: Options = NOT_GIVEN
+    ) -> None:
+        _ = options.lease  # tells who calls Client(url) to call connect(url)
         self._driver = ThreadDriver(servers, options)
         self._servers = servers
         self._where = servers.where
@@ -158,6 +164,23 @@ class Client:
 
         requirements = Requirements(objects, names, self._driver.session.options)
         return examine([self._servers], requirements)
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Tell *observer* what happens to the locks of this client, from now on; no round trip.
+
+        Its methods run in a thread for that, soon after what they tell. They may be slow, raise or
+        hang. Without an observer that wants them, locks pay nothing for their events.
+
+        Args:
+            observer: an object of a subclass of `interlock.observe.Observer`.
+
+        Returns:
+            A function that ends this. So does closing the client.
+
+        Raises:
+            ConfigError: it is not an `Observer`.
+        """
+        return self._driver.observers.add(observer)
 
     def locks(self, pattern: str = "*", *, kinds: Iterable[str] = ()) -> Iterator[LockInfo]:
         """Iterate over the locks that anybody holds or awaits, in any language.
@@ -497,3 +520,7 @@ class Client:
         """Return the count-down latch *name*; no round trip."""
         core = core_latch.CountDownLatch(self._driver.session, name)
         return CountDownLatch(self._driver, core)
+
+    def event(self, name: str) -> Event:
+        """Return the event *name*, which any process sets, clears or waits for; no round trip."""
+        return Event(self._driver, core_event.Event(self._driver.session, name))

@@ -8,7 +8,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._drivers.threads import current_owner
-from interlock._misuse import LOCK_NAMES, check_long_lease, suggests, wants_with
+from interlock._misuse import (
+    LOCK_NAMES,
+    NOT_GIVEN,
+    check_long_lease,
+    suggests,
+    wants_with,
+)
 from interlock.errors import InterlockError, NotHeldError
 from interlock.options import FOREVER, check_lease, check_timeout, lease_of
 from interlock.sync.block import Block, Exit, entered
@@ -40,7 +46,7 @@ class Lock:
     def __init__(
         self,
         driver: ThreadDriver,
-        core: LockBase | CompositeLock,
+        core: LockBase | CompositeLock = NOT_GIVEN,
         *,
         timeout: Duration | None = None,
         lease: Duration | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from interlock._misuse import SEMAPHORE_NAMES, suggests, wants_with
+from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, suggests, wants_with
 from interlock.errors import InterlockError
 from interlock.options import check_timeout
 
@@ -30,7 +30,7 @@ class Semaphore:
     """
 
     def __init__(
-        self, driver: ThreadDriver, core: CoreLock, *, timeout: Duration | None = None
+        self, driver: ThreadDriver, core: CoreLock = NOT_GIVEN, *, timeout: Duration | None = None
     ) -> None:
         self._driver = driver
         self._recipe = core
