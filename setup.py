@@ -1,14 +1,31 @@
-"""What pyproject.toml cannot say: the one part in C, without which the package is as whole, and slower with several threads."""
+"""What pyproject.toml cannot say: the part in C, without which the package works and is slower.
+
+The wheel is for the stable ABI: one per platform serves every Python from 3.11 on.
+``INTERLOCK_PURE=1`` builds the wheel for all other platforms, which has no part in C.
+"""
+
+import os
+import sysconfig
 
 from setuptools import Extension, setup
 
+PURE = os.environ.get("INTERLOCK_PURE") == "1"
+# Python without the interpreter lock has no stable ABI before 3.15.
+STABLE = not sysconfig.get_config_var("Py_GIL_DISABLED")
+
 setup(
-    ext_modules=[
+    ext_modules=[]
+    if PURE
+    else [
         Extension(
             "interlock._links._exchange",
             ["src/interlock/_links/_exchange.c"],
-            extra_compile_args=["-Wall", "-Wextra"],
+            define_macros=[("Py_LIMITED_API", "0x030B0000")] if STABLE else [],
+            # No debug information: it names the directory of the build.
+            extra_compile_args=["-Wall", "-Wextra", "-g0"],
             optional=True,
+            py_limited_api=STABLE,
         )
-    ]
+    ],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if STABLE and not PURE else {},
 )
