@@ -1,9 +1,11 @@
-"""A server whose clock is stepped, by libfaketime from Debian's package ``faketime``."""
+"""A server whose wall clock is stepped: a small library is loaded into it, see ``clock.c``."""
 
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,38 +16,38 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Self
 
-_LIBRARIES = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib64/faketime/libfaketimeMT.so.1")
+_SOURCE = Path(__file__).with_name("clock.c")
 
 
 class ClockedServer:
-    """A server with a clock of its own; a context manager.
+    """A server with a clock of its own; a context manager, to be entered before the server.
 
     Attributes:
         server: The server.
-        steps: Whether its clock can be stepped here.
     """
 
     def __init__(self, binary: Path, config: Mapping[str, str | int]) -> None:
         self.server = RedisServer(binary, config=config)
-        found = [path for pattern in _LIBRARIES for path in Path("/").glob(pattern[1:])]
-        self.steps = bool(found)
-        self._library = found[0] if found else None
-        self._offset = 0.0
-        self._home = Path(tempfile.mkdtemp(prefix="faultlab-clock-"))
-        self._file = self._home / "time"
+        self._offset = 0
+        self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        """Write the clock's file; the server is started by its own context."""
-        self._set(0.0)
-        self._starting = contextlib.ExitStack()
-        self._starting.enter_context(self._environment())
+        """Build the library and make the clock's file."""
+        with contextlib.ExitStack() as stack:
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="faultlab-clock-")))
+            library, shown = home / "clock.so", home / "offset"
+            build = ["gcc", "-O1", "-shared", "-fPIC", "-o", str(library), str(_SOURCE)]
+            subprocess.run(build, check=True)
+            shown.write_bytes(bytes(8))
+            with shown.open("r+b") as file:
+                self._memory = stack.enter_context(mmap.mmap(file.fileno(), 8))
+            stack.enter_context(_environment(library, shown))
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove the file."""
-        self._starting.close()
-        self._file.unlink()
-        self._home.rmdir()
+        """Remove both."""
+        self._stack.close()
 
     def restart(self, *, empty: bool) -> None:
         """Restart the server with its clock."""
@@ -53,29 +55,17 @@ class ClockedServer:
 
     def step(self, seconds: float) -> None:
         """Step the clock by *seconds*."""
-        self._set(self._offset + seconds)
+        self._offset += int(seconds * 1_000_000)
+        self._memory[:] = self._offset.to_bytes(8, "little", signed=True)
 
-    def _set(self, offset: float) -> None:
-        self._offset = offset
-        partial = self._home / "new"
-        partial.write_text(f"{offset:+.3f}\n")
-        partial.rename(self._file)
 
-    @contextlib.contextmanager
-    def _environment(self) -> Iterator[None]:
-        """Have servers start with the library. Every process that starts in the lab inherits it."""
-        if self._library is None:
-            yield
-            return
-        added = {
-            "LD_PRELOAD": str(self._library),
-            "FAKETIME_TIMESTAMP_FILE": str(self._file),
-            "FAKETIME_NO_CACHE": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        }
-        os.environ.update(added)
-        try:
-            yield
-        finally:
-            for name in added:
-                del os.environ[name]
+@contextlib.contextmanager
+def _environment(library: Path, shown: Path) -> Iterator[None]:
+    """Let servers start with the library; `Slot` takes it from the workers."""
+    added = {"LD_PRELOAD": str(library), "FAULTLAB_CLOCK": str(shown)}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]

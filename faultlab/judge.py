@@ -22,8 +22,16 @@ if TYPE_CHECKING:
     from .history import Line
 
 LEASE = 4.0
-PATIENCE = 5.0
-"""Seconds that a waiter may stand before a free lock: the poll cap and a slow machine."""
+POLL_CAP = 2.0
+FAIR_WAIT = 3.0
+PROMPT = 0.12
+"""Seconds within which a waiter hears of a release."""
+ENOUGH = 6
+"""Releases that must be known before their speed is judged."""
+PATIENCE = POLL_CAP + 1.5
+"""Seconds after which a waiter has looked for itself, should the message be lost."""
+NOTICED = LEASE / 3 + 1.5
+"""Seconds after which a renewal has found that the hold is gone."""
 LATE = 2.5
 """Seconds that an answer may be late."""
 COMMAND_TIMEOUT = 2.0
@@ -43,6 +51,9 @@ EXPECTED = frozenset(
     }
 )
 """Errors that a program must be ready for while faults happen."""
+_BUSY = ("take", "available", "set", "count")
+_SHORT = (0.2, 0.3, 0.5)
+"""Timeouts within which a slow disk alone may keep a server from answering."""
 UNTOUCHED = frozenset({"ServerUnavailableError", "QuorumError"})
 """Errors that need a fault as their cause."""
 
@@ -55,6 +66,7 @@ class Hold:
     name: str
     process: str
     lane: str
+    call: Line
     asked: float
     granted: float
     lease: float | None
@@ -83,6 +95,11 @@ class Span:
     end: float
     process: str | None
     loses: bool = False
+    strike: bool = False
+
+
+_Possible = tuple[float, float, int, "Line"]
+"""From when to when, how much, and by which acquire."""
 
 
 class Judge:
@@ -109,23 +126,29 @@ class Judge:
         self._exclusion()
         self._losses()
         self._waits()
+        self._messages()
         self._tokens()
         self._order()
         self._times()
         self._errors()
         self._depths()
         self._processes()
+        if not self.holds and not any(_value(c) for c in self.calls if c["op"] in _BUSY):
+            self.findings.append("L-0 busy: nothing was ever acquired")
         if self.exact:
             self.findings += Counter("permits", self.calls, self.excused).findings()
             self.findings += Counter("latch", self.calls, self.excused).findings()
         return self.findings
 
-    def excused(self, start: float, end: float, process: str, *, loses: bool = False) -> bool:
-        """Return whether a fault touches the time from *start* to *end* of *process*."""
+    def excused(self, start: float, end: float, process: str, *, strikes: bool = True) -> bool:
+        """Return whether a fault touches the time from *start* to *end* of *process*.
+
+        A signal that raises is one only with *strikes*.
+        """
         return any(
             span.start < end and span.end > start
             for span in self.excuses
-            if span.process in (None, process) and (span.loses or not loses)
+            if span.process in (None, process) and (strikes or not span.strike)
         )
 
     def _read(self) -> None:
@@ -155,6 +178,7 @@ class Judge:
             line["o"],
             line["p"],
             line["w"],
+            call,
             call["t"],
             call["ret"]["t"],
             line["lease"],
@@ -175,16 +199,24 @@ class Judge:
         for process in line.get("who") or [line["p"] if line["k"] == "stall" else None]:
             # A process that stood still needs a moment until it has caught up.
             end = line["end"] + (1.0 if line["k"] == "stall" else 0.0)
-            self.excuses.append(Span(line["t"], end, process, line.get("loses", False)))
+            self.excuses.append(
+                Span(
+                    line["t"], end, process, line.get("loses", False), line.get("what") == "signal"
+                )
+            )
 
     def _exclusion(self) -> None:
         """L-1: no two owners believe in holds that exclude each other."""
         spans: dict[str, list[tuple[float, float, int, Hold]]] = defaultdict(list)
         losses = sorted(span.start for span in self.excuses if span.loses)
+        spans_of_belief: dict[str, list[tuple[float, float, Hold]]] = defaultdict(list)
         for hold in self.holds.values():
-            if hold.certain is None or OBJECTS[hold.name].unsafe:
+            if hold.certain is None:
                 continue
             start, end = hold.certain
+            spans_of_belief[hold.name].append((start, end, hold))
+            if OBJECTS[hold.name].unsafe:
+                continue
             # A server that forgets or whose clock jumps ends what is promised of earlier holds.
             end = min([end, *(at for at in losses if at > hold.asked)])
             if end > start:
@@ -199,17 +231,36 @@ class Judge:
                     who = [(f"{s:.3f}-{e:.3f}", hold.ident) for s, e, _, hold in active]
                     self.findings.append(f"L-1 exclusion: {resource} has too many holders: {who}")
 
+        for beliefs in spans_of_belief.values():
+            self._false_beliefs(beliefs)
+
+    def _false_beliefs(self, beliefs: list[tuple[float, float, Hold]]) -> None:
+        """L-2: an owner learns at the next renewal that another has what was taken away."""
+        for (_, end, one), (other_start, _, other) in itertools.combinations(
+            sorted(beliefs, key=lambda span: span[0]), 2
+        ):
+            both = end - other_start
+            alone = CAPACITY.get(OBJECTS[one.name].takes[0][0], 1) == 1
+            calm = not self.excused(other_start, end, one.process)
+            if alone and both > NOTICED and calm and one.lease is None:
+                self.findings.append(
+                    f"L-2 told: {one.ident} believed in {one.name} for {both:.2f} s "
+                    f"after {other.ident} had it"
+                )
+
     def _losses(self) -> None:
         """L-2, L-3: a loss is told, once and in time; and nothing is lost without a cause."""
         for hold in self.holds.values():
-            if hold.gone is not None and not hold.gone["told"]:
-                if not self.excused(hold.gone["t"], hold.gone["t"] + 3, hold.process):
-                    self.findings.append(f"L-2 told: {hold.ident} was lost and `lost` not set")
+            gone = hold.gone
+            if gone is not None and not gone["told"]:
+                calm = not self.excused(gone["t"], gone["t"] + 3, hold.process)
+                found = f"L-2 told: {hold.ident} was lost and `lost` not set"
+                self.findings += [found] * calm
             if hold.gone is not None and not hold.told and not self._ended_soon(hold):
                 self.findings.append(f"L-2 told: the callback of {hold.ident} was not called")
             if len(hold.told) > 1:
                 self.findings.append(f"L-2 told: {hold.ident} was told {len(hold.told)} times")
-            lost_at = self._lost_at(hold)
+            lost_at = None if hold.call.get("java") else self._lost_at(hold)
             if lost_at is None or OBJECTS[hold.name].unsafe:
                 continue
             due = hold.lease is not None and lost_at >= hold.asked + hold.lease - 0.2
@@ -218,6 +269,10 @@ class Judge:
                     f"L-3 kept: {hold.ident} of {hold.name} was lost at {lost_at:.3f}, "
                     f"{lost_at - hold.granted:.3f} s after it was granted, without a fault"
                 )
+
+    def _ours(self) -> list[Line]:
+        """Return the operations of the library; those of Redisson are not judged for themselves."""
+        return [call for call in self.calls if not call.get("java")]
 
     def _ended_soon(self, hold: Hold) -> bool:
         """Return whether there was no time to call the callback."""
@@ -234,51 +289,97 @@ class Judge:
             return None
         return min(times, default=None)
 
-    def _possible(self) -> dict[str, list[tuple[float, float, int]]]:
-        """Return for each resource when it may have been taken."""
-        spans: dict[str, list[tuple[float, float, int]]] = defaultdict(list)
-        known = set()
-        for hold in self.holds.values():
-            known.add((hold.process, hold.lane, hold.asked))
-            freed = hold.freed
-            if freed is not None:
-                end = freed["ret"]["t"]
-            else:
-                last = max([hold.granted, *hold.beliefs, *(e["t"] for e in hold.ends)])
-                end = last + max(hold.lease or 0, LEASE) + 3
-            for resource, weight in OBJECTS[hold.name].takes:
-                spans[resource].append((hold.asked, end, weight))
+    def _possible(self) -> dict[str, list[_Possible]]:
+        """Return for each resource when it may have been taken, and by which acquire."""
+        spans: dict[str, list[_Possible]] = defaultdict(list)
+        known = {id(hold.call): hold for hold in self.holds.values()}
         for call in self.calls:
-            if call["op"] != "acquire" or (call["p"], call["w"], call["t"]) in known:
-                continue
-            if call.get("ret", {}).get("value") is True or _error(call) or "ret" not in call:
-                last = call["ret"]["t"] if "ret" in call else call["t"] + (call["timeout"] or 0)
-                end = last + max(call.get("lease") or 0, LEASE) + 3
+            if call["op"] == "acquire":
+                hold = known.get(id(call))
+                end = self._end(call, hold)
                 for resource, weight in OBJECTS[call["o"]].takes:
-                    spans[resource].append((call["t"], end, weight))
+                    if end > call["t"]:
+                        spans[resource].append((call["t"], end, weight, call))
         return spans
+
+    def _end(self, call: Line, hold: Hold | None) -> float:
+        """Return when what *call* acquired was certainly free."""
+        ret = call.get("ret")
+        longest = max(call.get("lease") or 0, LEASE) + 1
+        if hold is not None:
+            if hold.freed is not None:
+                return float(hold.freed["ret"]["t"])
+            last = max([hold.granted, *hold.beliefs, *(e["t"] for e in hold.ends)])
+            return float(last) + longest
+        if ret is None:
+            return float(call["t"]) + (call["timeout"] or 0) + longest
+        error = ret.get("error")
+        if error in ("Struck", "CancelledError"):
+            # What is interrupted leaves nothing behind, unless something else went wrong too.
+            calm = not self.excused(call["t"], ret["t"] + 1, call["p"], strikes=False)
+            return float(ret["t"]) + (0.2 if calm else longest)
+        if error or ret["value"]:
+            return float(ret["t"]) + longest
+        return float(call["t"])
 
     def _waits(self) -> None:
         """L-4: nobody waits before a free lock."""
         possible = self._possible()
-        for call in self.calls:
-            if call["op"] != "acquire" or "ret" not in call or (call["timeout"] or 0) < 1:
+        for call in self._ours():
+            if call["op"] != "acquire" or "ret" not in call or not call["timeout"]:
                 continue
-            start, end = call["t"], call["ret"]["t"]
-            if end - start < PATIENCE - 1 or self.excused(start, end, call["p"]):
+            start, end, takes = call["t"], call["ret"]["t"], OBJECTS[call["o"]].takes
+            # With several resources all must be free at once.
+            if end - start < PATIENCE or len(takes) > 1 or call["o"] == "spin":
                 continue
-            gap = max(
-                (
-                    _longest_gap(possible[resource], start, end, CAPACITY.get(resource, 1) - weight)
-                    for resource, weight in OBJECTS[call["o"]].takes
-                ),
-                default=0.0,
-            )
-            takes = OBJECTS[call["o"]].takes
-            # With several resources all must be free at the same time: that is not judged.
-            if len(takes) == 1 and gap > PATIENCE - 1.5:
+            if self.excused(start, end, call["p"]):
+                continue
+            resource, weight = takes[0]
+            others = [span for span in possible[resource] if span[3] is not call]
+            room = CAPACITY.get(resource, 1) - weight
+            # A fair lock keeps the places of the dead, a fair_wait each.
+            patience = PATIENCE + (3 * FAIR_WAIT if call["o"] == "fair" else 0)
+            gap = _longest_gap(others, start, end, room)
+            if gap > patience:
                 self.findings.append(
-                    f"L-4 woken: {call['p']}/{call['w']} waited for {call['o']}, free for {gap:.2f} s"
+                    f"L-4 woken: {call['p']}/{call['w']} waited for {call['o']}, "
+                    f"free for {gap:.2f} s before {end:.3f}"
+                )
+
+    def _messages(self) -> None:
+        """L-4: most of the time, a message wakes the next waiter at once.
+
+        Where several wait for a lock that is released, the next has it soon. A loaded machine may
+        be late, so the quickest quarter counts.
+        """
+        acquires = [call for call in self.calls if call["op"] == "acquire" and "ret" in call]
+        delays: dict[str, list[float]] = defaultdict(list)
+        for hold in self.holds.values():
+            takes = OBJECTS[hold.name].takes
+            if hold.call.get("java"):
+                continue
+            if hold.freed is None or len(takes) > 1 or hold.name in ("spin", "leased", "read"):
+                continue
+            at = hold.freed["ret"]["t"]
+            waiting = [
+                call
+                for call in acquires
+                if call["t"] < at - 0.2 and call["ret"]["t"] > at and call["timeout"]
+                if OBJECTS[call["o"]].takes[0][0] == takes[0][0]
+                if call["t"] + call["timeout"] > at + POLL_CAP
+            ]
+            if waiting and not self.excused(at - 2, at + POLL_CAP, hold.process):
+                later = [c for c in acquires if _value(c) is True and c["ret"]["t"] > at]
+                following = min(later, key=lambda c: float(c["ret"]["t"]), default=waiting[0])
+                # Somebody may ask at the right moment, and come first.
+                if following in waiting:
+                    delays[hold.name].append(min(following["ret"]["t"] - at, POLL_CAP))
+        for name, found in delays.items():
+            quick = sorted(found)[len(found) // 4]
+            if len(found) >= ENOUGH and quick > PROMPT:
+                self.findings.append(
+                    f"L-4 woken: after {len(found)} releases of {name}, three quarters of those "
+                    f"who waited had it later than after {quick:.2f} s"
                 )
 
     def _tokens(self) -> None:
@@ -297,7 +398,7 @@ class Judge:
         """L-6: a fair lock serves those who wait in the order of arrival."""
         fair = [
             call
-            for call in self.calls
+            for call in self._ours()
             if call["op"] == "acquire" and call["o"] == "fair" and _value(call) is True
         ]
         for one, other in itertools.permutations(fair, 2):
@@ -312,7 +413,7 @@ class Judge:
 
     def _times(self) -> None:
         """L-7: an operation with a timeout ends in time."""
-        for call in self.calls:
+        for call in self._ours():
             if "timeout" not in call or "ret" not in call or call["timeout"] is None:
                 continue
             took = call["ret"]["t"] - call["t"]
@@ -329,16 +430,16 @@ class Judge:
 
     def _errors(self) -> None:
         """L-8: no error but those that are documented, and no failure without a fault."""
-        for call in self.calls:
+        for call in self._ours():
             error = _error(call)
             if error is None:
                 continue
             text = f"{call['op']} of {call.get('o')} by {call['p']}: {error}: {call['ret'].get('text')}"
             if error not in EXPECTED:
                 self.findings.append(f"L-8 errors: {text}")
-            elif error in UNTOUCHED:
-                if not self.excused(call["t"] - 2, call["ret"]["t"], call["p"]):
-                    self.findings.append(f"L-8 errors: without a fault: {text}")
+            elif error in UNTOUCHED and call.get("timeout") not in _SHORT:
+                calm = not self.excused(call["t"] - 2, call["ret"]["t"], call["p"])
+                self.findings += [f"L-8 errors: without a fault: {text}"] * calm
 
     def _depths(self) -> None:
         """L-9: the server counts the entries of an owner."""
@@ -368,15 +469,13 @@ def _value(call: Line) -> Any:
     return call.get("ret", {}).get("value")
 
 
-def _longest_gap(
-    spans: list[tuple[float, float, int]], start: float, end: float, room: int
-) -> float:
+def _longest_gap(spans: list[_Possible], start: float, end: float, room: int) -> float:
     """Return for how long at a stretch at most *room* was taken between *start* and *end*."""
-    near = [span for span in spans if span[0] < end and span[1] > start and span[0] != start]
-    edges = {start, end} | {edge for s, e, _ in near for edge in (s, e) if start < edge < end}
+    near = [span for span in spans if span[0] < end and span[1] > start]
+    edges = {start, end} | {edge for span in near for edge in span[:2] if start < edge < end}
     best = run = 0.0
     for left, right in itertools.pairwise(sorted(edges)):
-        taken = sum(weight for s, e, weight in near if s <= left and e >= right)
+        taken = sum(span[2] for span in near if span[0] <= left and span[1] >= right)
         run = run + right - left if taken <= room else 0.0
         best = max(best, run)
     return best

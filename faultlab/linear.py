@@ -63,26 +63,26 @@ class Counter:
         return [] if kind is None else [{**kind, "call": begin, "ret": end}]
 
     def _kind(self, call: Line, value: Any) -> dict[str, Any] | None:
-        match call["op"]:
-            case "take":
-                if value:
-                    return {"kind": "take", "n": 1}
-                # Within a timeout a reply may be lost, and what was taken is given back.
-                calm = not self._excused(call["t"] - _SETTLED, call["ret"]["t"], call["p"])
-                return {"kind": "refused", "n": 1} if calm and call["timeout"] == 0 else None
-            case "put":
-                return {"kind": "put", "n": 1}
-            case "available" | "count":
-                return {"kind": "read", "value": value}
-            case "set":
-                return {"kind": "set" if value else "not-set", "n": 2}
-            case "down":
-                return {"kind": "down"}
-            case "wait":
-                return {"kind": "open"} if value else None
-        return None
+        op = call["op"]
+        if op == "take" and not value:
+            # Within a timeout a reply may be lost, and what was taken is given back.
+            calm = not self._excused(call["t"] - _SETTLED, call["ret"]["t"], call["p"])
+            return {"kind": "refused", "n": 1} if calm and call["timeout"] == 0 else None
+        if op == "wait" and not value:
+            return None
+        if op == "set":
+            return {"kind": "set" if value else "not-set", "n": 2}
+        return {"kind": _KINDS[op], "n": 1, "value": int(value or 0)}
 
 
+_KINDS = {
+    "take": "take",
+    "put": "put",
+    "available": "read",
+    "count": "read",
+    "down": "down",
+    "wait": "open",
+}
 _FAILED = {
     # What a failed acquire took is given back, sooner or later; unless its process dies before.
     "take": (("borrow", 1), ("give-back", 1)),

@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def remove_left_over() -> None:
     """Remove the namespaces of labs that were killed."""
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=False)
     for number in _NAME.findall(listed.stdout):
-        if not os.path.exists(f"/proc/{number}"):
+        if not Path(f"/proc/{number}").exists():
             _remove(f"faultlab{number}")
 
 

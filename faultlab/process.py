@@ -60,7 +60,9 @@ class Slot:
             "name": self.present,
             "history": str(self._home / f"{self.present}.jsonl"),
         }
-        environment = os.environ | {
+        # The server's clock is no affair of the workers.
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("FAULTLAB", "LD_PRELOAD"))}
+        environment = kept | {
             "PYTHONPATH": os.pathsep.join([*self._config.get("path", ()), str(ROOT)])
         }
         with (self._home / f"{self.present}.log").open("wb") as log:
@@ -73,6 +75,20 @@ class Slot:
                 cwd=self._home,
                 process_group=0,
             )
+
+    def wait_for_start(self) -> None:
+        """Wait until the process has imported all that it needs.
+
+        Raises:
+            RuntimeError: It did not start.
+        """
+        history, deadline = self._home / f"{self.present}.jsonl", time.monotonic() + _END
+        while not history.exists():
+            if self._process is None or self._process.poll() is not None:
+                raise RuntimeError(f"{self.present} did not start: {self.tail()}")
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{self.present} did not start within {_END:.0f} s")
+            time.sleep(0.02)
 
     def kill(self) -> None:
         """End the process with SIGKILL."""

@@ -7,16 +7,18 @@ import contextlib
 import json
 import random
 import shutil
-import sys
+import signal
 import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import redis
+
 from .arena import ARENAS, LEASE, Arena, Fault
 from .history import Line, Recorder, load, save
-from .judge import Judge
+from .judge import POLL_CAP, Judge
 from .process import Slot
 
 if TYPE_CHECKING:
@@ -24,13 +26,11 @@ if TYPE_CHECKING:
 
 OPTIONS = {
     "lease": LEASE,
-    "poll_cap": 1.0,
+    "poll_cap": POLL_CAP,
     "fair_wait": 3.0,
     "command_timeout": 2.0,
     "outage_timeout": 6.0,
 }
-_SETTLE = 8.0
-"""Seconds without faults at the end of a run."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class Plan:
         java: Whether Java plays too.
         lanes: Owners in each process.
         trouble: Troubles that processes make for themselves.
+        settle: Seconds without faults at the end.
     """
 
     arena: str
@@ -60,6 +61,7 @@ class Plan:
     java: bool = False
     lanes: int = 4
     trouble: Sequence[str] = ("descriptors", "threads")
+    settle: float = 8.0
 
 
 @dataclass
@@ -91,6 +93,8 @@ class Run:
 
     def run(self) -> Outcome:
         """Do it all, and leave nothing behind."""
+        # A process inherits this, so that no signal ends it before its handler is there.
+        former = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         try:
             with contextlib.ExitStack() as stack:
                 arena = stack.enter_context(ARENAS[self.plan.arena](self.plan.binary))
@@ -101,30 +105,38 @@ class Run:
             self._count(lines)
             return Outcome(findings, self.done, lines)
         finally:
+            signal.signal(signal.SIGUSR1, former)
             shutil.rmtree(self._home)
 
     def _play(self, arena: Arena) -> list[str]:
         plan = self.plan
-        until = time.monotonic() + plan.seconds + _SETTLE
-        for number in range(3):
-            face = ("sync", "asyncio", "sync")[number]
-            slot = Slot(f"{face}{number}", self._config(arena, face, number, until), self._home, arena.prefix)
-            self._slots.append(slot)
-            slot.start()
+        for number, face in enumerate(("sync", "asyncio", "sync")):
+            config = self._config(arena, face, number)
+            self._slots.append(Slot(f"{face}{number}", config, self._home, arena.prefix))
+            self._slots[-1].start()
+        for slot in self._slots:
+            slot.wait_for_start()
+        until = time.monotonic() + plan.seconds + plan.settle
+        # All begin when this file is there; who comes later, in the place of the dead, at once.
+        partial = self._home / "until.new"
+        partial.write_text(str(until))
+        partial.rename(self._home / "until")
         with self._java(arena, until):
-            self._trouble(arena, until - _SETTLE)
+            self._trouble(arena, until - plan.settle)
             arena.heal()
             problems = [text for slot in self._slots for text in slot.finish(until)]
         return problems + self._closed(arena) + self._left_over(arena)
 
-    def _config(self, arena: Arena, face: str, number: int, until: float) -> dict[str, Any]:
+    def _config(self, arena: Arena, face: str, number: int) -> dict[str, Any]:
         plan = self.plan
-        manners = ["plain"] * 4 + (["raise", "exit"] + ["hang"] * (face == "sync") if plan.trouble else [])
+        # In an event loop a callback that hangs, or exits, stops the program: that is asyncio's rule.
+        odd = ["raise", "exit", "hang"] if face == "sync" else ["raise"]
+        manners = ["plain"] * 4 + (odd if plan.trouble else [])
         config = {
             "face": face,
             "urls": arena.urls(f"slot{number}"),
             "seed": plan.seed,
-            "until": until,
+            "until": str(self._home / "until"),
             "lanes": plan.lanes,
             "objects": [name for name in (plan.objects or arena.objects) if name in arena.objects],
             "options": OPTIONS,
@@ -171,14 +183,20 @@ class Run:
     def _of_arena(self, fault: Fault) -> Callable[[str], None]:
         def make(name: str) -> None:
             began = time.monotonic()
-            fault.make(self._chance)
+            try:
+                fault.make(self._chance)
+            except (TimeoutError, redis.RedisError) as error:
+                # The servers did not do what they were told; what they did is a fault as well.
+                self.done[f"in vain: {name}: {error}"[:100]] += 1
             end = time.monotonic() + fault.grace
             self._note.note("fault", t=began - 0.1, end=end, what=name, loses=fault.loses)
 
         return make
 
     def _running(self) -> Slot:
-        return self._chance.choice([slot for slot in self._slots if not slot.stopped_until] or self._slots)
+        return self._chance.choice(
+            [slot for slot in self._slots if not slot.stopped_until] or self._slots
+        )
 
     def _kill(self, name: str) -> None:
         slot, now = self._running(), time.monotonic()
@@ -229,7 +247,15 @@ class Run:
 
     def _left_over(self, arena: Arena) -> list[str]:
         """L-12: when all leases are over, only what is documented is left."""
-        stays = ("redisson_lock_token", "permits", "{leased}", "leased", "latch", "redisson_lock_queue", "redisson_lock_timeout")
+        stays = (
+            "redisson_lock_token",
+            "permits",
+            "{leased}",
+            "leased",
+            "latch",
+            "redisson_lock_queue",
+            "redisson_lock_timeout",
+        )
         left = arena.keys()
         return [
             f"L-12 left: {key} has no TTL: {fields}"
@@ -247,13 +273,11 @@ class Run:
                 self.done[line["k"]] += 1
 
 
-def report(plan: Plan, outcome: Outcome, keep: Path) -> None:
+def report(outcome: Outcome, keep: Path) -> None:
     """Print what a run did, and write its history to *keep*."""
     keep.parent.mkdir(parents=True, exist_ok=True)
     save(outcome.history, keep)
-    print(f"{plan.arena} on {plan.binary.parent.parent.name}/{plan.binary.name}, seed {plan.seed}, {plan.seconds:g} s")
     print(json.dumps(dict(sorted(outcome.done.items()))))
     for finding in outcome.findings:
         print("FOUND", finding)
     print(f"{len(outcome.findings)} findings; history: {keep}", flush=True)
-    sys.stdout.flush()
