@@ -91,7 +91,7 @@ MUTANTS = (
         "return 1 + redis.call(publish, channel, '0')",
         "return 1",
         ("plain",),
-        seconds=25,
+        seconds=30,
         lanes=1,
     ),
     Mutant(
@@ -101,7 +101,7 @@ MUTANTS = (
         "== 1 and 1 or 0",
         "and 1 or 0",
         ("forced",),
-        seconds=15,
+        seconds=25,
     ),
     Mutant(
         "a renewal renews nothing",
@@ -159,7 +159,7 @@ MUTANTS = (
         "redis.call(publish, channel, '0')",
         "redis.call('exists', channel)",
         ("read", "write"),
-        seconds=25,
+        seconds=50,
         lanes=1,
     ),
     Mutant(
@@ -177,7 +177,7 @@ MUTANTS = (
         "redis.call(publish, channel, '0')",
         "redis.call('exists', channel)",
         ("group-ab",),
-        seconds=25,
+        seconds=30,
         lanes=1,
     ),
     Mutant(

@@ -82,7 +82,8 @@ class Lane:
             else:
                 await self._hold(name)
             # Alone in its process, a lane leaves others time to come first.
-            await self._sleep(self._random.choice((0, 0.01, 0.1, 0.5 if self._worker.calm else 0)))
+            pauses = (0.4, 0.8) if self._worker.calm else (0, 0, 0.01, 0.1)
+            await self._sleep(self._random.choice(pauses))
 
     async def _attempt(
         self, op: str, name: str, call: Callable[[], Any], **more: Any
