@@ -65,6 +65,15 @@ class Auditor:
         stats = self._client.info("commandstats")
         return int(stats.get(f"cmdstat_{command}", {"calls": 0})["calls"])
 
+    def publications(self) -> int:
+        """Count the messages that were published, by clients or by scripts."""
+        return self.calls("publish") + self.calls("spublish")
+
+    def processor_time(self) -> float:
+        """Return the seconds of processor time that the server has used."""
+        used = self._client.info("cpu")
+        return float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
+
     def check_empty(self, leaves: tuple[str, ...]) -> None:
         """Find no keys left behind but those that begin with one of *leaves*; errors as `check`."""
         patience = time.monotonic() + _PATIENCE

@@ -8,7 +8,7 @@ import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from interlock.testing.servers import binaries
+from tests.support.servers import binaries
 
 from .arena import ARENAS
 from .history import load

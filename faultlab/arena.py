@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from interlock.testing.proxy import (
+from tests.support.proxy import (
     FaultProxy,
     blackhole,
     command,
@@ -18,7 +18,7 @@ from interlock.testing.proxy import (
     drop_reply,
     reset,
 )
-from interlock.testing.servers import ClusterServers, RedisServer, SentinelServers
+from tests.support.servers import ClusterServers, RedisServer, SentinelServers
 
 from . import disk, namespaces
 from .clock import ClockedServer
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from random import Random
     from typing import Self
 
-    from interlock.testing.proxy import Matcher
+    from tests.support.proxy import Matcher
 
 LEASE = 4.0
 """Seconds, of holds that are renewed."""

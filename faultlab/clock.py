@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interlock.testing.servers import RedisServer
+from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from interlock.testing.servers import RedisServer
+    from tests.support.servers import RedisServer
 
 _SIZE = "8m"
 

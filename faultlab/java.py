@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import importlib
 import random
-import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 from .history import Recorder
 from .objects import OBJECTS
-from .process import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,9 +30,6 @@ class JavaPlayers:
     """One process in Java, with lanes; a context manager."""
 
     def __init__(self, addresses: Sequence[str], home: Path, seed: int, until: float) -> None:
-        # The tests are no package that is installed.
-        if str(ROOT) not in sys.path:
-            sys.path.append(str(ROOT))
         java: Any = importlib.import_module("tests.interop.java")
         self._errors: Any = importlib.import_module("tests.interop.agent")
         self._addresses = list(addresses)

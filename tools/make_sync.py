@@ -35,6 +35,8 @@ WORDS = [
     (r"\bAwaitable\[(.*?)\]", r"\1"),
     (r"It runs in the event loop\.", "It runs in a thread of the client's."),
     (r"\bexamine_async\b", "examine"),
+    (r"\bread_(lock|locks)_async\b", r"read_\1"),
+    (r"\bAsyncIterator\b", "Iterator"),
     (r"\btask\b", "thread"),
     (r"\btasks\b", "threads"),
     (r"The asyncio face: the names of `interlock`, awaited\. It holds no logic; the sync face is generated from it\.\n(?:.*\n)*?(?=\"{3})",

@@ -33,14 +33,14 @@ TARGETS = {
         "sent", "answered", "failed", "late_grants", "grant", "begin_release", "end", "lose", "enter", "leave", "claim",
         "released", "extend_validity", "valid", "lost",
     ),
-    "lock.py": ("release_hold", "begin", "done", "finish", "_conclude", "conclude", "answered", "given"),
-    "read_write_lock.py": ("request", "may_overtake", "attempt", "_valid_hold"),
-    "request.py": ("begin", "done", "rest", "_go_on", "_again", "failed", "go_on"),
+    "lock.py": ("release_hold", "begin", "done", "finish", "_conclude", "conclude", "answered", "accept_handover"),
+    "read_write_lock.py": ("request", "may_overtake", "acquire_script", "_valid_hold"),
+    "idempotency.py": ("begin", "done", "rest", "_go_on", "_again", "failed", "go_on"),
 }  # fmt: skip
 """The functions of the hot path: acquire, re-enter, release, extend, semaphore, read/write."""
 TESTS = (
     "test_lock_base.py", "test_releasing.py", "test_late_grants.py", "test_handing_over.py", "test_holds.py",
-    "test_repeating.py", "test_request.py", "test_session.py", "test_mutations.py",
+    "test_repeating.py", "test_idempotency.py", "test_session.py", "test_mutations.py",
 )  # fmt: skip
 """The quick ones first: most mutants do not outlive them."""
 THOROUGH = "test_interruption_sweep.py"

@@ -58,6 +58,8 @@ PEERS: tuple[Peer, ...] = (
     *FAMILY,
     *quorum.QUORUM,
     *interlock.CLUSTER,
+    interlock.CLIENTS,
+    family.SEMAPHORE_OF_FOUR,
     programs.REDISSON_FAIR,
     *rivals.RIVALS,
     rivals.LEASED,

@@ -96,9 +96,9 @@ class _AsyncSession:
         return self.make(self.client, name)
 
 
-def _semaphore(client: interlock.Client, name: str) -> SyncLock:
+def _semaphore(client: interlock.Client, name: str, permits: int = 1) -> SyncLock:
     semaphore = client.semaphore(name)
-    semaphore.try_set_permits(1)
+    semaphore.try_set_permits(permits)
     return semaphore
 
 
@@ -133,15 +133,23 @@ def _async(
 
 
 FAIR = _sync("fair lock", lambda client, name: client.fair_lock(name))
+WRITE = _sync("write lock", lambda client, name: client.read_write_lock(name).write)
+FENCED = _sync("fenced lock", lambda client, name: client.fenced_lock(name), _TOKEN)
+SEMAPHORE = _sync("semaphore", _semaphore, _SEMAPHORE)
+SEMAPHORE_OF_FOUR = _sync(
+    "semaphore of 4", lambda client, name: _semaphore(client, name, 4), _SEMAPHORE
+)
+FLEET: tuple[Peer, ...] = (FENCED, WRITE, SEMAPHORE, SEMAPHORE_OF_FOUR)
+"""What a fleet contends for, besides the plain lock."""
 
 FAMILY: tuple[Peer, ...] = (
     FAIR,
     _sync("read lock", lambda client, name: client.read_write_lock(name).read),
-    _sync("write lock", lambda client, name: client.read_write_lock(name).write),
-    _sync("fenced lock", lambda client, name: client.fenced_lock(name), _TOKEN),
+    WRITE,
+    FENCED,
     _sync("spin lock", lambda client, name: client.spin_lock(name)),
     _sync("multi lock of one", lambda client, name: interlock.MultiLock(client.lock(name))),
-    _sync("semaphore", _semaphore, _SEMAPHORE),
+    SEMAPHORE,
     _sync("leased semaphore", _leased, _SEMAPHORE),
     _async("fair lock", lambda client, name: client.fair_lock(name)),
     _async("read lock", lambda client, name: client.read_write_lock(name).read),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from interlock._version import __version__
 
 if TYPE_CHECKING:
-    from interlock import asyncio, check, errors, fencing
+    from interlock import asyncio, check, errors, fencing, observe
     from interlock.backoff import Backoff, ConstantBackoff, ExponentialBackoff
     from interlock.errors import (
         AcquireTimeoutError,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from interlock.sync import (
         Client,
         CountDownLatch,
+        Event,
         Hold,
         LeasedSemaphore,
         Lock,
@@ -55,7 +56,7 @@ _HOMES = {
     ),
     "interlock.options": ("Options", "best_effort", "required"),
     "interlock.sync": (
-        "Client", "CountDownLatch", "Hold", "LeasedSemaphore", "Lock", "Locked", "MultiLock", "Once", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "connect",
+        "Client", "CountDownLatch", "Event", "Hold", "LeasedSemaphore", "Lock", "Locked", "MultiLock", "Once", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "connect",
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -68,6 +69,7 @@ __all__ = [
     "ConfigError",
     "ConstantBackoff",
     "CountDownLatch",
+    "Event",
     "ExponentialBackoff",
     "Hold",
     "HoldLostError",
@@ -98,12 +100,13 @@ __all__ = [
     "connect",
     "errors",
     "fencing",
+    "observe",
     "required",
 ]
 
 
 def __getattr__(name: str) -> object:
-    if name in ("asyncio", "check", "errors", "fencing"):
+    if name in ("asyncio", "check", "errors", "fencing", "observe"):
         return import_module(f"interlock.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'interlock' has no attribute {name!r}")

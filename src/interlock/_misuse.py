@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import inspect
-import os.path
 import re
 import sys
 import warnings
 import weakref
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from interlock.errors import MisuseWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import FrameType
 
 T = TypeVar("T")
 
 LONG_LEASE = 3600.0
 """Seconds. A longer lease is probably meant in milliseconds."""
 
-_PACKAGE = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is slow to import
+_PASSED_THROUGH = frozenset({"interlock", "dataclasses"})
+"""Packages whose lines a user did not write; `Options.replace` calls ours through the second."""
 _told: weakref.WeakKeyDictionary[object, set[str]] = weakref.WeakKeyDictionary()
 
 CLIENT_NAMES = {
@@ -68,6 +69,18 @@ LOCK_NAMES = {
     "is_owned": "owned()",
 }
 """Names of Redisson's and of redis-py's on a lock or a hold, and ours."""
+
+_EITHER = ("acquire", "release", "locked", "owned", "hold_count", "remaining", "extend", "hold")
+READ_WRITE_NAMES = {
+    **{theirs: f"read or write, which have {ours}" for theirs, ours in LOCK_NAMES.items()},
+    **{name: f"read.{name} or write.{name}" for name in (*_EITHER, "force_release")},
+    "try_lock": "read or write, which have acquire(timeout=seconds)",
+    "try_acquire": "read or write, which have acquire(timeout=seconds)",
+    "read_lock": "read",
+    "write_lock": "write",
+    "get_name": "name",
+}
+"""Names of Redisson's on a read/write lock, and what a lock of ours would have, and ours."""
 
 SEMAPHORE_NAMES = {
     "try_acquire": "acquire(n, timeout=seconds)",
@@ -125,17 +138,41 @@ def suggests(names: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
 
 
 def publish(module: str, *classes: type) -> None:
-    """Have *classes* belong to *module*, for whoever prints them; what only this package gives to constructors is not shown.
+    """Make *classes* public: they belong to *module*, and pickle refuses their objects.
 
-    ``interlock.sync`` is the module `interlock`.
+    What only this package gives to constructors is not shown. ``interlock.sync`` is the module
+    `interlock`.
     """
     for cls in classes:
         cls.__module__ = module.removesuffix(".sync")
+        if "__reduce__" not in vars(cls):
+            setattr(cls, "__reduce__", _not_pickled)  # noqa: B010 - not for type checkers
         init = vars(cls).get("__init__")
         parameters = [] if init is None else list(inspect.signature(init).parameters.values())
         if any(parameter.name in _INTERNAL for parameter in parameters):
             setattr(init, "__signature__", inspect.Signature(parameters[:1]))  # noqa: B010 - functions have no such attribute
 
+
+def _not_pickled(self: object) -> NoReturn:
+    raise TypeError(
+        f"{type(self).__name__} objects belong to one process and cannot be pickled: "
+        "call interlock.connect(url) in each process, and send names"
+    )
+
+
+class _NotGiven:
+    def __getattr__(self, name: str) -> NoReturn:
+        raise TypeError(
+            "not made by its class: connect(url) makes a client, and client.lock(name) and its "
+            "other factories make everything else"
+        )
+
+
+NOT_GIVEN: Any = _NotGiven()
+"""Stands for an argument that only this package gives to a constructor.
+
+The first use of it tells the user where to turn. A constructor that is called rightly checks nothing.
+"""
 
 _INTERNAL = frozenset({"driver", "servers", "read", "acquiring", "_template"})
 """The first parameters of constructors that users do not call."""
@@ -198,10 +235,21 @@ def warn_once(scope: object, subject: str, message: str) -> None:
         subject: what is warned of.
         message: the warning.
     """
-    level, frame = 1, inspect.currentframe()  # `skip_file_prefixes` came with Python 3.12
-    while frame and frame.f_back and frame.f_code.co_filename.startswith(_PACKAGE):
-        level, frame = level + 1, frame.f_back
     told: set[str] = set() if scope is None else _told.setdefault(scope, set())
     if subject not in told:
         told.add(subject)
-        warnings.warn(message, MisuseWarning, stacklevel=level)
+        warn(message, MisuseWarning)
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn by *message* at the line of the user's that called into this package."""
+    # By modules: the code of a dataclass's constructor is in no file. `skip_file_prefixes` came
+    # with Python 3.12.
+    level, frame = 1, inspect.currentframe()
+    while frame and frame.f_back and _module_of(frame).partition(".")[0] in _PASSED_THROUGH:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _module_of(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))

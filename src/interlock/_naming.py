@@ -23,7 +23,7 @@ def fixed_name(template: str) -> str:
     Raises:
         ConfigError: it has fields, or is not a template.
     """
-    fields = _fields(template)
+    fields = check_fields(template)
     if fields:
         raise ConfigError(
             f"{template!r} takes {fields[0]!r} from the call of a function that it decorates; "
@@ -40,7 +40,7 @@ def naming(
     Raises:
         ConfigError: *template* cannot be read, or names a parameter that *function* lacks.
     """
-    fields = _fields(template)
+    fields = check_fields(template)
     if not fields:
         name = check_name(template.format())
         return lambda _args, _kwargs: name
@@ -64,8 +64,13 @@ def naming(
     return name_of
 
 
-def _fields(template: str) -> list[str]:
-    """Return the parameters that *template* names."""
+def check_fields(template: str) -> list[str]:
+    """Return the parameters that *template* names.
+
+    Raises:
+        TypeError: *template* is not a string.
+        ConfigError: it is no template for a name.
+    """
     check_name(template)
     try:
         parts = list(string.Formatter().parse(template))

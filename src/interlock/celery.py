@@ -14,7 +14,6 @@ The server is the setting ``interlock_url`` of the Celery application, else ``IN
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 import threading
 import weakref
@@ -26,8 +25,9 @@ import redis
 from celery.beat import Scheduler
 from celery.utils.log import get_logger
 
+from interlock._naming import check_fields, naming
 from interlock.errors import AcquireTimeoutError, ConfigError, HoldLostError, InterlockError
-from interlock.options import Options
+from interlock.options import Options, check_lease, check_timeout
 
 # Not `interlock.connect`, which is loaded when it is first used: in each process of a pool, within
 # a task's time limit.
@@ -106,6 +106,16 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
     lock_lease: float | None = None
     otherwise: Any = None
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Check the settings of a task when it is defined."""
+        super().__init_subclass__(**kwargs)
+        _check_mode(cls.if_locked)
+        _ = check_timeout(blocking=True, timeout=cls.lock_timeout)
+        if cls.lock_lease is not None:
+            _ = check_lease(cls.lock_lease)
+        if cls.lock is not None:
+            _ = naming(cls.lock, cls.run) if "run" in vars(cls) else check_fields(cls.lock)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the task under its lock, in a worker or called as a function."""
         name, ours = self._lock_name(args, kwargs), client(self.app)
@@ -121,19 +131,10 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
         return self.otherwise
 
     def _lock_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        if self.if_locked not in ("skip", "wait", "retry"):
-            raise ConfigError(f"if_locked is skip, wait or retry, not {self.if_locked!r}")
+        _check_mode(self.if_locked)  # it may have been set after the definition
         if self.lock is None:
             return cast("str", self.name)
-        bound = inspect.signature(self.run).bind(*args, **kwargs)
-        bound.apply_defaults()
-        try:
-            return self.lock.format_map(bound.arguments)
-        except KeyError as error:
-            raise ConfigError(
-                f"{self.lock!r} asks for {error}, but {self.name} has the arguments"
-                f" {', '.join(bound.arguments) or '(none)'}"
-            ) from error
+        return naming(self.lock, self.run)(args, kwargs)
 
     def _patience(self) -> float:
         """Return the seconds that a dead worker of the same message may keep the lock."""
@@ -141,6 +142,11 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
         if not delivery.get("redelivered"):
             return 0.0
         return (self.lock_lease or _options(self.app).lease) + _RETRY
+
+
+def _check_mode(if_locked: object) -> None:
+    if if_locked not in ("skip", "wait", "retry"):
+        raise ConfigError(f"if_locked is skip, wait or retry, not {if_locked!r}")
 
 
 class SingleBeat:

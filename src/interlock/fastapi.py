@@ -14,11 +14,15 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
 import interlock.asyncio
+from interlock._naming import check_fields
 from interlock.asyncio import Client, Hold
 from interlock.errors import AcquireTimeoutError, ConfigError
-from interlock.options import OptionChanges
+from interlock.options import OptionChanges, Options, check_lease, check_timeout
 
 __all__ = ["Locked", "State", "client", "lifespan"]
+
+
+_ERRORS = range(400, 600)
 
 
 class State(TypedDict):
@@ -46,10 +50,13 @@ def lifespan(
     Raises:
         ConfigError: a URL or an option that cannot work.
     """
+    checked = Options().replace(**options)
+    if url is not None:
+        _ = interlock.asyncio.connect(url, options=checked)  # nothing is connected yet
 
     @contextlib.asynccontextmanager
     async def opened(app: object) -> AsyncGenerator[State]:  # noqa: ARG001 - ASGI
-        async with interlock.asyncio.connect(url, **options) as connected:
+        async with interlock.asyncio.connect(url, options=checked) as connected:
             yield State(interlock=connected)
 
     return opened
@@ -83,6 +90,10 @@ class Locked:
         lease: seconds after which the hold ends by itself; None for a hold that is renewed.
         on_timeout: the status of the response if the lock was not acquired in time.
 
+    Raises:
+        ConfigError: *name* is no template for a name, *timeout* or *lease* cannot be, or
+            *on_timeout* is not the status of an error.
+
     Cost:
         Two round trips for each request if the lock is free.
     """
@@ -90,6 +101,12 @@ class Locked:
     def __init__(
         self, name: str, *, timeout: float = 3.0, lease: float | None = None, on_timeout: int = 423
     ) -> None:
+        _ = check_fields(name)
+        _ = check_timeout(blocking=True, timeout=timeout)
+        if lease is not None:
+            _ = check_lease(lease)
+        if on_timeout not in _ERRORS:
+            raise ConfigError(f"on_timeout must be a status from 400 to 599, not {on_timeout!r}")
         self._name = name
         self._timeout = timeout
         self._lease = lease

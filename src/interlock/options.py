@@ -77,9 +77,23 @@ class OptionChanges(TypedDict, total=False):
     replicas: ReplicaPolicy | Literal["off"]
     name_mapper: Callable[[str], str] | None
     client_id: str | None
+    log: bool
+    slow_acquire: Duration | None
+    slow_hold: Duration | None
 
 
 _DURATIONS = ("lease", "fair_wait", "poll_cap", "command_timeout", "outage_timeout")
+
+_THRESHOLDS = ("slow_acquire", "slow_hold")
+
+
+def _check_threshold(options: Options, name: str) -> None:
+    value = getattr(options, name)
+    if value is None:
+        return
+    object.__setattr__(options, name, value := seconds(value))
+    if not _is_number(value) or not value > 0:
+        raise ConfigError(f"{name} must be None or seconds above 0, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +111,9 @@ class Options:
         replicas: whether replicas must acknowledge; see `off`, `best_effort` and `required`.
         name_mapper: turns the user's names into key names, as Redisson's NameMapper.
         client_id: lower-case hex digits and dashes; drawn at random unless given.
+        log: whether events that an operator should know go to the logger ``interlock``.
+        slow_acquire: a wait that lasts longer is logged, with the holder; None for never.
+        slow_hold: a hold that lasts longer is logged; None for never.
     """
 
     lease: float = 30.0
@@ -109,6 +126,9 @@ class Options:
     replicas: ReplicaPolicy | Literal["off"] = "off"
     name_mapper: Callable[[str], str] | None = None
     client_id: str | None = None
+    log: bool = True
+    slow_acquire: float | None = 30.0
+    slow_hold: float | None = 600.0
 
     if TYPE_CHECKING:
         # A field holds seconds, whatever it was given as.
@@ -124,6 +144,8 @@ class Options:
             value = getattr(self, name)
             if not _is_number(value) or not 0 < value < math.inf:
                 raise ConfigError(f"{name} must be seconds above 0, not {value!r}")
+        for name in _THRESHOLDS:
+            _check_threshold(self, name)
         if not _is_number(self.renew_batch) or not 1 <= self.renew_batch <= 1000:  # noqa: PLR2004
             raise ConfigError(f"renew_batch must be 1 to 1000, not {self.renew_batch!r}")
         if self.pubsub not in ("auto", "plain", "sharded", "off"):
@@ -195,6 +217,23 @@ def check_min_hold(duration: Duration) -> float:
     if not _is_number(duration) or not 0 <= duration <= MAX_LEASE:
         raise ConfigError(f"min_hold must be 0 to {MAX_LEASE:.0f} seconds, not {duration!r}")
     return float(duration)
+
+
+def check_flag(value: object, what: str) -> bool:
+    """Return *value* if it is a bool; ``"no"`` would count as true.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{what} must be True or False, not {value!r}")
+    return value
+
+
+def check_callback(callback: object) -> None:
+    """Raise TypeError unless *callback* can be called."""
+    if not callable(callback):
+        raise TypeError(f"a callback must be callable, not {callback!r}")
 
 
 def check_name(name: object) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock._links.urls import open_url
-from interlock.check import Finding, Report, Severity, Wishes, examine
+from interlock.check import Finding, Report, Requirements, Severity, examine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def check() -> Callable[..., Report]:
     """Give the check of one URL."""
 
-    def of_url(url: str, **wishes: object) -> Report:
-        return examine([open_url(url)], Wishes(**wishes))
+    def of_url(url: str, **requirements: object) -> Report:
+        return examine([open_url(url)], Requirements(**requirements))
 
     return of_url
 

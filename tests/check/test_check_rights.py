@@ -14,16 +14,17 @@ import pytest
 import interlock
 from interlock._core import lock as core
 from interlock._links.urls import open_url
-from interlock.check import Wishes, examine
+from interlock.check import Requirements, examine
 from interlock.check.rights import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.support.servers import RedisServer
+
     from interlock import Client
     from interlock.check import Report
     from interlock.options import ReplicaPolicy
-    from interlock.testing.servers import RedisServer
 
 ACL_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
 LUA = Path(core.__file__).parent / "lua"
@@ -46,7 +47,8 @@ def test_every_object_is_called_like_its_factory() -> None:
     made = {
         name
         for name in vars(interlock.Client)
-        if name.endswith(("lock", "semaphore", "latch")) and not name.startswith(("_", "try"))
+        if name.endswith(("lock", "semaphore", "latch", "event"))
+        and not name.startswith(("_", "try"))
     }
     assert made - joint == set(KINDS)
 
@@ -54,7 +56,7 @@ def test_every_object_is_called_like_its_factory() -> None:
 def test_the_reference_shows_the_lines_that_are_printed() -> None:
     """The lines in docs/reference/acl.md are the printed ones for each object under ``locks:*``."""
     shown = re.findall(r"^user \S+ (on .*)$", ACL_PAGE.read_text(), re.MULTILINE)
-    printed = [Wishes((kind,), "locks:*").acl_line().split()[2:] for kind in KINDS]
+    printed = [Requirements((kind,), "locks:*").acl_line().split()[2:] for kind in KINDS]
     assert sorted(sorted(line.split()) for line in shown) == sorted(map(sorted, printed))
 
 
@@ -74,6 +76,12 @@ def test_the_reference_shows_the_lines_that_are_printed() -> None:
         ),
         ("read_write_lock", "a", "~a ~{a}:*", "&redisson_rwlock:{a}"),
         ("semaphore", "a", "~a ~redisson_unlock_latch:{a}:*", "&redisson_sc:{a}"),
+        (
+            "event",
+            "a",
+            "~interlock_event:{a} ~interlock_request:{a}:*",
+            "&interlock_event__channel:{a}",
+        ),
         ("count_down_latch", "a*", None, "&redisson_countdownlatch__channel__{a*"),
     ],
 )
@@ -81,7 +89,7 @@ def test_keys_and_channels_follow_the_names(
     kind: str, names: str, keys: str | None, channels: str
 ) -> None:
     """A beginning of names covers what is derived from them; one name is covered exactly."""
-    line = Wishes((kind,), names).acl_line()
+    line = Requirements((kind,), names).acl_line()
     match = re.search(r"resetkeys (.*) resetchannels ?(.*) -@all", line)
     assert match is not None
     assert match[1] == keys or keys is None
@@ -91,13 +99,13 @@ def test_keys_and_channels_follow_the_names(
 def test_names_are_those_of_the_server() -> None:
     """A name mapper is applied to the names."""
     options = interlock.Options(name_mapper="app:{}".format)
-    line = Wishes(names="locks:*", options=options).acl_line()
+    line = Requirements(names="locks:*", options=options).acl_line()
     assert "~app:locks:* " in line
 
 
 def test_silent_clients_need_no_channels() -> None:
     """With ``pubsub="off"`` nothing is published and nobody listens."""
-    line = Wishes(options=interlock.Options(pubsub="off")).acl_line()
+    line = Requirements(options=interlock.Options(pubsub="off")).acl_line()
     assert "resetchannels -@all" in line
     assert not line.endswith("+ping")
 
@@ -118,11 +126,11 @@ def test_replicas_that_must_acknowledge_need_rights_too(
     server_of_version: Callable[[str], RedisServer],
 ) -> None:
     """What asks the replicas is in the line, and is named when it is missing."""
-    wishes = Wishes(options=interlock.Options(replicas=policy))
-    assert wishes.acl_line().endswith(f"+ping {commands}")
+    requirements = Requirements(options=interlock.Options(replicas=policy))
+    assert requirements.acl_line().endswith(f"+ping {commands}")
     server = server_of_version(version)
-    server.execute("ACL", "SETUSER", "app", "reset", *Wishes().acl_line().split()[2:])
-    report = examine([open_url(server.url(0, "app", "secret"))], wishes)
+    server.execute("ACL", "SETUSER", "app", "reset", *Requirements().acl_line().split()[2:])
+    report = examine([open_url(server.url(0, "app", "secret"))], requirements)
     assert f"lacks {commands} for" in str(report)
 
 
@@ -213,6 +221,15 @@ def _count_down_latch(client: Client, other: Client) -> None:
     assert latch.delete()
 
 
+def _event(client: Client, other: Client) -> None:
+    event, theirs = client.event("locks:event"), other.event("locks:event")
+    assert not theirs.wait(0.5)
+    event.set()
+    assert theirs.wait(5)
+    event.clear()
+    assert not theirs.is_set()
+
+
 DOINGS: dict[str, Callable[[Client, Client], object]] = {
     **{
         kind: lambda client, other, kind=kind: _lock(client, other, kind)
@@ -223,6 +240,7 @@ DOINGS: dict[str, Callable[[Client, Client], object]] = {
     "semaphore": _semaphore,
     "leased_semaphore": _leased_semaphore,
     "count_down_latch": _count_down_latch,
+    "event": _event,
 }
 
 
@@ -238,7 +256,7 @@ def test_the_printed_line_permits_all_that_its_object_does(
     any_server.execute("SCRIPT", "FLUSH")
 
     def do(kind: str) -> None:
-        _, user, *rules = Wishes((kind,), "locks:*").acl_line().split()
+        _, user, *rules = Requirements((kind,), "locks:*").acl_line().split()
         user = f"{user}-{kind}"
         any_server.execute("ACL", "SETUSER", user, "reset", *rules)
         url = any_server.url(0, user, "secret")
@@ -263,15 +281,15 @@ def test_a_right_that_is_missing_is_named(
     any_server: RedisServer, check: Callable[..., Report]
 ) -> None:
     """Without any one command, key or channel of all objects' rights, that one is named, and nothing else; nothing is left behind."""
-    wishes = {"objects": tuple(KINDS), "names": "locks:*"}
-    rules = Wishes(**wishes).acl_line().split()[2:]
+    requirements = {"objects": tuple(KINDS), "names": "locks:*"}
+    rules = Requirements(**requirements).acl_line().split()[2:]
     url = any_server.url(0, "app", "secret")
     rights = [rule for rule in rules if rule[0] in "+~&"]
     assert len(rights) > 40
     for right in rights:
         lacking = [rule for rule in rules if rule != right]
         any_server.execute("ACL", "SETUSER", "app", "reset", *lacking)
-        report = check(url, **wishes)
+        report = check(url, **requirements)
         told = [one for one in report.findings if one.check == "rights"]
         assert f"lacks {right} for" in told[0].found, told
         assert told[0].advice == f"ACL SETUSER app {right}"

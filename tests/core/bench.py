@@ -68,14 +68,14 @@ class Bench:
     Attributes:
         now: what its clock shows.
         subscribed: what it subscribes to.
-        pokes: how often the background was woken.
+        wakes: how often the background was woken.
         told: what came of telling the user's callbacks.
     """
 
     def __init__(self, **options: object) -> None:
         self.now = 1000.0
         self.subscribed: list[str] = []
-        self.pokes = 0
+        self.wakes = 0
         self.told: list[object] = []
         self.random = 0.0
         self.waiters = Waiters(nullcontext(), self)
@@ -85,8 +85,8 @@ class Bench:
             clock=lambda: self.now,
             random=lambda: self.random,
             waiters=self.waiters,
-            poke=self._poke,
-            tell=lambda callback: self.told.append(callback()),
+            wake=self._wake,
+            call_user=lambda callback: self.told.append(callback()),
         )
         self.owner = Owner("thread 'main'")
         self.lock = Lock(self.session, "x")
@@ -99,8 +99,8 @@ class Bench:
         """Forget it."""
         self.subscribed.remove(channel)
 
-    def _poke(self) -> None:
-        self.pokes += 1
+    def _wake(self) -> None:
+        self.wakes += 1
 
     def acquire(
         self, timeout: float = 10.0, lease: float | None = None, owner: Owner | None = None

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock._core.effects import (
-    Ask,
-    Away,
     Batch,
+    Cleanup,
+    Enqueue,
     Eval,
-    Join,
+    Gather,
     Op,
+    RunOn,
     Script,
-    Settle,
     Wait,
     ended,
     undoing,
 )
-from interlock._core.tickets import Ticket
+from interlock._core.waiter import Waiter
 
 if TYPE_CHECKING:
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
 DOUBLE = Script("double", "return 2 * ARGV[1]", lambda reply: reply * 2)  # type: ignore[operator]
 
@@ -60,12 +60,12 @@ def test_ask_decodes_every_reply_and_passes_errors_on(play: type[Play], bench: B
     error = ConnectionError()
     calls = tuple((bench.session, Eval(DOUBLE, (key,), ())) for key in "ab")
 
-    assert play(_run(Ask(calls))).answer([1, error]).result == [2, error]
+    assert play(_run(Gather(calls))).answer([1, error]).result == [2, error]
 
 
 def test_away_returns_what_the_operation_returned(play: type[Play], bench: Bench) -> None:
     """The result of an operation that another client's driver ran is that of the effect."""
-    away = Away(bench.session, _run(Wait(None, 1.0)))
+    away = RunOn(bench.session, _run(Wait(None, 1.0)))
     played = play(_run(away))
 
     assert played.effect is away
@@ -73,13 +73,13 @@ def test_away_returns_what_the_operation_returned(play: type[Play], bench: Bench
 
 
 def test_join_returns_the_ticket(play: type[Play]) -> None:
-    """Whoever joins a queue is given its ticket."""
-    ticket = Ticket("channel", lambda: None)
+    """Whoever joins a queue is given its waiter."""
+    waiter = Waiter("channel", lambda: None)
 
-    assert play(_run(Join("channel"))).answer(ticket).result is ticket
+    assert play(_run(Enqueue("channel"))).answer(waiter).result is waiter
 
 
-@pytest.mark.parametrize("effect", [Wait(None, 1.0), Settle(Eval(DOUBLE, ("k",), ()), 1.0)])
+@pytest.mark.parametrize("effect", [Wait(None, 1.0), Cleanup(Eval(DOUBLE, ("k",), ()), 1.0)])
 def test_wait_and_settle_have_no_result(play: type[Play], effect: Any) -> None:
     """Nothing is to be learnt from having waited or from leaving something to the background."""
     played = play(_run(effect))
@@ -110,9 +110,9 @@ class TestUndoing:
 
     def test_success_is_not_undone(self, play: type[Play]) -> None:
         """An operation that returns is left as it is."""
-        played = play(undoing(_run(Join("c")), self._undo, "it"))
+        played = play(undoing(_run(Enqueue("c")), self._undo, "it"))
 
-        assert played.answer("ticket").result == "ticket"
+        assert played.answer("waiter").result == "waiter"
         assert not hasattr(self, "undone")
 
     @pytest.mark.parametrize("error", [ConnectionError(), KeyboardInterrupt()])
@@ -120,7 +120,7 @@ class TestUndoing:
         self, play: type[Play], error: BaseException
     ) -> None:
         """Whatever ends an operation is raised when the clean-up is over, and not before."""
-        played = play(undoing(_run(Join("c")), self._undo, "it"))
+        played = play(undoing(_run(Enqueue("c")), self._undo, "it"))
         played.answer(error)
 
         assert played.effect == Wait(None, 2.0)
@@ -131,7 +131,7 @@ class TestUndoing:
 
     def test_abandoned_operation_is_not_undone(self, play: type[Play]) -> None:
         """Of an operation that nobody drives any more nothing is asked."""
-        played = play(undoing(_run(Join("c")), self._undo, "it"))
+        played = play(undoing(_run(Enqueue("c")), self._undo, "it"))
         played.abandon()
 
         assert not hasattr(self, "undone")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock._core.effects import Eval, Settle, Wait
+from interlock._core.effects import Cleanup, Eval, Wait
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.holds import Owner, State
 from interlock._core.lock import Lock
@@ -17,10 +17,10 @@ from interlock.options import required
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
     from interlock._core.holds import Hold
-    from interlock._core.tickets import Ticket
+    from interlock._core.waiter import Waiter
 
 CHANNEL = "redisson_lock__channel:{x}"
 TAKEN = 30_000
@@ -44,8 +44,8 @@ class Queue:
             return play.answer(None)
         if isinstance(play.effect, Eval):
             play.answer(reply)
-        ticket = self.bench.waiters.join(self.lock.channel, lambda: self.woken.append(number))
-        play.answer(ticket)
+        waiter = self.bench.waiters.join(self.lock.channel, lambda: self.woken.append(number))
+        play.answer(waiter)
         assert isinstance(play.effect, Wait)
         return play
 
@@ -54,9 +54,9 @@ class Queue:
         self.owners.append(owner)
         self.plays.append(self._acquire(len(self.owners) - 1, TAKEN))
 
-    def ticket(self, number: int) -> Ticket:
+    def waiter(self, number: int) -> Waiter:
         """Return the place of *number*."""
-        return self.plays[number].effect.ticket
+        return self.plays[number].effect.waiter
 
     def release(self, number: int = 0) -> Play:
         """Play the release by *number*."""
@@ -68,10 +68,10 @@ class Queue:
 
     def go_on(self, number: int) -> Play:
         """Wake *number*; the driver takes back the place of who is done."""
-        play, ticket = self.plays[number], self.ticket(number)
+        play, waiter = self.plays[number], self.waiter(number)
         play.answer(None)
         if play.over:
-            self.bench.waiters.leave(ticket)
+            self.bench.waiters.leave(waiter)
         return play
 
 
@@ -87,16 +87,16 @@ def test_the_next_waiter_is_made_the_holder(queue: Callable[..., Queue]) -> None
     first, release = here.hold(0), here.release()
     assert first is not None
     assert release.effect.script.name == "lock_hand_over"
-    heir = here.ticket(1).candidate
-    assert heir is not None
-    assert release.effect.args == (first.holder, heir.holder, 30_000)
+    successor = here.waiter(1).candidate
+    assert successor is not None
+    assert release.effect.args == (first.holder, successor.holder, 30_000)
     release.answer(1)
 
     assert release.over
     assert here.woken[-1] == 1
     assert here.go_on(1).result is here.hold(1)
-    assert here.ticket(2).front
-    assert not here.ticket(2).asking, "the lock is known to be taken"
+    assert here.waiter(2).front
+    assert not here.waiter(2).asking, "the lock is known to be taken"
     assert [type(effect).__name__ for effect in here.plays[1].effects].count("Eval") <= 1
     assert here.hold(1).state is State.HELD  # type: ignore[union-attr]
     assert first.state is State.ENDED
@@ -127,17 +127,17 @@ def test_who_has_left_is_not_made_the_holder(queue: Callable[..., Queue]) -> Non
     """A waiter that gives up while it is being handed the lock gives back what it may get, and so does who handed it over."""
     here = queue(1)
     release = here.release()
-    heir, number = here.ticket(1).candidate, here.owners[1].number
-    assert heir is not None
+    successor, number = here.waiter(1).candidate, here.owners[1].number
+    assert successor is not None
     leaving = here.plays[1].answer(KeyboardInterrupt())
     assert leaving.effect.script.name == "lock_release"
-    assert leaving.effect.args[:2] == (heir.holder, 0)
+    assert leaving.effect.args[:2] == (successor.holder, 0)
     assert here.owners[1].number != number, "what may come late meets no later hold"
     release.answer(1)
 
     assert release.effect.script.name == "lock_release"
-    assert release.effect.args[:2] == (heir.holder, 0)
-    assert heir.state is State.ENDED
+    assert release.effect.args[:2] == (successor.holder, 0)
+    assert successor.state is State.ENDED
 
 
 def told(release: Play, reply: object) -> Play:
@@ -180,13 +180,13 @@ def test_who_had_left_before_it_was_told_is_cleaned_up_behind(queue: Callable[..
     """What a waiter was given that had left is given back by who released, as without being told first."""
     here = queue(1)
     release = here.release()
-    heir = here.ticket(1).candidate
-    assert heir is not None
+    successor = here.waiter(1).candidate
+    assert successor is not None
     here.plays[1].answer(KeyboardInterrupt())
     told(release, 1).answer(1)
     assert here.hold(1) is None
     assert release.effect.script.name == "lock_release"
-    assert release.effect.args[:2] == (heir.holder, 0)
+    assert release.effect.args[:2] == (successor.holder, 0)
 
 
 def test_who_is_being_handed_it_does_not_ask(queue: Callable[..., Queue]) -> None:
@@ -241,10 +241,10 @@ def test_an_unknown_end_makes_the_waiter_ask(queue: Callable[..., Queue]) -> Non
     """When nothing can be learned of a hand-over the waiter asks, and goes on owing what it may be given late."""
     here = queue(1)
     release = here.release()
-    heir = here.ticket(1).candidate
-    assert heir is not None
+    successor = here.waiter(1).candidate
+    assert successor is not None
     release.answer(ServerUnavailableError("gone", sent=True))
-    assert isinstance(release.effect, Settle), "the release goes on in the background"
+    assert isinstance(release.effect, Cleanup), "the release goes on in the background"
     with pytest.raises(ServerUnavailableError):
         release.answer(None)
     assert here.go_on(1).effect.script.name == "lock_acquire"
@@ -252,7 +252,7 @@ def test_an_unknown_end_makes_the_waiter_ask(queue: Callable[..., Queue]) -> Non
     here.bench.now += 10.0
 
     here.plays[1].answer(None).answer(TAKEN)
-    assert here.plays[1].effect.args[:2] == (heir.holder, 0)
+    assert here.plays[1].effect.args[:2] == (successor.holder, 0)
 
 
 def test_everybody_here_has_one_turn(queue: Callable[..., Queue]) -> None:

@@ -17,7 +17,7 @@ from interlock._core.holds import DRIFT, SLACK, TRANSITIONS, Hold, Owner, State,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
 
 class Handle:
@@ -347,7 +347,7 @@ def test_only_holds_change_holds() -> None:
         if path.stem != "holds"
         for name in foreign(ast.parse(path.read_text(encoding="utf-8")))
         if name.rpartition(".")[2] in {*Hold.__slots__, *holds.Permit.__slots__}
-        if name.rpartition(".")[0].endswith(("hold", "permit", "candidate", "one", "heir"))
+        if name.rpartition(".")[0].endswith(("hold", "permit", "candidate", "one", "successor"))
     }
 
     assert found == {"watchdog: hold.renew_at"}

@@ -26,10 +26,11 @@ IMPURE = {"asyncio", "threading", "time", "socket", "random", "logging", "select
 MAY_IMPORT = {
     "_core": {"_core", "errors", "options", "backoff"},
     "_embedded": {"_embedded", "errors"},
-    "_links": {"_links", "_embedded", "_core", "errors", "options"},
+    "_links": {"_links", "_embedded", "_core", "_misuse", "errors", "options"},
     "check": {"check", "_links", "_core", "errors", "options"},
     "_drivers": {"_drivers", "_links", "_core", "_misuse", "errors", "options"},
     "_misuse": {"errors"},
+    "inspection": {"inspection", "_links", "_core", "errors", "options"},
     "testing": {"testing", "_embedded", "_core", "errors", "options", "backoff"},
 }
 """What of the package each part may import; the faces may import everything, and nothing imports a face."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from interlock._core.effects import Ask, Batch, Eval
+from interlock._core.effects import Batch, Eval, Gather
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.group_lock import GroupLock
@@ -183,7 +183,7 @@ FAULTS: dict[str, Fault] = {
 
 
 class Run:
-    """One run of a scenario: the victim of the fault, a rival who may hold the lock first, and an heir who wants it next."""
+    """One run of a scenario: the victim of the fault, a rival who may hold the lock first, and a successor who wants it next."""
 
     def __init__(self, kind: str, scenario: Scenario, faults: dict[int, Fault]) -> None:
         self.scenario = scenario
@@ -203,7 +203,7 @@ class Run:
         self.victim = self.simulator.spawn(self.clients[0], self._victim, "victim")
         shared = scenario.shared
         self.simulator.spawn(self.clients[0 if shared else 1], self._rival, "rival")
-        self.simulator.spawn(self.clients[0 if shared else 2], self._heir, "heir")
+        self.simulator.spawn(self.clients[0 if shared else 2], self._successor, "successor")
         self.simulator.run()
 
     def _victim(self, me: Process) -> Generator[Any, Any, None]:
@@ -257,7 +257,7 @@ class Run:
             except HoldLostError:
                 assert self.scenario.frees
 
-    def _heir(self, me: Process) -> Generator[Any, Any, None]:
+    def _successor(self, me: Process) -> Generator[Any, Any, None]:
         lock = self.make(me)
         if self.scenario.shared:
             yield me.sleep(0.03)  # the victim holds it then, or its rival does
@@ -282,7 +282,7 @@ def cases() -> Iterator[Any]:
             for number in recorded.span:
                 effect = recorded.victim.effects[number]
                 for name, fault in FAULTS.items():
-                    asks = isinstance(effect, Eval | Batch | Ask)
+                    asks = isinstance(effect, Eval | Batch | Gather)
                     if asks or fault.error is Interrupted:
                         place = f"{number - recorded.span.start}-{type(effect).__name__.lower()}"
                         yield pytest.param(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock._core import lock_base
-from interlock._core.effects import NEVER, Eval, Settle, Wait
+from interlock._core.effects import NEVER, Cleanup, Eval, Wait
 from interlock._core.leased_semaphore import LeasedSemaphore
 from interlock._core.permit import Permit
 from interlock.errors import HoldLostError, ReplicationError, ServerUnavailableError
@@ -15,7 +15,7 @@ from interlock.errors import HoldLostError, ReplicationError, ServerUnavailableE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
     from interlock._core.holds import Hold
 
@@ -33,7 +33,7 @@ def hold(bench: Bench) -> Hold:
 def settled(play: Play) -> list[tuple[object, int]]:
     """Return which holder was left to the background to be released, and how often it may be found."""
     return [
-        (effect.call.args[0], effect.late) for effect in play.effects if isinstance(effect, Settle)
+        (effect.call.args[0], effect.late) for effect in play.effects if isinstance(effect, Cleanup)
     ]
 
 
@@ -164,7 +164,7 @@ def test_what_may_take_it_yet_is_counted(
 
 
 def test_another_field_owes_nothing_of_the_former_one(bench: Bench, play: type[Play]) -> None:
-    """A grant that came too late is given back; when that is in doubt, the next try has another field, and the strays are left behind."""
+    """A grant that came too late is given back; when that is in doubt, the next try has another field, and the late grants are left behind."""
     played = bench.acquire(timeout=200.0)
     hold = next(iter(bench.session.holds))
     former = hold.holder

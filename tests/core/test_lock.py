@@ -11,7 +11,7 @@ from interlock._core.lock import Lock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench import Bench
+    from tests.core.bench import Bench
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_scripts_are_those_of_the_plain_lock(lock: Lock, bench: Bench) -> None:
     sent = {
         call.script.name: (call.keys, call.args, call.deadline)
         for call in (
-            lock.attempt(hold, 5.0, 2, 7.0),
+            lock.acquire_script(hold, 5.0, 2, 7.0),
             lock.release_script(hold, 1),
             lock._force_release_script(),
             lock._query_script(8.0),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core.effects import NEVER, Eval, Join, Settle, Wait
+from interlock._core.effects import NEVER, Cleanup, Enqueue, Eval, Wait
 from interlock._core.holds import Owner, State, valid_until
 from interlock._core.lock import Lock
 from interlock._core.session import GRACE
@@ -23,7 +23,7 @@ from interlock.errors import (
 )
 
 if TYPE_CHECKING:
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
 
 def lost_reply() -> ServerUnavailableError:
@@ -43,7 +43,7 @@ def busy() -> ServerUnavailableError:
 
 def told(effect: object) -> tuple[str, tuple[str | int, ...]]:
     """Return the script that an effect is about, and what it is told."""
-    call = effect.call if isinstance(effect, Settle) else effect
+    call = effect.call if isinstance(effect, Cleanup) else effect
     assert isinstance(call, Eval)
     return call.script.name, call.args
 
@@ -63,7 +63,7 @@ class TestAcquire:
         assert hold.valid_until == valid_until(sent_at, 30.0)
         assert hold.renewal is not None
         assert hold in bench.session.holds
-        assert bench.pokes == 1
+        assert bench.wakes == 1
 
     def test_claim_is_in_the_table_before_anything_is_sent(self, bench: Bench) -> None:
         """An interruption at any point finds the hold."""
@@ -103,22 +103,22 @@ class TestAcquire:
     def test_taken_lock_is_waited_for(self, bench: Bench) -> None:
         """After a failed try the owner queues, looks again when it is told to, and is given what it waited for."""
         played = bench.acquire().answer(5000)
-        assert played.effect == Join(bench.lock.channel)
-        ticket = bench.waiters.join(bench.lock.channel, lambda: None)
-        played.answer(ticket)
+        assert played.effect == Enqueue(bench.lock.channel)
+        waiter = bench.waiters.join(bench.lock.channel, lambda: None)
+        played.answer(waiter)
         assert isinstance(played.effect, Wait)
         bench.waiters.notify(bench.lock.channel)
         played.answer(None)
         hold = played.answer(None).result
 
         assert hold.state is State.HELD
-        assert ticket.taken_for == hold.lease
+        assert waiter.taken_for == hold.lease
 
     def test_newcomer_queues_behind_those_who_wait(self, bench: Bench) -> None:
         """Where others wait here already, nothing is sent before it is one's turn."""
         bench.waiters.join(bench.lock.channel, lambda: None)
 
-        assert bench.acquire().effect == Join(bench.lock.channel)
+        assert bench.acquire().effect == Enqueue(bench.lock.channel)
 
     def test_failed_try_is_repeated(self, bench: Bench) -> None:
         """A server that does not answer is asked again, and its answer counts as that of the first try would."""
@@ -138,7 +138,7 @@ class TestAcquire:
         assert hold.state is State.PENDING
         played.answer(1)
 
-        assert played.effect == Join(bench.lock.channel)
+        assert played.effect == Enqueue(bench.lock.channel)
         assert hold.holder == holder
 
     def test_unknown_end_of_a_late_grant_changes_the_holder(self, bench: Bench) -> None:
@@ -166,7 +166,7 @@ class TestAcquire:
     def test_closed_client_acquires_nothing(self, bench: Bench) -> None:
         """A grant that comes after the client was closed is an error: the lock was given back with all others."""
         played = bench.acquire()
-        list(bench.session.farewell())
+        list(bench.session.releases_on_close())
         with pytest.raises(ClosedError):
             played.answer(None)
 
@@ -203,7 +203,7 @@ class TestUndo:
         """An acquire that may have been executed is released under a number that is not used again."""
         number = bench.owner.number
         played = self.fail(bench, lost_reply(), timeout=0.01)
-        assert isinstance(played.effect, Settle)
+        assert isinstance(played.effect, Cleanup)
         assert told(played.effect)[1][:2] == (f"c0ffee:{number}", 0)
         assert (played.effect.late, played.effect.until) == (True, bench.now + 30.0)
         assert bench.owner.number != number
@@ -215,7 +215,7 @@ class TestUndo:
         """A refusal after a reply that was lost leaves the outcome unknown, and is undone."""
         played = self.fail(bench, lost_reply(), None, refusal(), timeout=10)
 
-        assert isinstance(played.effect, Settle)
+        assert isinstance(played.effect, Cleanup)
 
     def test_interruption_is_undone_at_once(self, bench: Bench) -> None:
         """A Ctrl-C is raised after the release, which the background repeats when it found nothing yet."""
@@ -252,7 +252,7 @@ class TestUndo:
         """A client that closes says nothing of whether an earlier try was executed."""
         played = self.fail(bench, lost_reply(), ClosedError("closed"), timeout=10)
 
-        assert isinstance(played.effect, Settle)
+        assert isinstance(played.effect, Cleanup)
 
     def test_abandoned_acquire_leaves_no_claim(self, bench: Bench) -> None:
         """An acquire that nobody drives any more does not bar its owner from the next."""

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock._core import (
+    cleanup,
     holds,
     lock,
     lock_base,
     session,
-    settling,
     waiters,
     waiting,
     watchdog,
@@ -280,14 +280,14 @@ MUTATIONS = [
         interrupted_acquire,
     ),
     Mutation(
-        "strays-are-forgotten",
+        "late-grants-are-forgotten",
         lock_base.outlive,
         "if hold.unanswered:",
         "if hold.unanswered > 2:",
         strays_of_a_hold,
     ),
     Mutation(
-        "strays-in-vain-are-forgotten",
+        "late-grants-in-vain-are-forgotten",
         lock_base.LockBase.go_on,
         "hold.late_grants()",
         "hold.offered",
@@ -295,9 +295,9 @@ MUTATIONS = [
     ),
     Mutation(
         "one-stray-is-all",
-        settling.Settlements.carry,
-        "debt.late - bool(reply)",
-        "debt.late * (not reply)",
+        cleanup.CleanupQueue.carry,
+        "entry.late - bool(reply)",
+        "entry.late * (not reply)",
         strays_of_a_hold,
     ),
     Mutation(
@@ -324,8 +324,8 @@ MUTATIONS = [
     Mutation(
         "front-keeps-its-place",
         waiters.Waiters.leave,
-        "heir.front = True",
-        "heir.front = False",
+        "successor.front = True",
+        "successor.front = False",
         neighbours,
     ),
     Mutation(

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock._core import lock_base
-from interlock._core.effects import Eval, Settle, Wait
+from interlock._core.effects import Cleanup, Eval, Wait
 from interlock._core.holds import Hold, Owner, State, valid_until
 from interlock._core.session import GRACE
 from interlock.errors import ConfigError, HoldLostError, NotHeldError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
 
 def unavailable(*, sent: bool = True, transient: bool = False) -> ServerUnavailableError:
@@ -23,7 +23,7 @@ def unavailable(*, sent: bool = True, transient: bool = False) -> ServerUnavaila
 
 def depth_told(effect: object) -> object:
     """Return the depth that a release script tells."""
-    call = effect.call if isinstance(effect, Settle) else effect
+    call = effect.call if isinstance(effect, Cleanup) else effect
     assert isinstance(call, Eval)
     assert call.script.name == "lock_release"
     return call.args[1]
@@ -67,7 +67,7 @@ class TestRelease:
         hold = bench.held()
         owner = hold.owner()
         assert owner is not None
-        lock = hold.recipe
+        lock = hold.core
         entering = play(lock.acquire(owner, float("inf"), None))
         entering.answer(None)
         assert hold.depth == 2
@@ -165,7 +165,7 @@ class TestRelease:
         assert isinstance(played.effect, Wait)
         bench.now += 1.0
         played.answer(None).answer(unavailable(transient=True))
-        assert isinstance(played.effect, Settle) == given_up
+        assert isinstance(played.effect, Cleanup) == given_up
 
     def test_second_caller_is_not_told_of_a_loss(
         self, bench: Bench, play: type[Play], hold: Hold

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core.effects import NEVER, Eval, Settle, Wait
+from interlock._core.effects import NEVER, Cleanup, Eval, Wait
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.holds import Owner
 from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock.errors import ServerUnavailableError, UpgradeError
 
 if TYPE_CHECKING:
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
 
 def lost_reply() -> ServerUnavailableError:
@@ -108,7 +108,7 @@ def test_failure_does_not_change_what_is_kept(bench: Bench, play: type[Play]) ->
     assert second is not kept[1]
     assert second.unknown
     settling = release.answer(1).effect
-    assert isinstance(settling, Settle), "the first try may be executed yet"
+    assert isinstance(settling, Cleanup), "the first try may be executed yet"
     assert release.answer(None).over
 
     for call in kept:

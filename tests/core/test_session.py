@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock._core.effects import NEVER, Eval, Script, Settle, Wait
+from interlock._core.effects import NEVER, Cleanup, Eval, Script, Wait
 from interlock._core.holds import State
 from interlock._core.session import DEAF_POLL, FIRST_PAUSE, GRACE, LONGEST_PAUSE
 from interlock._core.waiters import Waiters
@@ -15,7 +15,7 @@ from interlock.errors import ClosedError, ServerUnavailableError, WrongTypeError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
 SCRIPT: Script[bool] = Script("script", "return ARGV[1]", lambda reply: reply == 1)
 
@@ -52,7 +52,7 @@ def test_farewell_releases_what_may_be_held(bench: Bench) -> None:
         bench.hold(name, state=state)
     bench.hold("e", state=State.PENDING).sent()
 
-    assert [call.keys for call in bench.session.farewell()] == [("a",), ("b",), ("e",)]
+    assert [call.keys for call in bench.session.releases_on_close()] == [("a",), ("b",), ("e",)]
     assert len(bench.session.holds) == 0
 
 
@@ -205,12 +205,12 @@ class TestPersist:
             play(bench.session.again(call(), KeyboardInterrupt()))
 
 
-class TestSettle:
+class TestCleanUp:
     """Bringing to the server what nobody waits for any more."""
 
-    def settle(self, bench: Bench, play: type[Play], **options: Any) -> Play:
+    def clean_up(self, bench: Bench, play: type[Play], **options: Any) -> Play:
         """Play settling something for five seconds."""
-        played = play(bench.session.settle(call(), bench.now + 5, **options))
+        played = play(bench.session.clean_up(call(), bench.now + 5, **options))
         assert played.effect.deadline == bench.now + GRACE
         return played
 
@@ -219,7 +219,7 @@ class TestSettle:
         self, bench: Bench, play: type[Play], reply: int | None, late: bool
     ) -> None:
         """A server that answers in time leaves nothing to the background."""
-        played = self.settle(bench, play, late=late).answer(reply)
+        played = self.clean_up(bench, play, late=late).answer(reply)
 
         assert played.over
         assert len(played.effects) == 1
@@ -232,7 +232,7 @@ class TestSettle:
         self, bench: Bench, play: type[Play], answer: object, late: bool
     ) -> None:
         """What is unanswered, or may have come before what it undoes, is sent again by the background."""
-        played = self.settle(bench, play, late=late).answer(answer)
+        played = self.clean_up(bench, play, late=late).answer(answer)
 
-        assert played.effect == Settle(call(), bench.now + 5, late)
+        assert played.effect == Cleanup(call(), bench.now + 5, late)
         assert played.answer(None).over

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock._core.effects import Settle
+from interlock._core.effects import Cleanup
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.holds import State
 from interlock.errors import ServerUnavailableError, WrongTypeError
@@ -277,13 +277,13 @@ class TestEffectFaults:
     @pytest.mark.parametrize("when", ["before", "after"])
     def test_process_is_abandoned(self, when: schedule.When) -> None:
         """A process that is abandoned ends without a word; what it had acquired ends with its lease."""
-        simulator, process, heir = two(
+        simulator, process, successor = two(
             visit(), later(visit()), effects={("p", 1): schedule.abandon(when)}
         )
         simulator.run()
 
         assert (process.ended, process.error, process.result) == (True, None, None)
-        assert heir.result == pytest.approx(LEASE, abs=0.2)
+        assert successor.result == pytest.approx(LEASE, abs=0.2)
 
     def test_finally_of_an_abandoned_program_is_not_performed(self) -> None:
         """A program that is killed gets nothing of what its finally still asks for."""
@@ -296,13 +296,13 @@ class TestEffectFaults:
             finally:
                 yield me.release(lock)
 
-        simulator, process, heir = two(
+        simulator, process, successor = two(
             program, later(visit()), effects={("p", 1): schedule.abandon()}
         )
         simulator.run()
 
         assert process.ended
-        assert heir.result == pytest.approx(LEASE, abs=0.2)
+        assert successor.result == pytest.approx(LEASE, abs=0.2)
 
     def test_process_is_interrupted_from_outside(self) -> None:
         """A test can interrupt a process wherever it is, with whatever it likes."""
@@ -322,10 +322,12 @@ class TestTimedFaults:
 
     def test_crash_ends_a_hold_with_its_lease(self) -> None:
         """The lock of a client that vanished is free when its lease ends, and is not renewed until then."""
-        simulator, _, heir = two(visit(60.0), later(visit()), times=[(0.5, schedule.crash("a"))])
+        simulator, _, successor = two(
+            visit(60.0), later(visit()), times=[(0.5, schedule.crash("a"))]
+        )
         simulator.run()
 
-        assert heir.result == pytest.approx(LEASE, abs=0.2)
+        assert successor.result == pytest.approx(LEASE, abs=0.2)
         assert simulator.clients[0].crashed
 
     def test_pause_loses_what_it_outlasts(self) -> None:
@@ -337,21 +339,23 @@ class TestTimedFaults:
             yield me.sleep(1.0)
             lost.append(hold.lost(me.client.clock()))
 
-        simulator, _, heir = two(program, later(visit()), times=[(0.5, schedule.pause(5.0, "a"))])
+        simulator, _, successor = two(
+            program, later(visit()), times=[(0.5, schedule.pause(5.0, "a"))]
+        )
         simulator.run()
 
         assert lost == [True]
-        assert heir.result == pytest.approx(LEASE, abs=0.2)
+        assert successor.result == pytest.approx(LEASE, abs=0.2)
 
     def test_outage_is_sat_out(self) -> None:
         """A renewed hold outlives an outage that is shorter than its lease."""
-        simulator, holder, heir = two(
+        simulator, holder, successor = two(
             visit(8.0), later(visit()), times=[(n, schedule.outage(0.8)) for n in (1.0, 4.0)]
         )
         simulator.run()
 
         assert holder.error is None
-        assert heir.result >= 8.0
+        assert successor.result >= 8.0
 
     def test_restart_empties_the_server(self) -> None:
         """A server that lost its keys gives the lock to the next, and its holder hears of that at its next renewal."""
@@ -362,33 +366,33 @@ class TestTimedFaults:
             yield me.sleep(1.5)
             states.append(hold.state)
 
-        simulator, _, heir = two(program, later(visit()), times=[(0.5, schedule.restart())])
+        simulator, _, successor = two(program, later(visit()), times=[(0.5, schedule.restart())])
         simulator.run()
 
         assert states == [State.LOST]
-        assert heir.result < 2.5
+        assert successor.result < 2.5
 
     def test_operator_removes_a_key(self) -> None:
         """A key that is removed frees the lock without a message: the next owner finds it by looking."""
-        simulator, _, heir = two(
+        simulator, _, successor = two(
             visit(60.0), later(visit()), times=[(0.5, schedule.force_release("x"))]
         )
         simulator.run_for(5.0)
 
-        assert heir.result == pytest.approx(1.5, abs=1.1)
+        assert successor.result == pytest.approx(1.5, abs=1.1)
 
     def test_lost_messages_are_made_up_for_by_looking(self) -> None:
         """With every message lost the next owner has the lock within a poll cap."""
-        simulator, _, heir = two(
+        simulator, _, successor = two(
             visit(0.5), later(visit()), times=[(0.0, schedule.lose_messages(9.0))]
         )
         simulator.run()
 
-        assert 0.5 < heir.result <= 2.6
+        assert 0.5 < successor.result <= 2.6
 
     def test_deaf_client_looks_often(self) -> None:
         """A client without a subscriber connection polls, and hears again when it has a new one."""
-        simulator, _, heir = two(
+        simulator, _, successor = two(
             visit(2.0), later(visit()), times=[(0.2, schedule.deafen(1.0, "b"))]
         )
         simulator.run_for(0.5)
@@ -397,7 +401,7 @@ class TestTimedFaults:
         assert simulator.clients[1].session.waiters.hearing
         simulator.run()
 
-        assert heir.result == pytest.approx(2.0, abs=0.1)
+        assert successor.result == pytest.approx(2.0, abs=0.1)
 
     def test_fault_without_a_victim_does_nothing(self) -> None:
         """A fault for a client that is gone, or a key that nobody uses, changes nothing."""
@@ -509,22 +513,22 @@ class TestInvariants:
 
         assert self.broken(lambda _: None, visit(2.0), later(program)) == "I-10"
 
-    @pytest.mark.parametrize("what", ["hold", "ticket", "settlement", "subscription"])
+    @pytest.mark.parametrize("what", ["hold", "waiter", "cleanup", "subscription"])
     def test_what_is_left_is_found(self, what: str) -> None:
-        """A hold, a waiter, an unsettled script or a subscription that stays for good is found at rest."""
+        """A hold, a waiter, an unanswered script or a subscription that stays for good is found at rest."""
 
         def harm(simulator: Simulator) -> None:
             [client, *_] = simulator.clients
             if what == "hold":
                 client.session.holds.end = lambda hold: None  # type: ignore[method-assign]
                 client.session.holds.released = lambda hold: None  # type: ignore[method-assign]
-            elif what == "ticket":
+            elif what == "waiter":
                 client.session.waiters.join("c", lambda: None)
-            elif what == "settlement":
-                client.settlements.run = lambda clock: _nothing()  # type: ignore[method-assign]
-                client.settlements.next_due = lambda: 1e9  # type: ignore[method-assign]
+            elif what == "cleanup":
+                client.cleanups.run = lambda clock: _nothing()  # type: ignore[method-assign]
+                client.cleanups.next_due = lambda: 1e9  # type: ignore[method-assign]
                 [hold] = client.session.holds
-                client.settle(Settle(hold.recipe.release_script(hold, 0), 1e9))
+                client.clean_up(Cleanup(hold.core.release_script(hold, 0), 1e9))
             else:
                 simulator.network.subscribe("c", client._subscriber)
 

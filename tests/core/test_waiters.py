@@ -9,9 +9,9 @@ import pytest
 from interlock._core.waiters import section
 
 if TYPE_CHECKING:
-    from bench import Bench
+    from tests.core.bench import Bench
 
-    from interlock._core.tickets import Ticket
+    from interlock._core.waiter import Waiter
 
 
 class Wakes:
@@ -21,7 +21,7 @@ class Wakes:
         self._waiters = bench.waiters
         self.woken: list[str] = []
 
-    def join(self, name: str, channel: str = "c") -> Ticket:
+    def join(self, name: str, channel: str = "c") -> Waiter:
         """Join as *name*."""
         return self._waiters.join(channel, lambda: self.woken.append(name))
 
@@ -44,11 +44,11 @@ def test_channel_is_subscribed_to_while_somebody_waits(bench: Bench, wakes: Wake
 
 
 def test_ticket_is_noted_before_it_queues(bench: Bench) -> None:
-    """A driver that is interrupted while joining finds the ticket that it must take back."""
-    noted: list[Ticket] = []
-    ticket = bench.waiters.join("c", print, noted)
+    """A driver that is interrupted while joining finds the waiter that it must take back."""
+    noted: list[Waiter] = []
+    waiter = bench.waiters.join("c", print, noted)
 
-    assert noted == [ticket]
+    assert noted == [waiter]
 
 
 def test_message_wakes_only_the_front(bench: Bench, wakes: Wakes) -> None:
@@ -63,13 +63,13 @@ def test_message_wakes_only_the_front(bench: Bench, wakes: Wakes) -> None:
 
 def test_wake_up_is_taken_once(bench: Bench, wakes: Wakes) -> None:
     """A wake-up that was acted on is gone; one that comes meanwhile is kept."""
-    ticket = wakes.join("it")
+    waiter = wakes.join("it")
     bench.waiters.notify("c")
-    assert ticket.take()
-    assert not ticket.take()
+    assert waiter.take()
+    assert not waiter.take()
     bench.waiters.notify("c")
 
-    assert ticket.take()
+    assert waiter.take()
 
 
 def test_message_for_nobody_is_nothing(bench: Bench, wakes: Wakes) -> None:
@@ -117,7 +117,7 @@ def test_waiter_in_the_middle_leaves_without_waking_anybody(bench: Bench, wakes:
 
 
 def test_leaving_twice_changes_nothing(bench: Bench, wakes: Wakes) -> None:
-    """A ticket that is taken back again takes nothing from the others."""
+    """A waiter that is taken back again takes nothing from the others."""
     first, _ = wakes.join("first"), wakes.join("second")
     bench.waiters.leave(first)
     bench.waiters.leave(first)
@@ -143,11 +143,11 @@ class TestSections:
 
     def test_share_one_subscription(self, bench: Bench, wakes: Wakes) -> None:
         """However many sections a channel has, it is subscribed to once, until the last waiter leaves."""
-        tickets = [wakes.join(str(n), section("c", n)) for n in (1, 2, 3)]
+        waiting = [wakes.join(str(n), section("c", n)) for n in (1, 2, 3)]
         assert bench.subscribed == bench.waiters.channels() == ["c"]
-        for ticket in tickets:
+        for waiter in waiting:
             assert bench.subscribed == ["c"]
-            bench.waiters.leave(ticket)
+            bench.waiters.leave(waiter)
 
         assert bench.subscribed == []
 
@@ -171,8 +171,8 @@ class TestSections:
 def test_taking_back_that_was_interrupted_is_done_again(
     bench: Bench, wakes: Wakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Ctrl-C in the middle of leaving leaves a ticket that can still be taken back."""
-    ticket = wakes.join("it")
+    """A Ctrl-C in the middle of leaving leaves a waiter that can still be taken back."""
+    waiter = wakes.join("it")
 
     def interrupted(channel: str) -> None:
         raise KeyboardInterrupt(channel)
@@ -180,8 +180,8 @@ def test_taking_back_that_was_interrupted_is_done_again(
     with monkeypatch.context() as patch:
         patch.setattr(bench, "unsubscribe", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            bench.waiters.leave(ticket)
-    bench.waiters.leave(ticket)
+            bench.waiters.leave(waiter)
+    bench.waiters.leave(waiter)
 
     assert bench.subscribed == []
     assert not bench.waiters.crowded("c")

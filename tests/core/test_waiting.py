@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock._core.effects import NEVER, Join, Op, Wait
+from interlock._core.effects import NEVER, Enqueue, Op, Wait
 from interlock._core.waiting import EXPIRY_MARGIN, FIRST_LOOK, wait_for
 
 if TYPE_CHECKING:
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
-    from interlock._core.tickets import Ticket
+    from interlock._core.waiter import Waiter
 
 CHANNEL = "c"
 
@@ -22,7 +22,7 @@ class Waiter:
 
     def __init__(self, bench: Bench, play: type[Play], timeout: float = 10.0) -> None:
         self._bench = bench
-        self.ticket: Ticket | None = None
+        self.waiter: Waiter | None = None
         self.played = play(
             wait_for(bench.session, CHANNEL, bench.now + timeout, 30.0, self._attempt, "argument")
         )
@@ -45,16 +45,16 @@ class Waiter:
 
     def join(self) -> Waiter:
         """Join the queue."""
-        assert self.played.effect == Join(CHANNEL)
-        self.ticket = self._bench.waiters.join(CHANNEL, lambda: None)
-        self.played.answer(self.ticket)
+        assert self.played.effect == Enqueue(CHANNEL)
+        self.waiter = self._bench.waiters.join(CHANNEL, lambda: None)
+        self.played.answer(self.waiter)
         return self
 
     @property
     def until(self) -> float:
         """Until when it waits now, from now."""
         assert isinstance(self.played.effect, Wait)
-        assert self.played.effect.ticket is self.ticket
+        assert self.played.effect.waiter is self.waiter
         return float(self.played.effect.until - self._bench.now)
 
     def after(self, seconds: float = 0.0) -> Waiter:
@@ -93,7 +93,7 @@ def test_newcomer_queues_behind_those_who_wait(bench: Bench, play: type[Play]) -
     bench.waiters.join(CHANNEL, lambda: None)
     waiter = Waiter(bench, play).join()
 
-    assert not waiter.ticket.front  # type: ignore[union-attr]
+    assert not waiter.waiter.front  # type: ignore[union-attr]
     assert waiter.until == pytest.approx(10.0)
 
 
@@ -105,7 +105,7 @@ def test_waiter_looks_again_when_its_subscription_is_confirmed(
     bench.waiters.notify(CHANNEL)
 
     assert waiter.after().left(None).played.result is True
-    assert waiter.ticket.taken_for == 30.0  # type: ignore[union-attr]
+    assert waiter.waiter.taken_for == 30.0  # type: ignore[union-attr]
 
 
 def test_waiter_looks_again_without_a_confirmation(waiter: Waiter) -> None:
@@ -163,5 +163,5 @@ def test_heir_of_a_holder_waits_out_what_it_inherited(bench: Bench, play: type[P
     waiter.after()
 
     assert waiter.until == pytest.approx(0.5)
-    assert waiter.ticket.inherited is None  # type: ignore[union-attr]
+    assert waiter.waiter.inherited is None  # type: ignore[union-attr]
     assert waiter.after(0.5).trying

@@ -15,7 +15,7 @@ from interlock.errors import ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
     from interlock._core.watchdog import Round
 
@@ -88,10 +88,10 @@ class TestDue:
         """A short lease is noticed to end in time, and not at the next round."""
         hold = bench.hold()
         hold.renewal, hold.valid_until = None, bench.now + 1.0
-        assert bench.pokes == 0
+        assert bench.wakes == 0
         rounds.watchdog.watch(hold)
 
-        assert bench.pokes == 1
+        assert bench.wakes == 1
         assert rounds.watchdog.next_due(bench.now) == hold.valid_until
 
     @pytest.mark.parametrize("state", [State.PENDING, State.ENDING, State.LOST])
@@ -133,9 +133,9 @@ class TestRenewal:
     def test_all_at_once_when_told_to_hasten(self, bench: Bench, rounds: Rounds) -> None:
         """Another server answers: every hold is asked for there at once, and rounds go on as before."""
         hold, other = watched(bench, "a", "b")
-        pokes = bench.pokes
-        rounds.watchdog.hasten(bench.now)
-        assert bench.pokes == pokes + 1
+        wakes = bench.wakes
+        rounds.watchdog.renew_now(bench.now)
+        assert bench.wakes == wakes + 1
         assert rounds.watchdog.next_due(bench.now) == bench.now
         rounds.run(lambda keys: [int(key == "a") for key in keys])
         assert len(rounds.batches) == 1

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import warnings
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from face_calls import call, told
 
 import interlock
 import interlock.asyncio
@@ -19,22 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import redis
-
-    from lock.lock_like import Face
+    from tests.lock.lock_like import Face
 
 HOUR = timedelta(hours=2)
-
-
-async def told(result: Any) -> Any:
-    """Return what a call of either face comes to."""
-    return await result if inspect.isawaitable(result) else result
-
-
-async def call(face: Face, function: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call a method where its face is used: in the event loop, or in a thread."""
-    if face.is_async:
-        return await told(function(*args, **kwargs))
-    return await asyncio.to_thread(function, *args, **kwargs)
 
 
 @pytest.fixture
@@ -100,7 +87,7 @@ async def test_the_type_may_be_kept_from_us(face: Face, redis_url: str, redis_cl
 
 async def test_a_timeout_says_nothing_that_it_does_not_know(face: Face, client: Any) -> None:
     """AcquireTimeoutError of a lock that was freed meanwhile names no holder."""
-    error = await call(face, lambda: client._driver.run(client.lock("name").recipe.refusal(1.0)))
+    error = await call(face, lambda: client._driver.run(client.lock("name").core.refusal(1.0)))
     assert isinstance(error, AcquireTimeoutError)
     assert str(error) == "lock 'name' not acquired in 1 s"
 

@@ -18,7 +18,7 @@ from interlock.options import OptionChanges, Options
 TYPING = Path(__file__).parent.parent / "typing"
 FACES = {"sync": interlock, "asyncio": interlock.asyncio}
 INTERNAL = re.compile(
-    r"interlock\.(_|sync\b|asyncio\.)|_core|Driver|Possession|LockBase|LockLike|Endpoint|Recipe|Topology|Joint"
+    r"interlock\.(_|sync\b|asyncio\.)|_core|Driver|Possession|LockBase|LockLike|Endpoint|CoreLock|Topology|CompositeLock"
 )
 """What is no business of a user's."""
 
@@ -38,7 +38,7 @@ def test_options_can_be_changed_by_their_names() -> None:
     assert list(changes) == list(fields)
     assert OptionChanges.__required_keys__ == frozenset()
     for name, kind in OptionChanges.__annotations__.items():
-        assert kind.__forward_arg__ in (fields[name], "Duration")
+        assert kind.__forward_arg__ in (fields[name], "Duration", "Duration | None")
 
 
 @pytest.mark.parametrize("face", FACES)

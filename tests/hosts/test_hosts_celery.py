@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from celery import Celery
 from celery.exceptions import SoftTimeLimitExceeded
-from host_process import Hosts
-from pages import write_programs
+from tests.hosts.host_process import Hosts
+from tests.hosts.pages import write_programs
+from tests.support.patience import wait_until
+from tests.support.servers import RedisServer
 
 import interlock
 import interlock.celery
-from interlock.testing.patience import wait_until
-from interlock.testing.servers import RedisServer
 
 if TYPE_CHECKING:
     import subprocess
@@ -224,7 +224,7 @@ def test_settings_and_mistakes(redis_url: str) -> None:
     it.if_locked = "wait"
     assert it(number=8)
     it.lock = "it:{x}"
-    with pytest.raises(interlock.ConfigError, match="has the arguments number"):
+    with pytest.raises(interlock.ConfigError, match="which is no parameter of"):
         it()
     it.if_locked = "perhaps"
     with pytest.raises(interlock.ConfigError, match="skip, wait or retry"):
@@ -319,3 +319,22 @@ def test_redbeat(project: Hosts, store: redis.Redis) -> None:
 def _url(store: redis.Redis) -> str:
     path = store.connection_pool.connection_kwargs["path"]
     return f"unix://{path}"
+
+
+@pytest.mark.parametrize(
+    ("mistake", "words"),
+    [
+        ({"lock": "it:{x}"}, "names 'x', which is no parameter"),
+        ({"lock": "it:{"}, "is no template for a name"),
+        ({"if_locked": "perhaps"}, "skip, wait or retry"),
+        ({"lock_timeout": -2}, "timeout must be None"),
+        ({"lock_lease": 0}, "lease must be"),
+    ],
+)
+def test_a_mistake_is_told_when_the_task_is_made(mistake: dict[str, Any], words: str) -> None:
+    """Settings of a task that cannot work are errors before anything is sent."""
+    app = Celery("here", broker="memory://")
+    with pytest.raises(interlock.ConfigError, match=words):
+
+        @app.task(base=interlock.celery.Single, lazy=False, **mistake)
+        def it(number: int = 1) -> None: ...

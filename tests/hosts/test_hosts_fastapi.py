@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import httpx2 as httpx
 import pytest
 from fastapi import BackgroundTasks, Depends, FastAPI, Request
-from pages import write_programs
 from starlette.testclient import TestClient
+from tests.hosts.pages import write_programs
+from tests.support.address import free_port
+from tests.support.patience import wait_until
 
 import interlock
 from interlock.fastapi import Locked, client, lifespan
-from interlock.testing.address import free_port
-from interlock.testing.patience import wait_until
 
 if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
     import redis
-    from host_process import Hosts
+    from tests.hosts.host_process import Hosts
 
 SOON = 30.0
 
@@ -201,3 +201,28 @@ async def retried(client: httpx.AsyncClient, path: str) -> httpx.Response:
             return await client.post(path)
         except httpx.TransportError:
             await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"name": "orders:{"}, "is no template for a name"),
+        ({"name": ""}, "must not be empty"),
+        ({"name": "a", "timeout": -3}, "timeout must be"),
+        ({"name": "a", "lease": 0}, "lease must be"),
+        ({"name": "a", "on_timeout": 200}, "on_timeout must be"),
+    ],
+)
+def test_a_dependency_is_checked_when_it_is_made(arguments: dict[str, Any], words: str) -> None:
+    """`Locked` refuses at once what could never work."""
+    with pytest.raises(interlock.ConfigError, match=words):
+        Locked(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("url", "options"), [("http://h", {}), ("redis://h/x", {}), (None, {"lease": 0})]
+)
+def test_a_lifespan_is_checked_when_it_is_made(url: str | None, options: Any) -> None:
+    """`lifespan` refuses at once a URL or option that cannot work."""
+    with pytest.raises(interlock.ConfigError):
+        lifespan(url, **options)

@@ -168,13 +168,13 @@ class Agent:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                self._settle(json.loads(line))
+                self._clean_up(json.loads(line))
         with self._guard:
             orphans, self._pending = list(self._pending.values()), {}
         for future in orphans:
             future.set_exception(AgentDiedError(f"{self} has ended"))
 
-    def _settle(self, reply: dict[str, Any]) -> None:
+    def _clean_up(self, reply: dict[str, Any]) -> None:
         with self._guard:
             future = self._pending.pop(reply["id"])
         if "error" in reply:

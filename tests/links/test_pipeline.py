@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from tests.recorder import Recorder
 
 from interlock._core.effects import Eval, Script
 from interlock._links.pipeline import Pipeline
 from interlock._links.resp import ReplyError
 from interlock.errors import ServerUnavailableError
-from recorder import Recorder
 
 SCRIPT: Script[object] = Script("script", "return ARGV[1]", lambda reply: reply)
 
@@ -108,3 +111,28 @@ async def test_who_wants_to_know_first_is_told_first(pipeline: Pipeline) -> None
         await never
     assert len(told) == 2
     assert not pipeline._then
+
+
+async def test_a_cancellation_by_a_handler_while_a_reply_is_read(
+    pipeline: Pipeline, recorder: Recorder
+) -> None:
+    """A handler may cancel a task just when its reply is read; the next reply still comes."""
+
+    class Slots(deque[Any]):
+        """Cancels each slot when it is looked at, as a handler could."""
+
+        def popleft(self) -> Any:
+            slot = super().popleft()
+            stricken = Mock(wraps=slot)
+            stricken.done.side_effect = lambda: slot.cancel() and False
+            return stricken
+
+    slots = pipeline._slots
+    pipeline._slots = Slots()
+    first = pipeline.send(b"one")
+    pipeline.data_received(b":1\r\n")
+    assert first.cancelled()
+    pipeline._slots = slots
+    second = pipeline.send(b"two")
+    pipeline.data_received(b":2\r\n")
+    assert (await second, pipeline.dead, recorder.writes) == (2, False, [b"one", b"two"])

@@ -6,11 +6,11 @@ import itertools
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, cast
 
-from interlock._core import request
+from interlock._core import idempotency
 from interlock._core.holds import Owner, State
+from interlock._core.idempotency import IdempotentCalls, new_id
 from interlock._core.leased_semaphore import LeasedSemaphore
 from interlock._core.permit import Permit, update_lease
-from interlock._core.request import Requests, new_id
 from interlock._core.semaphore import Semaphore
 from interlock._core.session import Session
 from interlock._core.waiters import Waiters, section
@@ -19,7 +19,7 @@ from interlock.options import MAX_LEASE, Options
 if TYPE_CHECKING:
     import pytest
 
-    from interlock._core.effects import Eval, Settle
+    from interlock._core.effects import Cleanup, Eval
 
 
 class _Log:
@@ -42,8 +42,8 @@ def _session(client_id: str = "a", now: float = 100.0, options: Options | None =
         clock=lambda: now,
         random=lambda: 0.5,
         waiters=Waiters(nullcontext(), _Log()),
-        poke=lambda: None,
-        tell=lambda _: None,
+        wake=lambda: None,
+        call_user=lambda _: None,
     )
 
 
@@ -51,7 +51,7 @@ def test_ids_are_the_clients_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes with the same random numbers, counts and clocks have different ids, and one never the same again."""
     drawn = list[str]()
     for client_id in ("a", "b"):
-        monkeypatch.setattr(request, "_numbers", itertools.count(1))
+        monkeypatch.setattr(idempotency, "_numbers", itertools.count(1))
         session = _session(client_id)
         drawn += [new_id(session) for _ in range(3)]
     assert len(set(drawn)) == 6
@@ -60,31 +60,33 @@ def test_ids_are_the_clients_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_latches_outlast_every_copy() -> None:
     """A latch is kept for longer than its call may be sent, here and in the background, with whatever options, and never for ever."""
-    requests = Requests(_session(options=Options(command_timeout=2, outage_timeout=3)), "name")
+    requests = IdempotentCalls(
+        _session(options=Options(command_timeout=2, outage_timeout=3)), "name"
+    )
     assert requests.begin().ttl == 14
     assert requests.begin(101.0).ttl == 14
     assert requests.begin(200.0).ttl == 107
-    endless = Requests(_session(options=Options(outage_timeout=1e308)), "name")
+    endless = IdempotentCalls(_session(options=Options(outage_timeout=1e308)), "name")
     assert endless.begin().ttl == MAX_LEASE
     assert requests.begin(1e300).ttl == MAX_LEASE
 
 
 def test_only_the_latch_of_an_answered_call_is_removed() -> None:
     """The next call removes the latch of one that was answered, but not where another copy may still arrive."""
-    requests = Requests(_session(), "name")
+    requests = IdempotentCalls(_session(), "name")
     answered, stray = requests.begin(), requests.begin()
-    stray.stray = True
+    stray.unanswered = True
     requests.end(answered)
     requests.end(stray)
     nothing = "redisson_unlock_latch:{name}:none"
-    assert [requests.begin().spent for _ in range(2)] == [answered.key, nothing]
+    assert [requests.begin().old_latch for _ in range(2)] == [answered.key, nothing]
 
 
 def test_a_renewal_that_was_under_way_prolongs_nothing() -> None:
     """A permit whose lease was cut short ends with that, although a renewal is acknowledged afterwards."""
     session = _session()
     permit = Permit(LeasedSemaphore(session, "name"), owner := Owner("owner"), ("0" * 32,), 30)
-    permit.state, permit.depth, permit.renewal = State.HELD, 1, permit.recipe.renewal
+    permit.state, permit.depth, permit.renewal = State.HELD, 1, permit.core.renewal
     permit.extend_validity(100, 30)
     session.holds.begin(permit)
     assert permit.valid(120)
@@ -133,6 +135,6 @@ def test_an_acquire_that_gives_up_forbids_its_copies() -> None:
     operation = Semaphore(session, "name").acquire(1, 100.0)
     call = cast("Eval[bool]", operation.send(None))
     call.unknown = True
-    settling = cast("Settle[bool]", operation.send(0))
+    settling = cast("Cleanup[bool]", operation.send(0))
     assert settling.call.script.name == "semaphore_undo"
     assert settling.call.keys == call.keys[:2]

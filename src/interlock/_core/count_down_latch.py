@@ -1,8 +1,11 @@
-"""The count-down latch: RCountDownLatch of Redisson. A string is the count; at 0 it is removed and all who wait go on.
+"""The count-down latch.
 
-Theory. On Redis an open latch and a deleted one look alike: there is no key. So each of our endings leaves a note for who waits,
-"open" or "deleted" with a mark that tells it from others. A waiter remembers the note that it found when it came, and goes by
-a new one: it does not miss an opening after which somebody set the count again at once, and it raises for a deletion.
+RCountDownLatch of Redisson. A string is the count; at 0 it is removed and all who wait go on.
+
+Theory. On Redis an open latch and a deleted one look alike: there is no key. So each of our
+endings leaves a note for who waits, "open" or "deleted" with a mark that tells it from others. A
+waiter remembers the note that it found when it came, and goes by a new one: it does not miss an
+opening after which somebody set the count again at once, and it raises for a deletion.
 
 Java leaves no note. What has no key and no note counts as open, as it does for Java.
 
@@ -15,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core import names
 from interlock._core.effects import NEVER
-from interlock._core.request import Requests, new_id
+from interlock._core.idempotency import IdempotentCalls, new_id
 from interlock._core.scripts import count_down_latch as scripts
 from interlock._core.waiting import wait_in_queue
 from interlock.errors import ConfigError, LatchDeletedError
@@ -23,14 +26,17 @@ from interlock.options import check_name
 
 if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op, Step
-    from interlock._core.request import Request
+    from interlock._core.idempotency import IdempotentCall
     from interlock._core.scripts.count_down_latch import LatchStatus
     from interlock._core.session import Session
 
 MAX_COUNT = 2**53
 """What a script can count to."""
 NOTE_TTL = 60.0
-"""Seconds, besides two poll caps, for which an ending is noted: by then every waiter that is alive has looked."""
+"""Seconds, besides two poll caps, for which an ending is noted.
+
+By then every waiter that is alive has looked.
+"""
 
 
 def check_count(count: object) -> int:
@@ -59,7 +65,7 @@ class CountDownLatch:
         if session.clustered and session.options.pubsub in ("auto", "sharded"):
             names.check_channel(self.key, self.channel)
         self._session = session
-        self._requests = Requests(session, self.key)
+        self._requests = IdempotentCalls(session, self.key)
         self._note_ttl = NOTE_TTL + 2 * session.options.poll_cap
 
     def try_set_count(self, count: int) -> Op[bool]:
@@ -79,7 +85,7 @@ class CountDownLatch:
         call = scripts.latch_try_set(
             self.key,
             request.key,
-            request.spent,
+            request.old_latch,
             count,
             request.ttl,
             self._session.publish,
@@ -95,7 +101,8 @@ class CountDownLatch:
         It is carried through when it is interrupted.
 
         Raises:
-            ServerUnavailableError: no reply in time; it is still being sent in the background for a while.
+            ServerUnavailableError: no reply in time; it is still being sent in the background for
+                a while.
             WrongTypeError: the key is something else's.
 
         Cost:
@@ -106,12 +113,12 @@ class CountDownLatch:
         """
         return self._requests.carried_through(self._count_down_script)
 
-    def _count_down_script(self, request: Request) -> Eval[bool]:
+    def _count_down_script(self, request: IdempotentCall) -> Eval[bool]:
         session = self._session
         return scripts.latch_count_down(
             self.key,
             request.key,
-            request.spent,
+            request.old_latch,
             request.ttl,
             new_id(session),
             self._note_ttl,
@@ -120,7 +127,10 @@ class CountDownLatch:
         )
 
     def count(self) -> Op[int]:
-        """Return what is left to be counted down; 0 when it is open or was never set; one round trip."""
+        """Return what is left to be counted down.
+
+        0 when it is open or was never set; one round trip.
+        """
         return (yield from self._status()).count
 
     def wait(self, deadline: float) -> Op[bool]:
@@ -132,13 +142,14 @@ class CountDownLatch:
             WrongTypeError: the key is something else's.
 
         Cost:
-            One round trip when it is open; while waiting, one per message and per poll cap for the whole process, and one for
-            each waiter in the end.
+            One round trip when it is open; while waiting, one per message and per poll cap for
+            the whole process, and one for each waiter in the end.
 
         Source:
             RCountDownLatch.await.
         """
-        # Whoever comes looks once, however many wait here: what ended before that does not concern it.
+        # Whoever comes looks once, however many wait here: what ended before that does not
+        # concern it.
         found = yield from self._status(deadline)
         if found.count <= 0:
             return True

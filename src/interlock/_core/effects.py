@@ -1,22 +1,27 @@
 """The closed alphabet of what an operation may ask of the world.
 
-An operation is a generator. It yields effects, a driver performs them (with threads, with asyncio, or in the simulator) and
-sends the outcome back. Nothing else in the core does any I/O, so a lock's algorithm is written once, read in one piece, and
-can be interrupted by a test at every single point where it touches the world.
+An operation is a generator. It yields effects, a driver performs them (with threads, with
+asyncio, or in the simulator) and sends the outcome back. Nothing else in the core does any I/O,
+so a lock's algorithm is written once, read in one piece, and can be interrupted by a test at
+every single point where it touches the world.
 
 Rules for operations:
 
-* ``reply = yield from effect`` - each effect yields itself and decodes its reply, so types are inferred.
+* ``reply = yield from effect`` - each effect yields itself and decodes its reply, so types are
+  inferred.
 * Time is read from the session's clock, which the driver supplies.
-* *Interrupted*: the driver throws what happened (lost connection, Ctrl-C, cancellation) at the ``yield`` and still performs
-  the clean-up that the operation then asks for. *Abandoned* (`GeneratorExit`): nobody is left, nothing may be yielded.
+* *Interrupted*: the driver throws what happened (lost connection, Ctrl-C, cancellation) at the
+  ``yield`` and still performs the clean-up that the operation then asks for. *Abandoned*
+  (`GeneratorExit`): nobody is left, nothing may be yielded.
 * Only `undoing`, and `LockBase.go_on` in its place, may yield in an ``except`` or ``finally``.
 * State first and synchronously, I/O after and interruptible.
-* A hot operation is a `Step`: an object with one first command, which usually completes it. Drivers perform that without a
-  generator, because between two system calls caches are cold, and an acquire costs what code it passes through.
+* A hot operation is a `Step`: an object with one first command, which usually completes it.
+  Drivers perform that without a generator, because between two system calls caches are cold, and
+  an acquire costs what code it passes through.
 
-Rejected: ``async def`` cores (a stray ``await asyncio.sleep()`` passes every type checker, and an opaque await cannot be
-seen or interrupted), hand-written state machines (four times the lines), two copies (they drift).
+Rejected: ``async def`` cores (a stray ``await asyncio.sleep()`` passes every type checker, and an
+opaque await cannot be seen or interrupted), hand-written state machines (four times the lines),
+two copies (they drift).
 
 Prior art: psycopg 3's ``generators.py``, h11 and websockets (sans-I/O).
 """
@@ -30,9 +35,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast
 
 if TYPE_CHECKING:
-    from interlock._core.confirmation import Confirmation
+    from interlock._core.replication import Replication
     from interlock._core.session import Session
-    from interlock._core.tickets import Ticket
+    from interlock._core.waiter import Waiter
 
 R = TypeVar("R")
 A = TypeVarTuple("A")
@@ -46,7 +51,8 @@ class Script(Generic[R_co]):
     """A Lua text, its digest, and how to read its reply.
 
     Attributes:
-        name: the stem that the ``.lua`` file, the constructor in `scripts` and error messages share.
+        name: the stem that the ``.lua`` file, the constructor in `scripts` and error messages
+            share.
         text: what EVAL takes.
         sha: what EVALSHA takes.
         decode: turns the reply into core units (seconds, bool, str).
@@ -69,15 +75,19 @@ class Eval(Generic[R_co]):
     """Run *script* atomically on the server that owns *keys*.
 
     Attributes:
-        deadline: when the reply must have come, on the session's clock; the command time-out holds besides.
-        confirm: what replicas must have of it, if they are asked; that takes its own time on top.
-        unknown: how often it was sent without a reply being read: each may have been executed, or be executed yet.
+        deadline: when the reply must have come, on the session's clock; the command time-out
+            holds besides.
+        replication: what replicas must have of it, if they are asked; that takes its own time on
+            top.
+        unknown: how often it was sent without a reply being read: each may have been executed, or
+            be executed yet.
         packed: the command as it is sent, once somebody has made it.
-        then: is told of the bare reply by drivers that can, before whoever waits for it goes on; must not raise. A reply that nobody
-            waits for any more is nobody told of.
+        then: is told of the bare reply by drivers that can, before whoever waits for it goes on;
+            must not raise. A reply that nobody waits for any more is nobody told of.
 
     Raises:
-        ServerUnavailableError: no usable answer; its ``sent`` tells whether the script may have run.
+        ServerUnavailableError: no usable answer; its ``sent`` tells whether the script may have
+            run.
         WrongTypeError: a key is something else's.
         ReplicationError: too few replicas have what it granted.
     """
@@ -87,13 +97,13 @@ class Eval(Generic[R_co]):
     args: tuple[str | int, ...]
     deadline: float = NEVER
     unknown: int = 0
-    confirm: Confirmation | None = None
+    replication: Replication | None = None
     packed: bytes | None = None
     then: Callable[[object], None] | None = None
 
     def anew(self) -> Eval[R_co]:
         """Return the same call, which nothing has become of yet."""
-        return Eval(self.script, self.keys, self.args, self.deadline, confirm=self.confirm)
+        return Eval(self.script, self.keys, self.args, self.deadline, replication=self.replication)
 
     def __iter__(self) -> Generator[Effect, object, R_co]:
         return self.script.decode((yield self))
@@ -121,8 +131,11 @@ class Batch(Generic[R_co]):
 
 
 @dataclass(slots=True)
-class Ask(Generic[R_co]):
-    """Send each call to the server of its own client, all before any reply is read; hear of each one: its result, or its error."""
+class Gather(Generic[R_co]):
+    """Send each call to the server of its own client, all before any reply is read.
+
+    Hear of each one: its result, or its error.
+    """
 
     calls: tuple[tuple[Session, Eval[R_co]], ...]
 
@@ -132,7 +145,7 @@ class Ask(Generic[R_co]):
 
 
 @dataclass(slots=True)
-class Away(Generic[R_co]):
+class RunOn(Generic[R_co]):
     """Run *op* for another client, the one of *session*."""
 
     session: Session
@@ -143,23 +156,25 @@ class Away(Generic[R_co]):
 
 
 @dataclass(slots=True)
-class Join:
-    """Queue up locally for *channel* and have it subscribed to; a wake-up tells when that is confirmed.
+class Enqueue:
+    """Queue up locally for *channel* and have it subscribed to.
 
-    The driver takes the ticket back when the operation ends, however it ends.
+    A wake-up tells when that is confirmed.
+
+    The driver takes the waiter back when the operation ends, however it ends.
     """
 
     channel: str
 
-    def __iter__(self) -> Generator[Effect, object, Ticket]:
-        return cast("Ticket", (yield self))
+    def __iter__(self) -> Generator[Effect, object, Waiter]:
+        return cast("Waiter", (yield self))
 
 
 @dataclass(slots=True)
 class Wait:
-    """Wait for a wake-up of *ticket* (None: just sleep), at the longest until *until*."""
+    """Wait for a wake-up of *waiter* (None: just sleep), at the longest until *until*."""
 
-    ticket: Ticket | None
+    waiter: Waiter | None
     until: float
 
     def __iter__(self) -> Generator[Effect, object, None]:
@@ -167,7 +182,7 @@ class Wait:
 
 
 @dataclass(slots=True)
-class Settle(Generic[R_co]):
+class Cleanup(Generic[R_co]):
     """Have the background send *call* until a reply is read or *until* passes; do not wait for it.
 
     For what must still reach the server when the caller's time is up.
@@ -175,7 +190,8 @@ class Settle(Generic[R_co]):
     Attributes:
         call: the script.
         until: when there is no more use in it.
-        late: how often what it undoes may be executed after it: it is sent again until it found something as often.
+        late: how often what it undoes may be executed after it: it is sent again until it found
+            something as often.
     """
 
     call: Eval[R_co]
@@ -186,18 +202,17 @@ class Settle(Generic[R_co]):
         yield self
 
 
-Effect: TypeAlias = (
-    "Eval[object] | Batch[object] | Ask[object] | Away[object] | Join | Wait | Settle[object]"
-)
+Effect: TypeAlias = "Eval[object] | Batch[object] | Gather[object] | RunOn[object] | Enqueue | Wait | Cleanup[object]"
 Op: TypeAlias = Generator[Effect, object, R]
 
 
 class Step(Generic[R_co]):
     """An operation that its first command usually completes.
 
-    A driver sends what `begin` returns and shows the decoded answer to `done`. If that says True, it returns `result`. In all
-    other cases, an exception at any point included, it runs `rest`. Iterating over a step does just that, with generators: it is
-    what an operation does that consists of steps, and what the simulator does.
+    A driver sends what `begin` returns and shows the decoded answer to `done`. If that says True,
+    it returns `result`. In all other cases, an exception at any point included, it runs `rest`.
+    Iterating over a step does just that, with generators: it is what an operation does that
+    consists of steps, and what the simulator does.
     """
 
     __slots__ = ()
@@ -205,15 +220,21 @@ class Step(Generic[R_co]):
     result: R_co
 
     def begin(self) -> Eval[Any] | None:
-        """Note what must be known before anything is sent; return the first command, None if there is more to it."""
+        """Note what must be known before anything is sent.
+
+        Return the first command, None if there is more to it.
+        """
         return None
 
     def done(self, answer: Any) -> bool:
-        """Take the answer to the first command; return whether `result` is what the operation comes to."""
+        """Take the answer to the first command.
+
+        Return whether `result` is what the operation comes to.
+        """
         raise NotImplementedError
 
     def rest(self, failure: BaseException | None) -> Op[R_co]:
-        """Return the operation that goes on where `begin` or `done` ended, or clears up what *failure* has left.
+        """Return the operation that goes on after `begin` or `done`, or cleans up after *failure*.
 
         A driver may ask for it once more, if a Ctrl-C strikes before the first one has begun.
         """
@@ -287,7 +308,9 @@ def ended(op: Op[object]) -> bool:
 
 
 def undoing(op: Op[R], undo: Callable[[Unpack[A], BaseException], Op[None]], *args: *A) -> Op[R]:
-    """Run *op*; if it ends by an exception, run *undo* of *args* and it before that goes on to the caller.
+    """Run *op*.
+
+    If it ends by an exception, run *undo* of *args* and it before that goes on to the caller.
 
     An abandoned operation (`GeneratorExit`) is not undone: nobody is left to perform anything.
     """

@@ -1,16 +1,22 @@
-"""The fair lock: who asked first has it first. A plain lock's hash, and a queue of its waiters on the server.
+"""The fair lock.
 
-Theory. Each waiter has a place of its own: its holder id in a list, a deadline for it in a sorted set, and a channel of its own. The
-server's queue decides whose turn it is, across processes and languages and within one client, so local waiters do not queue up
-among themselves: each is alone on its channel, and asks for itself.
+Who asked first has it first. A plain lock's hash, and a queue of its waiters on the server.
+
+Theory. Each waiter has a place of its own: its holder id in a list, a deadline for it in a sorted
+set, and a channel of its own. The server's queue decides whose turn it is, across processes and
+languages and within one client, so local waiters do not queue up among themselves: each is alone
+on its channel, and asks for itself.
 
 Rules:
 
-* Asking is what keeps a place: a waiter asks at least three times in `Options.fair_wait`, so a live one is never taken for dead,
-  and a dead one delays the others for no longer than that. All dates are the server's.
-* Whoever stops waiting, for whatever reason, leaves the queue by the script that also undoes an acquire; doing it twice changes
-  nothing. If that cannot reach the server, the place ends by its deadline.
-* What leaves the queue may arrive late: the owner has another number afterwards, so that it does not meet a later place or hold.
+* Asking is what keeps a place: a waiter asks at least three times in `Options.fair_wait`, so a
+  live one is never taken for dead, and a dead one delays the others for no longer than that. All
+  dates are the server's.
+* Whoever stops waiting, for whatever reason, leaves the queue by the script that also undoes an
+  acquire; doing it twice changes nothing. If that cannot reach the server, the place ends by its
+  deadline.
+* What leaves the queue may arrive late: the owner has another number afterwards, so that it does
+  not meet a later place or hold.
 * A single try takes no place, and does not overtake anybody who has one.
 
 Source: RedissonFairLock, Redisson 4.7.0.
@@ -22,10 +28,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from interlock._core import names
-from interlock._core.confirmation import confirm
 from interlock._core.effects import undoing
 from interlock._core.lock import Lock
 from interlock._core.lock_base import reach, retire_number
+from interlock._core.replication import require_replicas
 from interlock._core.scripts import fair_lock as scripts
 from interlock._core.waiting import wait_in_queue
 
@@ -51,7 +57,9 @@ class FairLock(Lock):
         session = self.session
         return scripts.Queue(self._keys, session.options.fair_wait, session.publish, self.channel)
 
-    def attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[Grant | float]:
+    def acquire_script(
+        self, hold: Hold, lease: float, depth: int, deadline: float
+    ) -> Eval[Grant | float]:
         """Return the script that takes *hold* to *depth*, without taking a place in the queue."""
         return scripts.fair_lock_acquire(
             self._queue, lease, hold.holder, depth, enqueue=False, deadline=deadline
@@ -67,7 +75,7 @@ class FairLock(Lock):
             deadline=self.answer_by(deadline, now),
         )
         if self.session.replicas is not None:
-            confirm(call, hold, self.session.replicas)
+            require_replicas(call, hold, self.session.replicas)
         return call
 
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
@@ -103,6 +111,6 @@ class FairLock(Lock):
         call = self.release_script(hold, 0)
         now = session.clock()
         until, late = reach(hold, now + max(hold.lease, session.options.fair_wait), now)
-        yield from session.settle_after(error, call, until, late)
+        yield from session.clean_up_after(error, call, until, late)
         # Only now: a client that closes meanwhile, or another interruption, sees to it as well.
         hold.gave_back()

@@ -1,18 +1,22 @@
 """The fenced lock: a plain lock whose holds carry a number that only grows.
 
-Theory. A lease cannot stop a holder that was paused beyond it. But a resource that remembers the largest token it has seen
-can refuse the writes of an older hold. The token is drawn when a free lock is taken, belongs to the hold, is never read again
-(after a loss the counter would give the successor's), and does not change on re-entry.
+Theory. A lease cannot stop a holder that was paused beyond it. But a resource that remembers the
+largest token it has seen can refuse the writes of an older hold. The token is drawn when a free
+lock is taken, belongs to the hold, is never read again (after a loss the counter would give the
+successor's), and does not change on re-entry.
 
-A server that loses writes, by a failover or a restart, may set the counter back. So every acquire tells the server the largest
-token that this client has seen, and the counter goes on from there: to this client a later hold never has a smaller token. What
-only other clients have seen it cannot know; until the counter has caught up, the resource refuses more than it must.
+A server that loses writes, by a failover or a restart, may set the counter back. So every acquire
+tells the server the largest token that this client has seen, and the counter goes on from there:
+to this client a later hold never has a smaller token. What only other clients have seen it cannot
+know; until the counter has caught up, the resource refuses more than it must.
 
-Where failovers are counted (`Session.epoch`) even that is known: the counter goes on above ``epoch << 32``, which no earlier primary
-has come to. A request that was on its way when the primary died may be granted by the next one with a number from before; such
-a grant is given back and asked for again.
+Where failovers are counted (`Session.epoch`) even that is known: the counter goes on above
+``epoch << 32``, which no earlier primary has come to. A request that was on its way when the
+primary died may be granted by the next one with a number from before; such a grant is given back
+and asked for again.
 
-Rejected: an error for a counter that went back. It would bar a client from the lock for as many holds as were forgotten.
+Rejected: an error for a counter that went back. It would bar a client from the lock for as many
+holds as were forgotten.
 
 Source: RFencedLock, Redisson 4.7.0; Kleppmann 2016.
 """
@@ -34,7 +38,10 @@ if TYPE_CHECKING:
     from interlock._core.session import Session
 
 EPOCH_BITS = 32
-"""Below an epoch in a token; a number of 53 bits, which is all that Lua can count with, has room for two million failovers."""
+"""Below an epoch in a token.
+
+A number of 53 bits, which is all that Lua can count with, has room for two million failovers.
+"""
 REMEMBERED = 10_000
 """Fenced locks whose last token a client remembers, those that were taken last."""
 
@@ -51,7 +58,9 @@ class FencedLock(Lock):
         self._token_key = names.fence_token(self.key)
         self._tokens = _tokens.setdefault(session, Tokens())
 
-    def attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[Grant | float]:
+    def acquire_script(
+        self, hold: Hold, lease: float, depth: int, deadline: float
+    ) -> Eval[Grant | float]:
         """Return the script that takes *hold* to *depth*."""
         floor = max(self._tokens.last(self.key), self._epoch_floor())
         return scripts.fenced_lock_acquire(

@@ -1,16 +1,23 @@
-"""The group lock: many values of one group, all or none, in one hash. Redisson's getMultiLock(group, values).
+"""The group lock.
 
-Theory. A multi lock over a hundred names is a hundred keys; values of one group are fields of one hash, and taken by one script. Every
-value has its own holder, time and depth, so holds of different values share the hash, and its TTL is the longest of theirs.
+Many values of one group, all or none, in one hash. Redisson's getMultiLock(group, values).
+
+Theory. A multi lock over a hundred names is a hundred keys; values of one group are fields of one
+hash, and taken by one script. Every value has its own holder, time and depth, so holds of
+different values share the hash, and its TTL is the longest of theirs.
 
 Rules:
 
-* All dates are the server's: what Redisson's clients write by their own clocks is compared with that.
-* Each hold has a number of its own. So values that two holds of one owner want both are refused like anybody else's, instead of
-  being freed under the one by the release of the other; waiting for oneself is an error at once.
-* Waiters of the same values queue up here behind one another, those of different values beside one another.
+* All dates are the server's: what Redisson's clients write by their own clocks is compared with
+  that.
+* Each hold has a number of its own. So values that two holds of one owner want both are refused
+  like anybody else's, instead of being freed under the one by the release of the other; waiting
+  for oneself is an error at once.
+* Waiters of the same values queue up here behind one another, those of different values beside
+  one another.
 
-Rejected: re-entry by overlapping values, as Redisson has it. Which holds a value belongs to would have to be counted by value.
+Rejected: re-entry by overlapping values, as Redisson has it. Which holds a value belongs to would
+have to be counted by value.
 
 Source: RedissonFasterMultiLock, Redisson 4.7.0.
 """
@@ -62,7 +69,9 @@ class GroupLock(LockBase):
         # Where those stand who want the same values.
         self.queue = section(self.channel, "".join(self._fields))
 
-    def attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[Grant | float]:
+    def acquire_script(
+        self, hold: Hold, lease: float, depth: int, deadline: float
+    ) -> Eval[Grant | float]:
         """Return the script that takes *hold* to *depth*."""
         return scripts.group_lock_acquire(
             self.key, lease, hold.holder, depth, self._fields, deadline=deadline
@@ -91,6 +100,8 @@ class GroupLock(LockBase):
         released = yield from self.session.persist(call)
         for hold in held:
             self.session.lose(hold, "force-released")
+        if released:
+            self.session.events.force_released(self.name, self.kind)
         return released or call.unknown > 0
 
     def _force_release_script(self) -> Eval[bool]:
@@ -130,5 +141,5 @@ class GroupLock(LockBase):
         return [
             hold
             for hold in self.session.holds.of_key(self.key)
-            if isinstance(hold.recipe, GroupLock) and wanted.intersection(hold.recipe._fields)
+            if isinstance(hold.core, GroupLock) and wanted.intersection(hold.core._fields)
         ]

@@ -1,12 +1,13 @@
 """HighwayHash-128: what a value is called inside a group lock.
 
-A keyed hash of 64-bit words in four lanes: each packet of 32 bytes is added, multiplied and its bytes shuffled; ten more rounds finish.
-Own code, because no kept package has it; a short value takes about 0.2 ms, and the last ones are remembered.
+A keyed hash of 64-bit words in four lanes: each packet of 32 bytes is added, multiplied and its
+bytes shuffled; ten more rounds finish. Own code, because no kept package has it; a short value
+takes about 0.2 ms, and the last ones are remembered.
 
 Redisson's key is fixed: nothing here is a secret.
 
-Source: Alakuijala, Cox, Wassenberg, "Fast keyed hash/pseudo-random function using SIMD multiply and permute" (2016); Redisson's
-``Hash.hash128toBase64``.
+Source: Alakuijala, Cox, Wassenberg, "Fast keyed hash/pseudo-random function using SIMD multiply
+and permute" (2016); Redisson's ``Hash.hash128toBase64``.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ _FINAL_ROUNDS: Final = 6
 
 @functools.lru_cache(maxsize=10_000)
 def field(value: str) -> str:
-    """Return the hash field that stands for *value*, as Java does with a StringCodec: base64 without its padding."""
+    """Return the hash field that stands for *value*, as Java does with a StringCodec.
+
+    Base64 without its padding.
+    """
     first, second = hash128(value.encode(), REDISSON_KEY)
     return base64.b64encode(struct.pack(">QQ", first, second)).decode().rstrip("=")
 

@@ -1,16 +1,24 @@
-"""Which locks this client holds, how deep, until when, and what became of them: passive, `now` is an argument.
+"""Which locks this client holds, how deep, until when, and what became of them.
+
+Passive, `now` is an argument.
 
 Rules:
 
-* A hold is in the table before the server can grant it, so that an interruption anywhere finds it.
+* A hold is in the table before the server can grant it, so that an interruption anywhere finds
+  it.
 * Reentrancy is decided from this table, never from what is found on the server.
-* Only this file changes a hold. The table `TRANSITIONS` says how its state may change; LOST and ENDED are final.
-* The watchdog touches a hold only while it is HELD, so an answer about a hold that was meanwhile released says nothing.
-* `Hold.late_grants` counts the commands that may still make it the holder, because no reply to them was read. Whatever ends
-  the hold has the cleanup release it again and again until as many were found, or its lease would have ended it.
-* ``valid_until`` is the time of *sending* the last acknowledged acquire or renewal, plus the lease, less what clocks may
-  drift. Until then nobody else can hold the lock; after it, nobody may believe in the hold.
-* A number whose release was sent and not answered is not used again for a new hold: that release may still arrive.
+* Only this file changes a hold. The table `TRANSITIONS` says how its state may change; LOST and
+  ENDED are final.
+* The watchdog touches a hold only while it is HELD, so an answer about a hold that was meanwhile
+  released says nothing.
+* `Hold.late_grants` counts the commands that may still make it the holder, because no reply to
+  them was read. Whatever ends the hold has the cleanup release it again and again until as many
+  were found, or its lease would have ended it.
+* ``valid_until`` is the time of *sending* the last acknowledged acquire or renewal, plus the
+  lease, less what clocks may drift. Until then nobody else can hold the lock; after it, nobody
+  may believe in the hold.
+* A number whose release was sent and not answered is not used again for a new hold: that release
+  may still arrive.
 """
 
 from __future__ import annotations
@@ -25,8 +33,8 @@ from interlock.errors import ClosedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from interlock._core.confirmation import Confirmation
     from interlock._core.effects import Eval, Step
+    from interlock._core.replication import Replication
     from interlock._core.session import Session
     from interlock._core.watchdog import Renewal
     from interlock.errors import InterlockError, LossReason
@@ -46,10 +54,13 @@ class Owner:
 
     Attributes:
         identity: tells owners of this process apart.
-        number: the second half of the holder id; drawn from a process-wide counter, never used for another owner.
+        number: the second half of the holder id; drawn from a process-wide counter, never used
+            for another owner.
         label: what to call the owner in messages.
-        shared: whether others may come and release under the same name when those who have used it are gone.
-        known_as: a client's id, a number, and as whom that client lets this owner hold by that number; None until it comes again.
+        shared: whether others may come and release under the same name when those who have used
+            it are gone.
+        known_as: a client's id, a number, and as whom that client lets this owner hold by that
+            number; None until it comes again.
     """
 
     shared = False
@@ -70,7 +81,10 @@ class Owner:
         return self._gone is not None and self._gone()
 
     def reference(self) -> Callable[[], Owner | None]:
-        """Return what a hold refers to its owner by: a thread or task is not kept alive by what it holds."""
+        """Return what a hold refers to its owner by.
+
+        A thread or task is not kept alive by what it holds.
+        """
         return weakref.ref(self)
 
 
@@ -98,7 +112,10 @@ TRANSITIONS: Final = {
     (State.ENDED, "end"): State.ENDED,
     (State.LOST, "end"): State.LOST,
 }
-"""Every change of a hold's state, for `Hold`'s methods of these names; in all other states they change nothing."""
+"""Every change of a hold's state, for `Hold`'s methods of these names.
+
+In all other states they change nothing.
+"""
 
 
 def valid_until(sent_at: float, lease: float) -> float:
@@ -106,7 +123,7 @@ def valid_until(sent_at: float, lease: float) -> float:
     return sent_at + lease * (1 - DRIFT) - SLACK
 
 
-class Recipe(Protocol):
+class CoreLock(Protocol):
     """What a hold must know of the lock it is of."""
 
     kind: str
@@ -130,7 +147,7 @@ class Recipe(Protocol):
 
 
 class Possession(Protocol):
-    """What the faces ask of a hold, of one lock, of several (`joint_hold`) or of none (`no_hold`)."""
+    """What the faces ask of a hold, of one lock, of several (`composite_hold`) or of none (`no_hold`)."""
 
     label: str
 
@@ -164,7 +181,7 @@ class Hold:
     """One owner's possession of one name.
 
     Attributes:
-        recipe: the lock.
+        core: the lock.
         holder: the hash field, ``"<client id>:<number>"``.
         owner: returns who holds, as long as it lives.
         depth: how often it was entered.
@@ -174,29 +191,34 @@ class Hold:
         valid_until: see the rules above.
         cut_at: when the server was last asked to end it sooner.
         token: the fencing token, or None.
-        confirmation: what replicas were asked about it; None when they were not.
-        unanswered: how many tries to get it were sent without a reply being read. Each may be executed yet.
-        offered: whether somebody who releases may make it the holder; set and reset under the mutex of `waiters`.
+        replication: what replicas were asked about it; None when they were not.
+        since: when it was granted, on the session's clock.
+        unanswered: how many tries to get it were sent without a reply being read. Each may be
+            executed yet.
+        offered: whether somebody who releases may make it the holder; set and reset under the
+            mutex of `waiters`.
         queued: whether it may have a place in the server's queue (fair locks).
-        handles: weak references to what its owner was given for single entries: blocks, holds. While one lives it is renewed.
+        handles: weak references to what its owner was given for single entries: blocks, holds.
+            While one lives it is renewed.
         owned: whether its owner may release it without any of them.
     """
 
     __slots__ = (
-        "_listeners", "confirmation", "cut_at", "depth", "handles", "holder", "label", "lease", "offered", "owned", "owner", "queued",
-        "reason", "recipe", "renew_at", "renewal", "state", "table_key", "token", "unanswered", "valid_until",
+        "_listeners", "core", "cut_at", "depth", "handles", "holder", "label", "lease", "offered",
+        "owned", "owner", "queued", "reason", "renew_at", "renewal", "replication", "since",
+        "state", "table_key", "token", "unanswered", "valid_until",
     )  # fmt: skip
 
     def __init__(
         self,
-        recipe: Recipe,
+        core: CoreLock,
         owner: Owner,
         holder: str,
         lease: float,
         renewal: Renewal | None = None,
     ) -> None:
-        self.recipe = recipe
-        self.table_key = (recipe.hold_key, owner.identity)
+        self.core = core
+        self.table_key = (core.hold_key, owner.identity)
         self.holder = holder
         self.owner = owner.reference()
         self.label = owner.label
@@ -204,12 +226,13 @@ class Hold:
         self.lease = lease
         self.renewal = renewal
         self.renew_at = 0.0
+        self.since = 0.0
         self.valid_until = 0.0
         self.cut_at = 0.0
         self.state: str = State.PENDING
         self.reason: LossReason | None = None
         self.token: int | None = None
-        self.confirmation: Confirmation | None = None
+        self.replication: Replication | None = None
         self.unanswered = 0
         self.offered = self.queued = False
         self.handles: tuple[Callable[[], object], ...] = ()
@@ -247,9 +270,12 @@ class Hold:
         self.queued = True
 
     def grant(self, token: int | None, sent_at: float, now: float) -> bool:
-        """Take what the server granted to a try that was sent at *sent_at*; return whether it is held at *now*.
+        """Take what the server granted to a try that was sent at *sent_at*.
 
-        It is not if the client was closed meanwhile, or if the lease may be over: then it is the server's until it is given back.
+        Return whether it is held at *now*.
+
+        It is not if the client was closed meanwhile, or if the lease may be over: then it is the
+        server's until it is given back.
         """
         self.unanswered -= 1
         if self.state is not State.PENDING:
@@ -262,6 +288,7 @@ class Hold:
         if now >= until:
             return False
         self.state = State.HELD
+        self.since = now
         return True
 
     def refuse_grant(self) -> None:
@@ -274,13 +301,16 @@ class Hold:
         self.offered = self.queued = False
 
     def rename(self, holder: str) -> None:
-        """Be known to the server as *holder* from now on, of which nothing was sent yet; late commands do not meet it."""
+        """Be known to the server as *holder* from now on, of which nothing was sent yet.
+
+        Late commands do not meet it.
+        """
         self.holder = holder
         self.gave_back()
 
-    def ask_replicas(self, confirmation: Confirmation) -> None:
+    def ask_replicas(self, replication: Replication) -> None:
         """Note that replicas are asked about it."""
-        self.confirmation = confirmation
+        self.replication = replication
 
     # Being held.
 
@@ -346,7 +376,8 @@ class Hold:
         Makes no call, so that of two threads that release it each goes down by one.
 
         Returns:
-            The depth to reach, and whether no release to it was begun before; None if it is not held.
+            The depth to reach, and whether no release to it was begun before; None if it is not
+            held.
         """
         state = self.state
         if state is State.PENDING or state is State.ENDED:
@@ -380,14 +411,18 @@ class Hold:
         return listeners or []
 
     def listen(self, callback: Callable[[], object]) -> bool:
-        """Have *callback* told of a loss; False when it is lost already (and the caller must tell it)."""
+        """Have *callback* told of a loss.
+
+        False when it is lost already (and the caller must tell it).
+        """
         if self._listeners is None:
             self._listeners = []
         listeners = self._listeners
         listeners.append(callback)
         if self.state is not State.LOST:
             return True
-        # The loss may have come in between: whoever can take the callback out is the one to call it.
+        # The loss may have come in between: whoever can take the callback out is the one to call
+        # it.
         try:
             listeners.remove(callback)
         except ValueError:
@@ -404,17 +439,17 @@ class Hold:
     @property
     def key(self) -> str:
         """Return the lock's key."""
-        return self.recipe.key
+        return self.core.key
 
     @property
     def name(self) -> str:
         """Return what the user calls it."""
-        return self.recipe.name
+        return self.core.name
 
     @property
     def replicas(self) -> int | None:
         """Return how many replicas had it when it was acquired; None when they were not asked."""
-        return None if self.confirmation is None else self.confirmation.acknowledged
+        return None if self.replication is None else self.replication.acknowledged
 
     def valid(self, now: float) -> bool:
         """Return whether nobody else can hold the lock at *now*."""
@@ -443,8 +478,8 @@ class Hold:
 
         Args:
             handle: a weak reference to what releases that entry, in any thread or task.
-            alone: nothing else releases that entry. If there is no other entry, the hold is abandoned
-                when *handle* is dead, though its owner lives.
+            alone: nothing else releases that entry. If there is no other entry, the hold is
+                abandoned when *handle* is dead, though its owner lives.
         """
         if alone and self.depth == 1:
             self.handles, self.owned = (handle,), False
@@ -453,7 +488,10 @@ class Hold:
             self.handles = (*living, handle)
 
     def inside(self) -> bool:
-        """Return whether somebody may go on believing in it: it was neither released nor abandoned."""
+        """Return whether somebody may go on believing in it.
+
+        It was neither released nor abandoned.
+        """
         released = self.depth == 0 or self.state is State.ENDING
         return not released and not self.abandoned()
 
@@ -467,35 +505,36 @@ class Hold:
 
     def kept(self) -> bool:
         """Return whether its owner has not released it yet, be it lost or not."""
-        return self in self.recipe.session.holds
+        return self in self.core.session.holds
 
     def release(self) -> Step[None]:
         """Go down by one depth; free the lock at 0."""
-        return self.recipe.release_hold(self)
+        return self.core.release_hold(self)
 
 
 class Permit(Hold):
     """Permits that were acquired together, and end together.
 
-    Their lease may be cut short while a renewal is under way, whose answer then speaks of a longer one: so what is believed is
-    the shorter of the two.
+    Their lease may be cut short while a renewal is under way, whose answer then speaks of a
+    longer one: so what is believed is the shorter of the two.
 
     Attributes:
         ids: what the server knows them by, 32 hex digits each.
-        ends_at: when a lease of their own ends, whatever a renewal says; never while they are renewed.
+        ends_at: when a lease of their own ends, whatever a renewal says; never while they are
+            renewed.
     """
 
     __slots__ = ("ends_at", "ids")
 
     def __init__(
         self,
-        recipe: Recipe,
+        core: CoreLock,
         owner: Owner,
         ids: tuple[str, ...],
         lease: float,
         renewal: Renewal | None = None,
     ) -> None:
-        super().__init__(recipe, owner, "", lease, renewal)
+        super().__init__(core, owner, "", lease, renewal)
         self.identify(ids)
         self.ends_at = NEVER
 
@@ -505,7 +544,10 @@ class Permit(Hold):
         self.rename("".join(ids))
 
     def ask_to_end(self, ends_at: float, *, renewed: bool) -> None:
-        """Note that the server is asked to end them at *ends_at*; until it answers, the earlier end counts."""
+        """Note that the server is asked to end them at *ends_at*.
+
+        Until it answers, the earlier end counts.
+        """
         self.ends_at = min(self.ends_at, ends_at)
         if not renewed:
             self.renewal = None
@@ -527,18 +569,30 @@ class Permit(Hold):
         return over or super().lost(now)
 
 
+class HoldObserver(Protocol):
+    """What is told of each use of a lock (`observing`)."""
+
+    def acquired(self, hold: Hold, sent_at: float) -> None: ...
+    def released(self, hold: Hold) -> None: ...
+
+
 class Holds:
     """The table of one client's holds.
 
     Attributes:
         table: by key and owner.
+        observer: is told of each hold that is acquired or released; None if nobody wants that.
     """
 
     def __init__(self) -> None:
+        self.observer: HoldObserver | None = None
         self.table: dict[tuple[object, int], Hold] = {}
 
     def get(self, key: object, owner: Owner) -> Hold | None:
-        """Return *owner*'s hold of *key*, in whatever state; locks of two sides have a key for each."""
+        """Return *owner*'s hold of *key*, in whatever state.
+
+        Locks of two sides have a key for each.
+        """
         return self.table.get((key, owner.identity))
 
     def claim(self, hold: Hold) -> None:
@@ -559,11 +613,14 @@ class Holds:
         """Forget *hold*, which the server has no more."""
         hold.depth = 0
         if hold.state is not State.LOST:
+            if self.observer is not None and hold.state is not State.ENDED:
+                self.observer.released(hold)
             hold.state = State.ENDED
         self._forget(hold)
 
     def _forget(self, hold: Hold) -> None:
-        # Others may be ending it at the same time: a client that closes, the watchdog. No call, so that no thread comes in between.
+        # Others may be ending it at the same time: a client that closes, the watchdog. No call,
+        # so that no thread comes in between.
         try:
             if self.table[hold.table_key] is hold:
                 del self.table[hold.table_key]

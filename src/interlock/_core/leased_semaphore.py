@@ -1,14 +1,16 @@
 """The semaphore whose permits end: RPermitExpirableSemaphore of Redisson.
 
-Theory. A string is the number of free permits, a sorted set has an id for each held one and when its lease ends. The ids are
-drawn by the client, so an acquire that is sent twice finds its own; every script first takes back what has expired. A permit
-without a lease of its own is renewed like a lock: what a killed process had comes back within one lease.
+Theory. A string is the number of free permits, a sorted set has an id for each held one and when
+its lease ends. The ids are drawn by the client, so an acquire that is sent twice finds its own;
+every script first takes back what has expired. A permit without a lease of its own is renewed
+like a lock: what a killed process had comes back within one lease.
 
 Rules:
 
-* All dates are the server's. Java's clients bring their own clock; theirs and ours agree as far as their clocks do.
-* A permit is a hold of its own, with an owner of its own that lives in what the user was given: it may be released by
-  whoever has it, and is not renewed any more once nobody has.
+* All dates are the server's. Java's clients bring their own clock; theirs and ours agree as far
+  as their clocks do.
+* A permit is a hold of its own, with an owner of its own that lives in what the user was given:
+  it may be released by whoever has it, and is not renewed any more once nobody has.
 * A permit that Java took for ever has the score 922337203685477 and is never taken back.
 
 Source: RPermitExpirableSemaphore, Redisson 4.7.0.
@@ -20,12 +22,12 @@ import re
 from typing import TYPE_CHECKING
 
 from interlock._core import names
-from interlock._core.confirmation import confirm
 from interlock._core.effects import Eval, undoing
 from interlock._core.holds import State
+from interlock._core.idempotency import IdempotentCalls, new_id
 from interlock._core.lock_base import Release, not_held, outlive, undo_acquire
 from interlock._core.permit import Permit, update_lease
-from interlock._core.request import Requests, new_id
+from interlock._core.replication import require_replicas
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.scripts.script import Grant
 from interlock._core.scripts.semaphore import semaphore_undo
@@ -63,7 +65,7 @@ class LeasedSemaphore:
         self.hold_key: object = self.key
         self.channel = names.semaphore_channel(self.key)
         self.session = session
-        self._requests = Requests(session, self.key)
+        self._requests = IdempotentCalls(session, self.key)
 
     def acquire(
         self, owner: Owner, permits: int, deadline: float, lease: float | None
@@ -182,12 +184,17 @@ class LeasedSemaphore:
             raise self._not_held(f"permit {permit_id}")
 
     def try_set_permits(self, permits: int) -> Op[bool]:
-        """Make the semaphore with *permits* unless there is one; return whether it was made; one round trip."""
+        """Make the semaphore with *permits* unless there is one.
+
+        Return whether it was made; one round trip.
+        """
         made = try_set_permits(self.session, self._requests, self.key, self.channel, permits)
         return (yield from made)
 
     def set_permits(self, permits: int) -> Op[None]:
-        """Have free and held permits add up to *permits*; while more are held, the number of free ones is below 0.
+        """Have free and held permits add up to *permits*.
+
+        While more are held, the number of free ones is below 0.
 
         Cost:
             One round trip.
@@ -201,10 +208,13 @@ class LeasedSemaphore:
         _ = yield from session.persist(call)
 
     def add_permits(self, permits: int) -> Op[None]:
-        """Add *permits* for good, or take them away when negative; the number of free ones may fall below 0.
+        """Add *permits* for good, or take them away when negative.
+
+        The number of free ones may fall below 0.
 
         Raises:
-            ServerUnavailableError: no reply in time; it is being undone should it have been executed.
+            ServerUnavailableError: no reply in time; it is being undone should it have been
+                executed.
 
         Cost:
             One round trip.
@@ -216,7 +226,7 @@ class LeasedSemaphore:
         call = scripts.leased_semaphore_add(
             self.key,
             request.key,
-            request.spent,
+            request.old_latch,
             check_change(permits),
             request.ttl,
             session.publish,
@@ -270,13 +280,15 @@ class LeasedSemaphore:
             self.key, permit.lease, permit.holder, session.publish, self.channel, deadline=deadline
         )
         if session.replicas is not None:
-            confirm(call, permit, session.replicas)
+            require_replicas(call, permit, session.replicas)
         answer = yield from session.persist(call, permit)
         if not isinstance(answer, Grant):
             permit.answered()
             return answer
         if permit.grant(None, sent_at, session.clock()):
             session.watchdog.watch(permit)
+            if session.holds.observer is not None:
+                session.holds.observer.acquired(permit, sent_at)
             return None
         if permit.state is State.ENDED:
             permit.refuse_grant()
@@ -285,7 +297,8 @@ class LeasedSemaphore:
         call = self.release_script(permit, 0)
         _ = yield from session.persist(call)
         if call.unknown:
-            # A try of that release may still be under way: it must not meet what is granted next under the same ids.
+            # A try of that release may still be under way: it must not meet what is granted next
+            # under the same ids.
             yield from outlive(session, permit)
             permit.identify(self._new_ids(len(permit.ids)))
         permit.released()

@@ -1,6 +1,9 @@
-"""The reentrant lock: RLock of Redisson. A hash holds one field, the holder, with its depth; its TTL is the lease.
+"""The reentrant lock.
 
-The other kinds copy this file's shape: the scripts and names of one kind of lock, and nothing else.
+RLock of Redisson. A hash holds one field, the holder, with its depth; its TTL is the lease.
+
+The other kinds copy this file's shape: the scripts and names of one kind of lock, and nothing
+else.
 
 Source: RLock, Redisson 4.7.0.
 """
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from interlock._core.scripts.lock import LockStatus
     from interlock._core.scripts.script import Grant
     from interlock._core.session import Session
-    from interlock._core.tickets import Ticket
+    from interlock._core.waiter import Waiter
     from interlock._core.waiters import Waiters
 
 
@@ -47,7 +50,9 @@ class Lock(LockBase):
     def _publish(self) -> str:
         return self._session.publish
 
-    def attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[Grant | float]:
+    def acquire_script(
+        self, hold: Hold, lease: float, depth: int, deadline: float
+    ) -> Eval[Grant | float]:
         """Return the script that takes *hold* to *depth*."""
         return scripts.lock_acquire(self.key, lease, hold.holder, depth, deadline=deadline)
 
@@ -62,12 +67,15 @@ class Lock(LockBase):
             return HandOver(self, hold)
         return Release(hold)
 
-    def hand_over_script(self, hold: Hold, heir: Hold) -> Eval[int]:
-        """Return the script that makes *heir* the holder instead of *hold*."""
-        return scripts.lock_hand_over(self.key, hold.holder, heir.holder, heir.lease)
+    def hand_over_script(self, hold: Hold, successor: Hold) -> Eval[int]:
+        """Return the script that makes *successor* the holder instead of *hold*."""
+        return scripts.lock_hand_over(self.key, hold.holder, successor.holder, successor.lease)
 
-    def given(self, hold: Hold, sent_at: float) -> bool:
-        """Take *hold* as granted by what somebody sent at *sent_at*; tell whether it is held now."""
+    def accept_handover(self, hold: Hold, sent_at: float) -> bool:
+        """Take *hold* as granted by what somebody sent at *sent_at*.
+
+        Tell whether it is held now.
+        """
         hold.sent()
         return self.accept(hold, sent_at, GRANTED)
 
@@ -91,7 +99,9 @@ class Lock(LockBase):
 
 
 class HandOver(Release):
-    """A release of *hold*, of *lock*, while others wait here: the first of them becomes the holder, or now and then nobody.
+    """A release of *hold*, of *lock*, while others wait here.
+
+    The first of them becomes the holder, or now and then nobody.
 
     Errors as of `Release`.
 
@@ -114,13 +124,13 @@ class HandOver(Release):
             return call
         lock, waiters = self._lock, self._lock.session.waiters
         now = self._sent_at = lock.session.clock()
-        ticket = waiters.offer(lock.channel, type(lock), now)
-        successor = None if ticket is None else ticket.candidate
-        if ticket is None or successor is None:
+        waiter = waiters.offer(lock.channel, type(lock), now)
+        successor = None if waiter is None else waiter.candidate
+        if waiter is None or successor is None:
             self._freeing = True
             return call
-        accept = partial(lock.given, successor, now)
-        offer = self._offer = _Offer(waiters, ticket, successor, accept)
+        accept = partial(lock.accept_handover, successor, now)
+        offer = self._offer = _Offer(waiters, waiter, successor, accept)
         call = self._call = lock.hand_over_script(self._hold, successor)
         call.then = offer.answered
         return call
@@ -143,11 +153,12 @@ class HandOver(Release):
         if offer is not None and offer.abandoned:
             # It has left; what it undid may have come before what it was given.
             call = self._lock.release_script(offer.successor, 0)
-            yield from self._lock.session.settle(call, self._sent_at + offer.successor.lease)
+            yield from self._lock.session.clean_up(call, self._sent_at + offer.successor.lease)
 
     def _conclude(self) -> None:
         if self._offer is not None:
-            # Without a clear answer the waiter asks: it is the holder, or the lock is free, or soon will be.
+            # Without a clear answer the waiter asks: it is the holder, or the lock is free, or
+            # soon will be.
             self._offer.conclude(given=self._found > 0)
         elif self._freeing:
             self._freeing = False
@@ -158,16 +169,16 @@ class HandOver(Release):
 class _Offer:
     """A lock that is given to the first who waits here.
 
-    Who gets it is told as soon as the reply is read, where the driver can: its own command is on the way then before the former
-    holder goes on with whatever it does next.
+    Who gets it is told as soon as the reply is read, where the driver can: its own command is on
+    the way then before the former holder goes on with whatever it does next.
     """
 
     __slots__ = ("_accept", "_end", "abandoned", "successor")
 
     def __init__(
-        self, waiters: Waiters, ticket: Ticket, successor: Hold, accept: Callable[[], bool]
+        self, waiters: Waiters, waiter: Waiter, successor: Hold, accept: Callable[[], bool]
     ) -> None:
-        self._end = partial(waiters.conclude, ticket)
+        self._end = partial(waiters.conclude, waiter)
         self._accept: Callable[[], bool] | None = accept
         self.successor = successor
         self.abandoned = False
@@ -178,7 +189,10 @@ class _Offer:
             self.conclude(given=True)
 
     def conclude(self, *, given: bool) -> None:
-        """Have the waiter hold what was *given* to it, or ask; what a waiter that left was given is *abandoned*. The first time counts."""
+        """Have the waiter hold what was *given* to it, or ask.
+
+        What a waiter that left was given is *abandoned*. The first time counts.
+        """
         accept, self._accept = self._accept, None
         if accept is not None:
             left = self._end(accept if given else None)

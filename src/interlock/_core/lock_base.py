@@ -1,23 +1,29 @@
-"""The algorithm of every lock: acquire, re-enter, release, extend, and the undo of each; from top to bottom.
+"""The algorithm of every lock.
 
-Theory. Redisson's acquire adds one to a count, so a script that is sent twice counts twice. Ours tells the script which depth to
-reach: an acquire or release may be repeated any number of times, and the undo of an acquire that was interrupted anywhere is
-the release to the former depth, harmless when nothing had happened.
+Acquire, re-enter, release, extend, and the undo of each; from top to bottom.
 
-A try whose reply does not come is sent again by another connection. It may be executed all the same: at once, when the server
-wakes up, or when the network lets go of it, long after what the next try got was released. Then it makes somebody the holder who
-knows nothing of it. So a hold counts such *late grants* (`Hold.unanswered`), and whatever ends it has the background release it
-again and again until as many were found, or its lease would have ended it (`settling`).
+Theory. Redisson's acquire adds one to a count, so a script that is sent twice counts twice. Ours
+tells the script which depth to reach: an acquire or release may be repeated any number of times,
+and the undo of an acquire that was interrupted anywhere is the release to the former depth,
+harmless when nothing had happened.
+
+A try whose reply does not come is sent again by another connection. It may be executed all the
+same: at once, when the server wakes up, or when the network lets go of it, long after what the
+next try got was released. Then it makes somebody the holder who knows nothing of it. So a hold
+counts such *late grants* (`Hold.unanswered`), and whatever ends it has the background release it
+again and again until as many were found, or its lease would have ended it (`cleanup`).
 
 Rules:
 
-* A hold is in the table before anything is sent for it. Whatever strikes finds it there, and undoes it.
+* A hold is in the table before anything is sent for it. Whatever strikes finds it there, and
+  undoes it.
 * A late command must not meet a later hold: that has another number.
-* Only what may take a lock counts as a late grant. Re-entries, renewals and releases that come late change nothing, for they
-  ask for an absolute depth of a holder who is gone.
-* What a user's call cannot bring to the server in time, the background does (`Session.settle`).
+* Only what may take a lock counts as a late grant. Re-entries, renewals and releases that come
+  late change nothing, for they ask for an absolute depth of a holder who is gone.
+* What a user's call cannot bring to the server in time, the background does (`Session.clean_up`).
 
-A kind of lock supplies its scripts and its channel, and overrides what it does otherwise; `lock.py` is the plainest.
+A kind of lock supplies its scripts and its channel, and overrides what it does otherwise;
+`lock.py` is the plainest.
 
 Source: RLock, Redisson 4.7.0.
 """
@@ -25,11 +31,12 @@ Source: RLock, Redisson 4.7.0.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from typing import TYPE_CHECKING, Literal
 
-from interlock._core.confirmation import confirm
 from interlock._core.effects import NEVER, Step, failing, undoing
 from interlock._core.holds import Hold, State
+from interlock._core.replication import require_replicas
 from interlock._core.scripts.script import Grant
 from interlock._core.session import GRACE
 from interlock._core.waiting import may_overtake, wait_in_queue
@@ -42,7 +49,7 @@ from interlock.errors import (
     ReentryError,
     ServerUnavailableError,
 )
-from interlock.options import check_lease, check_name
+from interlock.options import check_flag, check_lease, check_name
 
 if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op
@@ -78,7 +85,7 @@ class LockBase(ABC):
     channel: str
     queue: str
     hold_key: object
-    joint: Literal[False] = False
+    composite: Literal[False] = False
     repeats: bool = False
     """Whether the same owner sends the same for it each time."""
 
@@ -86,7 +93,7 @@ class LockBase(ABC):
         self.name = check_name(name)
         self.key = session.key(name)
         self.hold_key = self.key
-        self.reentrant = reentrant
+        self.reentrant = check_flag(reentrant, "reentrant")
         self.session = self._session = session
         self._kept: _Kept | None = None
         self._last_holder = ""
@@ -94,13 +101,18 @@ class LockBase(ABC):
     # What a kind of lock supplies.
 
     @abstractmethod
-    def attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[Grant | float]:
+    def acquire_script(
+        self, hold: Hold, lease: float, depth: int, deadline: float
+    ) -> Eval[Grant | float]:
         """Return the script that takes *hold* to *depth*, or tells how long another may keep the lock."""
         ...
 
     @abstractmethod
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that takes *hold* down to *depth*; freeing the lock at 0 tells the waiters."""
+        """Return the script that takes *hold* down to *depth*.
+
+        Freeing the lock at 0 tells the waiters.
+        """
         ...
 
     @abstractmethod
@@ -134,8 +146,9 @@ class LockBase(ABC):
             ReplicationError: too few replicas have it, and they are required.
 
         Cost:
-            One round trip when it is free or *owner*'s; while waiting, one per message of the channel and per poll cap, for
-            the whole process. With `Options.replicas`, what they need to acknowledge on top.
+            One round trip when it is free or *owner*'s; while waiting, one per message of the
+            channel and per poll cap, for the whole process. With `Options.replicas`, what they
+            need to acknowledge on top.
 
         Source:
             RLock.lock and tryLock.
@@ -143,7 +156,10 @@ class LockBase(ABC):
         return Acquire(self, owner, deadline, lease)
 
     def refusal(self, timeout: float) -> Op[AcquireTimeoutError]:
-        """Return the error for who did not get it in *timeout* seconds; one round trip asks who holds it."""
+        """Return the error for who did not get it in *timeout* seconds.
+
+        One round trip asks who holds it.
+        """
         call = self._query_script(self._session.clock() + GRACE / 2)
         try:
             status = yield from call
@@ -159,7 +175,8 @@ class LockBase(ABC):
         Raises:
             NotHeldError: *owner* does not hold it; nothing was changed.
             HoldLostError: it was lost before.
-            ServerUnavailableError: no reply; the hold is not renewed any more, and releasing it may be tried again.
+            ServerUnavailableError: no reply; the hold is not renewed any more, and releasing it
+                may be tried again.
 
         Cost:
             One round trip.
@@ -205,19 +222,29 @@ class LockBase(ABC):
         """
         session = self._session
         call = self._force_release_script()
-        # What is still being acquired may be granted when the script has run, and must not be taken for what it freed.
+        # What is still being acquired may be granted when the script has run, and must not be
+        # taken for what it freed.
         held = [hold for hold in session.holds.of_key(self.key) if hold.state is not State.PENDING]
         released = yield from session.persist(call)
         for hold in held:
             session.lose(hold, "force-released")
+        if released:
+            session.events.force_released(self.name, self.kind)
         return released or call.unknown > 0
 
     def status(self) -> Op[LockStatus]:
         """Ask who holds it, how deep and for how long; one round trip."""
         return (yield from self._session.persist(self._query_script()))
 
+    def query(self) -> Eval[LockStatus]:
+        """Return the script that tells who holds it, to be answered within one round trip."""
+        return self._query_script(self._session.clock() + GRACE)
+
     def depth_of(self, owner: Owner) -> Op[int]:
-        """Return how deep *owner* holds it: 0 without a round trip if not, else what the server says."""
+        """Return how deep *owner* holds it.
+
+        0 without a round trip if not, else what the server says.
+        """
         hold = self._session.holds.get(self.hold_key, owner)
         if hold is None or hold.state is not State.HELD:
             return 0
@@ -250,10 +277,14 @@ class LockBase(ABC):
             raise not_held(self.kind, self.name, owner.label)
         return hold
 
-    # One try: a hold, the script that asks for it, and what its answer makes of it. None of these waits.
+    # One try: a hold, the script that asks for it, and what its answer makes of it. None of these
+    # waits.
 
     def new_hold(self, owner: Owner, lease: float | None) -> Hold:
-        """Return a hold that is nowhere yet; it must be in the table before anything is sent for it."""
+        """Return a hold that is nowhere yet.
+
+        It must be in the table before anything is sent for it.
+        """
         if lease is not None:
             return Hold(self, owner, self._holder(owner), check_lease(lease))
         return Hold(self, owner, self._holder(owner), self._session.options.lease, self.renewal)
@@ -276,23 +307,27 @@ class LockBase(ABC):
         ):
             return kept.acquire
         call = self._request(hold, deadline, now)
-        if self.repeats and deadline == NEVER and call.confirm is None:
+        if self.repeats and deadline == NEVER and call.replication is None:
             if self._last_holder == hold.holder:
                 self._kept = _Kept(hold, call, self.release_script(hold, 0))
-            # Most locks are taken once: only by coming again does an owner make this worth its memory.
+            # Most locks are taken once: only by coming again does an owner make this worth its
+            # memory.
             self._last_holder = hold.holder
         return call
 
     def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
         """Return the script that tries to get *hold*, for an owner who waits until *deadline*."""
-        call = self.attempt(hold, hold.lease, 1, self.answer_by(deadline, now))
+        call = self.acquire_script(hold, hold.lease, 1, self.answer_by(deadline, now))
         if self.session.replicas is not None:
-            confirm(call, hold, self.session.replicas)
+            require_replicas(call, hold, self.session.replicas)
         return call
 
     @staticmethod
     def answer_by(deadline: float, sent_at: float) -> float:
-        """Return when the reply must have come: a single try too has time for a second one if its connection is stale."""
+        """Return when the reply must have come.
+
+        A single try too has time for a second one if its connection is stale.
+        """
         return deadline if deadline > sent_at else sent_at + GRACE
 
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
@@ -304,6 +339,8 @@ class LockBase(ABC):
         if not hold.grant(answer.token, sent_at, session.clock()):
             return False
         session.watchdog.watch(hold)
+        if session.holds.observer is not None:
+            session.holds.observer.acquired(hold, sent_at)
         return True
 
     def may_overtake(self, hold: Hold, deadline: float) -> bool:
@@ -327,7 +364,8 @@ class LockBase(ABC):
             raise lost(hold, "; release it before you acquire it again")
         if hold.state is State.HELD:
             return True
-        # Another thread's release of it may still be under way: it must not meet the next hold under the same field.
+        # Another thread's release of it may still be under way: it must not meet the next hold
+        # under the same field.
         retire_number(hold)
         return False
 
@@ -339,11 +377,15 @@ class LockBase(ABC):
         sent_at: float,
         outcome: Grant | float | BaseException | None,
     ) -> Op[Hold | None]:
-        """Go on with an acquire whose first try, sent at *sent_at*, came to *outcome* (None: there was none).
+        """Go on with an acquire whose first try, sent at *sent_at*, came to *outcome* (None.
 
-        What it returns and raises is as of `acquire`. What `undoing` does is written out: many may wait here, and each generator
-        is memory that they keep meanwhile.
+        There was none).
+
+        What it returns and raises is as of `acquire`. What `undoing` does is written out: many
+        may wait here, and each generator is memory that they keep meanwhile.
         """
+        ended_by: BaseException | None = None
+        self._session.events.begin_wait(self, hold, sent_at)
         try:
             try:
                 if outcome is None or (isinstance(outcome, float) and hold.state is State.PENDING):
@@ -355,17 +397,24 @@ class LockBase(ABC):
             except GeneratorExit:
                 raise
             except BaseException as error:
+                ended_by = error
                 yield from undo_acquire(self._session, hold, owner, error)
                 raise
             if not taken and hold.late_grants():
-                # Whoever offered the lock must not make it the holder still, and no try that was given up either.
+                # Whoever offered the lock must not make it the holder still, and no try that was
+                # given up either.
                 yield from undo_acquire(self._session, hold, owner, None)
             return hold if taken else None
         finally:
+            self._session.events.end_wait(hold, ended_by)
+            ended_by = None  # the error knows this frame
             self.disclaim(hold)
 
     def disclaim(self, hold: Hold) -> None:
-        """However an acquire ends, by an interruption between two steps too: a claim left behind would bar its owner for good."""
+        """However an acquire ends, by an interruption between two steps too.
+
+        A claim left behind would bar its owner for good.
+        """
         if hold.state is State.PENDING:
             self._session.holds.end(hold)
 
@@ -398,7 +447,10 @@ class LockBase(ABC):
         )
 
     def _try(self, hold: Hold, deadline: float) -> Op[float | None]:
-        """Ask the server once; None when *hold* is held now, else how long it may be kept by another."""
+        """Ask the server once.
+
+        None when *hold* is held now, else how long it may be kept by another.
+        """
         if hold.state is not State.PENDING and hold.depth > 0:
             return None  # it was handed over
         session = self._session
@@ -410,7 +462,10 @@ class LockBase(ABC):
         return (yield from self._not_held(hold, answer, deadline))
 
     def _not_held(self, hold: Hold, answer: Grant | float, deadline: float) -> Op[float]:
-        """Return when to try again after *answer*, which did not make *hold* held; a grant that cannot be used is given back."""
+        """Return when to try again after *answer*, which did not make *hold* held.
+
+        A grant that cannot be used is given back.
+        """
         if hold.state is State.ENDED:
             raise ClosedError("the client was closed, and what it was just acquiring given back")
         if not isinstance(answer, Grant):
@@ -420,7 +475,8 @@ class LockBase(ABC):
         call.deadline = self.answer_by(deadline, self._session.clock())
         _ = yield from self._session.persist(call)
         if call.unknown and (owner := hold.owner()) is not None:
-            # A try of that release may still be under way: it must not meet the next acquire under the same field.
+            # A try of that release may still be under way: it must not meet the next acquire
+            # under the same field.
             owner.renumber()
             yield from outlive(self._session, hold)
             hold.rename(self._holder(owner))
@@ -556,7 +612,7 @@ class Reenter(Step[Hold]):
         if depth is None:
             return None
         self._entered = True
-        call = self._call = lock.attempt(
+        call = self._call = lock.acquire_script(
             hold, self._wanted, depth, lock.answer_by(self._deadline, now)
         )
         return call
@@ -607,7 +663,7 @@ class Reenter(Step[Hold]):
         session, call = self._lock.session, self._lock.release_script(hold, depth)
         if depth == 0:
             retire_number(hold)
-        yield from session.settle_after(error, call, hold.valid_until)
+        yield from session.clean_up_after(error, call, hold.valid_until)
         if depth == 0:
             session.holds.released(hold)
 
@@ -618,7 +674,8 @@ class Release(Step[None]):
     Raises:
         NotHeldError: it was released before; nothing was changed.
         HoldLostError: it was lost before.
-        ServerUnavailableError: no reply to the last release; the hold is not renewed any more, and releasing it may be tried again.
+        ServerUnavailableError: no reply to the last release; the hold is not renewed any more,
+            and releasing it may be tried again.
 
     Cost:
         One round trip.
@@ -637,21 +694,19 @@ class Release(Step[None]):
     def begin(self) -> Eval[int] | None:
         """Note that the hold ends, or is one less deep; return the release, unless it is lost."""
         hold = self._hold
-        recipe = hold.recipe
-        now = recipe.session.clock()
+        core = hold.core
+        now = core.session.clock()
         if not hold.valid(now) and hold.lost(now):
             return None
         begun = hold.begin_release()
         if begun is None:
-            raise not_held(recipe.kind, hold.name, hold.label)
+            raise not_held(core.kind, hold.name, hold.label)
         depth, first = begun
         self._depth = depth
         # A release that was begun before may have been executed, whatever became of its caller.
         self._resumed = not first
         self._begun = True
-        call = self._call = (
-            recipe.release_script(hold, depth) if depth else recipe.last_release(hold)
-        )
+        call = self._call = core.release_script(hold, depth) if depth else core.last_release(hold)
         return call
 
     def done(self, answer: int) -> bool:
@@ -661,13 +716,14 @@ class Release(Step[None]):
         if not answer or hold.unanswered:
             return False
         if self._depth == 0:
-            hold.recipe.session.holds.released(hold)
+            hold.core.session.holds.released(hold)
         return True
 
     def rest(self, failure: BaseException | None) -> Op[None]:
         """Go on with the release, whatever struck; a lost hold is forgotten."""
         if not self._begun:
-            # A Ctrl-C that struck before anything was sent must not leave the lock to nobody either.
+            # A Ctrl-C that struck before anything was sent must not leave the lock to nobody
+            # either.
             if isinstance(failure, Exception):
                 return failing(failure)
             try:
@@ -675,31 +731,34 @@ class Release(Step[None]):
             except Exception as error:  # noqa: BLE001 - raised where it can be heard
                 return failing(failure or error)
         if not self._begun:
-            return _bury(self._hold.recipe.session, self._hold)
+            return _bury(self._hold.core.session, self._hold)
         return self.finish(failure)
 
     def finish(self, failure: BaseException | None) -> Op[None]:
         """Carry the release through whose first try came to an answer, or ended by *failure*."""
         hold, depth, found = self._hold, self._depth, self._found
-        session = hold.recipe.session
+        session = hold.core.session
         call = (
-            self._call.anew() if self._call is not None else hold.recipe.release_script(hold, depth)
+            self._call.anew() if self._call is not None else hold.core.release_script(hold, depth)
         )
         if failure is not None:
-            # When its validity is over there is nothing left to release; who releases many at once has set a time before.
+            # When its validity is over there is nothing left to release; who releases many at
+            # once has set a time before.
             sat_out = session.clock() + session.options.outage_timeout
             call.deadline = min(call.deadline, hold.valid_until, sat_out)
             try:
                 found = yield from undoing(
                     session.again(call, failure), _finish_later, session, hold, depth
                 )
-            except ServerUnavailableError:
+            except ServerUnavailableError as error:
                 if depth == 0:
-                    raise
-                # It stays held, and the server only counts along: it is told of the new depth in the background. Were this an
-                # error, a caller that goes on could not know how many releases are still to come.
+                    raise unreleased(hold, error) from error.__cause__
+                # It stays held, and the server only counts along: it is told of the new depth in
+                # the background. Were this an error, a caller that goes on could not know how
+                # many releases are still to come.
                 found = 1
-        # Another thread may have released the last depth meanwhile: then there is nothing left to go down in.
+        # Another thread may have released the last depth meanwhile: then there is nothing left to
+        # go down in.
         freed = depth > 0 and (hold.state is State.ENDING or hold.state is State.ENDED)
         gone = not found and not (self._resumed or freed or call.unknown)
         if depth == 0 and (call.unknown or hold.unanswered):
@@ -751,7 +810,7 @@ def extend(session: Session, hold: Hold, lease: float) -> Op[None]:
         yield from _bury(session, hold)
     sent_at = session.clock()
     deadline = min(hold.valid_until, sent_at + session.options.outage_timeout)
-    call = hold.recipe.renewal([hold.key], lease, [hold.holder], deadline=deadline)
+    call = hold.core.renewal([hold.key], lease, [hold.holder], deadline=deadline)
     kept = yield from session.persist(call)
     if not kept[0]:
         yield from _drop(session, hold)
@@ -781,14 +840,15 @@ def undo_acquire(
     if late:
         late += granted  # what it was granted is found besides
     if owner is not None and (late or granted):
-        # Whatever we send now may arrive late: it must not meet a later hold under the same field, not even another thread's.
+        # Whatever we send now may arrive late: it must not meet a later hold under the same
+        # field, not even another thread's.
         owner.renumber()
     hold.gave_back()
     session.holds.end(hold)
     if not (late or granted):
         return
-    call, until = hold.recipe.release_script(hold, 0), session.clock() + hold.lease
-    yield from session.settle_after(error, call, until, late)
+    call, until = hold.core.release_script(hold, 0), session.clock() + hold.lease
+    yield from session.clean_up_after(error, call, until, late)
 
 
 def outlive(session: Session, hold: Hold) -> Op[None]:
@@ -797,8 +857,8 @@ def outlive(session: Session, hold: Hold) -> Op[None]:
     Its owner must have another number since before it left the table.
     """
     if hold.unanswered:
-        call = hold.recipe.release_script(hold, 0)
-        yield from session.leave(call, session.clock() + hold.lease, hold.unanswered)
+        call = hold.core.release_script(hold, 0)
+        yield from session.clean_up_later(call, session.clock() + hold.lease, hold.unanswered)
 
 
 def retire_number(hold: Hold) -> None:
@@ -809,14 +869,14 @@ def retire_number(hold: Hold) -> None:
 
 def _finish_later(session: Session, hold: Hold, depth: int, error: BaseException) -> Op[None]:
     """Carry a release through that ended by *error*; the hold is not renewed meanwhile."""
-    call, until, late = hold.recipe.release_script(hold, depth), hold.valid_until, 0
+    call, until, late = hold.core.release_script(hold, depth), hold.valid_until, 0
     if depth == 0:
         retire_number(hold)
         until, late = reach(hold, until, session.clock())
     if isinstance(error, InterlockError):
-        yield from session.leave(call, until, late)
+        yield from session.clean_up_later(call, until, late)
     else:
-        yield from session.settle(call, until, late=late)
+        yield from session.clean_up(call, until, late=late)
         if depth == 0:
             session.holds.released(hold)
 
@@ -832,7 +892,8 @@ def _bury(session: Session, hold: Hold) -> Op[None]:
     """Forget a lost hold; should the server still have it, that ends too. Raise that it is lost."""
     replaced = hold not in session.holds
     session.lose(hold, hold.expiry_reason())
-    # A hold that its owner has acquired anew meanwhile may stand under the same field: it is not ours to end.
+    # A hold that its owner has acquired anew meanwhile may stand under the same field: it is not
+    # ours to end.
     if not replaced:
         if hold.reason == "force-released":
             yield from _drop(session, hold)
@@ -841,7 +902,7 @@ def _bury(session: Session, hold: Hold) -> Op[None]:
             session.holds.end(hold)
             now = session.clock()
             until, late = reach(hold, now + GRACE, now)
-            yield from session.leave(hold.recipe.release_script(hold, 0), until, late)
+            yield from session.clean_up_later(hold.core.release_script(hold, 0), until, late)
     raise lost(hold)
 
 
@@ -875,11 +936,19 @@ def not_acquired(kind: str, name: str, timeout: float, holder: str | None) -> Ac
     )
 
 
+def unreleased(hold: Hold, error: ServerUnavailableError) -> ServerUnavailableError:
+    """Return *error* with what becomes of *hold*, whose release it has ended."""
+    told = copy(error)  # others may have been told by the same one
+    what = f"{hold.core.kind} {hold.name!r} is not renewed any more and ends with its lease"
+    told.args = (f"{error}; {what}, unless another release succeeds before",)
+    return told
+
+
 def lost(hold: Hold, advice: str = "") -> HoldLostError:
     """Return the error for the holder of what is lost."""
     reason = hold.reason or "expired"
     return HoldLostError(
-        f"{hold.recipe.kind} {hold.name!r} was lost ({reason}) before {hold.label} released it"
+        f"{hold.core.kind} {hold.name!r} was lost ({reason}) before {hold.label} released it"
         f"{advice}",
         name=hold.name,
         reason=reason,

@@ -1,11 +1,14 @@
 """The multi lock: all members or none.
 
-Theory. Members are taken one after the other in one canonical order, so that two that share members cannot wait for each other in a
-ring. For the first one it may wait as long as it likes, for it holds nothing. Others may take the same locks in another order
-(Redisson does as it is told): so from then on there is a budget, drawn anew for each try, after which everything is given back and a
-random pause made. Of two that block each other one gives way first, and the other goes on.
+Theory. Members are taken one after the other in one canonical order, so that two that share
+members cannot wait for each other in a ring. For the first one it may wait as long as it likes,
+for it holds nothing. Others may take the same locks in another order (Redisson does as it is
+told): so from then on there is a budget, drawn anew for each try, after which everything is given
+back and a random pause made. Of two that block each other one gives way first, and the other goes
+on.
 
-Redisson's budget counts from the beginning and its lease is a temporary one while it collects; neither can be seen by others.
+Redisson's budget counts from the beginning and its lease is a temporary one while it collects;
+neither can be seen by others.
 
 Source: RedissonMultiLock, Redisson 4.7.0.
 """
@@ -14,17 +17,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.effects import Away
-from interlock._core.joint import Joint
-from interlock._core.several import depths
+from interlock._core.composite import CompositeLock
+from interlock._core.composite_members import depths
+from interlock._core.effects import RunOn
 from interlock.errors import HoldLostError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from interlock._core.composite import Claim
+    from interlock._core.composite_hold import CompositeHold
     from interlock._core.effects import Op
-    from interlock._core.joint import Claim
-    from interlock._core.joint_hold import JointHold
     from interlock._core.lock_base import LockBase
     from interlock.errors import InterlockError
 
@@ -32,7 +35,7 @@ MEMBER_BUDGET = 1.5
 """Seconds that each member may add to one try."""
 
 
-class MultiLock(Joint):
+class MultiLock(CompositeLock):
     """All of several locks as one."""
 
     kind = "multi lock"
@@ -40,7 +43,7 @@ class MultiLock(Joint):
     def __init__(self, members: Sequence[LockBase]) -> None:
         super().__init__(members, len(members))
 
-    def _obtain(self, claim: Claim) -> Op[JointHold | None]:
+    def _obtain(self, claim: Claim) -> Op[CompositeHold | None]:
         """Acquire as `acquire` does.
 
         Cost:
@@ -54,7 +57,8 @@ class MultiLock(Joint):
                 if (yield from self._collect(claim, give_up)):
                     return self.hold_of(claim.owner)
             except ServerUnavailableError as error:
-                # Who waited for the first one has sat the outage out. The others are held for no longer than their budget.
+                # Who waited for the first one has sat the outage out. The others are held for no
+                # longer than their budget.
                 if not error.transient or depths(self._holds(claim.owner)) == claim.former:
                     raise
                 failure = error
@@ -73,7 +77,7 @@ class MultiLock(Joint):
             # The first one would be over before the last one comes.
             budget = min(budget, lease)
         for member in self.members:
-            taken = yield from Away(member.session, iter(member.acquire(owner, until, lease)))
+            taken = yield from RunOn(member.session, iter(member.acquire(owner, until, lease)))
             if taken is None:
                 return False
             if member is self.members[0]:

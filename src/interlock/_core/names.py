@@ -1,7 +1,8 @@
 """Keys, channels and holder ids: the wire contract with Redisson on one screen.
 
-Derived keys carry the name in braces, so that a cluster keeps an object's keys in one slot. Redisson's test is literally
-"does the name contain an opening brace"; ours must be the same or the two would not share a lock.
+Derived keys carry the name in braces, so that a cluster keeps an object's keys in one slot.
+Redisson's test is literally "does the name contain an opening brace"; ours must be the same or
+the two would not share a lock.
 
 A holder is the hash field ``<client id>:<number>`` (`Session.holder`).
 
@@ -37,7 +38,8 @@ def check_one_slot(name: str) -> None:
     """Refuse a name whose derived keys a cluster would keep in another slot than the name itself.
 
     Raises:
-        ConfigError: it has a closing brace and no opening one before it, or an opening one that is not closed or has nothing in it.
+        ConfigError: it has a closing brace and no opening one before it, or an opening one that
+            is not closed or has nothing in it.
     """
     if hash_tag(name) != hash_tag(prefix_name("", name)):
         raise ConfigError(
@@ -92,7 +94,10 @@ def read_entries(name: str) -> str:
 
 
 def read_entry(entries: str, holder: str, depth: int) -> str:
-    """Return the key whose TTL is the lease of *holder*'s entry to *depth*; *entries* is what all of them begin with."""
+    """Return the key whose TTL is the lease of *holder*'s entry to *depth*.
+
+    *entries* is what all of them begin with.
+    """
     return f"{entries}{holder}:rwlock_timeout:{depth}"
 
 
@@ -112,15 +117,39 @@ def permit_leases(name: str) -> str:
 
 
 def latch_channel(name: str) -> str:
-    """Return the channel of the count-down latch *name*; Redisson adds braces whatever is in the name."""
+    """Return the channel of the count-down latch *name*.
+
+    Redisson adds braces whatever is in the name.
+    """
     return f"redisson_countdownlatch__channel__{{{name}}}"
 
 
 def latch_ending(name: str) -> str:
-    """Return the key that tells how the count-down latch *name* ended last; Java does not look at it."""
+    """Return the key that tells how the count-down latch *name* ended last.
+
+    Java does not look at it.
+    """
     return prefix_name("interlock_latch_ending", name)
 
 
+def event_key(name: str) -> str:
+    """Return the key of the event *name*."""
+    return prefix_name("interlock_event", name)
+
+
+def event_channel(name: str) -> str:
+    """Return the channel on which the event *name* is announced."""
+    return prefix_name("interlock_event__channel", name)
+
+
+def own_request(name: str, request: str) -> str:
+    """Return what `request_latch` is for objects that Redisson does not have."""
+    return f"{prefix_name('interlock_request', name)}:{request}"
+
+
 def request_latch(name: str, request: str) -> str:
-    """Return the short-lived key that keeps the answer to *request*; Redisson has the same for its own."""
+    """Return the short-lived key that keeps the answer to *request*.
+
+    Redisson has the same for its own.
+    """
     return f"{prefix_name('redisson_unlock_latch', name)}:{request}"

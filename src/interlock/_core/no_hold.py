@@ -1,4 +1,7 @@
-"""What stands for a hold where a lock was not acquired: it is over from the start, and was never lost."""
+"""What stands for a hold where a lock was not acquired.
+
+It is over from the start, and was never lost.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The one thing that can be done to permits of a leased semaphore and not to a lock: to cut their lease short.
+"""The one thing that can be done to permits of a leased semaphore and not to a lock.
+
+To cut their lease short.
 
 Source: RPermitExpirableSemaphore.updateLeaseTime, Redisson 4.7.0.
 """
@@ -20,7 +22,9 @@ __all__ = ["Permit", "update_lease"]
 
 
 def update_lease(session: Session, permit: Permit, lease: float | None) -> Op[None]:
-    """Have *permit* as if it had been acquired with *lease* just now: it may end sooner than before.
+    """Have *permit* as if it had been acquired with *lease* just now.
+
+    It may end sooner than before.
 
     Raises:
         NotHeldError: it was released.
@@ -30,10 +34,10 @@ def update_lease(session: Session, permit: Permit, lease: float | None) -> Op[No
     Cost:
         One round trip.
     """
-    recipe, now = permit.recipe, session.clock()
+    core, now = permit.core, session.clock()
     wanted = session.options.lease if lease is None else check_lease(lease)
     if permit.state in (State.PENDING, State.ENDED):
-        raise not_held(recipe.kind, permit.name, permit.label)
+        raise not_held(core.kind, permit.name, permit.label)
     if permit.lost(now):
         session.lose(permit, permit.expiry_reason())
         raise lost(permit)
@@ -47,5 +51,5 @@ def update_lease(session: Session, permit: Permit, lease: float | None) -> Op[No
     if not done:
         session.lose(permit, "force-released")
         raise lost(permit)
-    permit.end_at(ends_at, wanted, recipe.renewal if lease is None else None)
+    permit.end_at(ends_at, wanted, core.renewal if lease is None else None)
     session.watchdog.watch(permit)

@@ -1,20 +1,28 @@
-"""The read/write lock: many readers or one writer. A hash for both, and a key for each entry of a reader, whose TTL is its lease.
+"""The read/write lock.
 
-Theory. A hash has one TTL, and each reader a lease of its own: so every entry of a reader is a key that ends by itself, and the
-hash's TTL is the longest of theirs. Who acquires or releases removes the readers whose keys are all gone, so that a dead one
-blocks nobody beyond its lease, and nobody's shorter lease or release shortens another's.
+Many readers or one writer. A hash for both, and a key for each entry of a reader, whose TTL is
+its lease.
+
+Theory. A hash has one TTL, and each reader a lease of its own: so every entry of a reader is a
+key that ends by itself, and the hash's TTL is the longest of theirs. Who acquires or releases
+removes the readers whose keys are all gone, so that a dead one blocks nobody beyond its lease,
+and nobody's shorter lease or release shortens another's.
 
 Rules:
 
-* The two sides are two locks of one name: each has its hold, its depth, its lease and its renewal.
-* Downgrade: who holds the write lock may take the read lock too, at once and past everybody who waits, and then release the write
-  lock; waiting readers are told. Reentrancy is decided from the table here as well: the script is told under which field the
-  owner writes, which may have another number than the one under which it comes to read.
+* The two sides are two locks of one name: each has its hold, its depth, its lease and its
+  renewal.
+* Downgrade: who holds the write lock may take the read lock too, at once and past everybody who
+  waits, and then release the write lock; waiting readers are told. Reentrancy is decided from the
+  table here as well: the script is told under which field the owner writes, which may have
+  another number than the one under which it comes to read.
 * Upgrade: who holds only the read lock would wait for itself; that is an error at once.
-* Both sides wait in one local queue, in the order in which they came: within a client a writer that waits is not starved by
-  readers who come later. A reader that enters has the next ask at once.
+* Both sides wait in one local queue, in the order in which they came: within a client a writer
+  that waits is not starved by readers who come later. A reader that enters has the next ask at
+  once.
 
-Rejected: a sign for waiting writers on the server. Java's readers look at the mode alone, and count the fields of the hash.
+Rejected: a sign for waiting writers on the server. Java's readers look at the mode alone, and
+count the fields of the hash.
 
 Source: RedissonReadLock and RedissonWriteLock, Redisson 4.7.0.
 """
@@ -52,7 +60,10 @@ class _Side(LockBase):
         self._prefix = names.read_entries(self.key)
 
     def request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
-        """Return the script that tries to get *hold*; what it sends depends on what its owner has of the other side."""
+        """Return the script that tries to get *hold*.
+
+        What it sends depends on what its owner has of the other side.
+        """
         if self._valid_hold(scripts.WRITER - self.side, hold) is not None:
             return self._request(hold, deadline, now)
         return super().request(hold, deadline, now)
@@ -76,6 +87,7 @@ class _Side(LockBase):
             # Nothing is left under the key then: with a writer ends what it reads.
             for hold in session.holds.of_key(self.key):
                 session.lose(hold, "force-released")
+            session.events.force_released(self.name, self.kind)
         return released or call.unknown > 0
 
     def status(self) -> Op[LockStatus]:
@@ -108,7 +120,9 @@ class ReadLock(_Side):
     side = scripts.READERS
     renewal = staticmethod(scripts.read_lock_renew)
 
-    def attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[Grant | float]:
+    def acquire_script(
+        self, hold: Hold, lease: float, depth: int, deadline: float
+    ) -> Eval[Grant | float]:
         """Return the script that takes *hold* to *depth*."""
         written = self._valid_hold(scripts.WRITER, hold)
         writer = "" if written is None else written.holder
@@ -144,7 +158,9 @@ class WriteLock(_Side):
     side = scripts.WRITER
     renewal = staticmethod(lock_scripts.lock_renew)
 
-    def attempt(self, hold: Hold, lease: float, depth: int, deadline: float) -> Eval[Grant | float]:
+    def acquire_script(
+        self, hold: Hold, lease: float, depth: int, deadline: float
+    ) -> Eval[Grant | float]:
         """Return the script that takes *hold* to *depth*.
 
         Raises:

@@ -1,17 +1,21 @@
 """The red lock: a quorum of locks on independent servers, asked all at once.
 
-Theory. A try is good when n // 2 + 1 servers granted it and so many of those grants are still valid when the last answer is in;
-validity counts from before the first question was sent, less what clocks may drift. Each server is given far less time than the
-lease, so that one that is down costs that much and no more. Who fails gives back everywhere, also where the reply is unknown.
+Theory. A try is good when n // 2 + 1 servers granted it and so many of those grants are still
+valid when the last answer is in; validity counts from before the first question was sent, less
+what clocks may drift. Each server is given far less time than the lease, so that one that is down
+costs that much and no more. Who fails gives back everywhere, also where the reply is unknown.
 
-Who waits queues up on the channel of the first member whose server answers, because a holder has it too, most likely; and looks
-again soon in any case, because that is not certain. Those who fail together must not meet again, nor be woken at once by what they
-themselves give back: so who finds that member free, and no quorum, first pauses for a random time.
+Who waits queues up on the channel of the first member whose server answers, because a holder has
+it too, most likely; and looks again soon in any case, because that is not certain. Those who fail
+together must not meet again, nor be woken at once by what they themselves give back: so who finds
+that member free, and no quorum, first pauses for a random time.
 
 Rules:
 
-* A server that lost its data (a restart) stays lost for a hold: to write the lock there anew could give it to two holders.
-* A server that does not answer a re-entry or a question counts by what is valid there, as known locally.
+* A server that lost its data (a restart) stays lost for a hold: to write the lock there anew
+  could give it to two holders.
+* A server that does not answer a re-entry or a question counts by what is valid there, as known
+  locally.
 
 Source: RedissonRedLock, Redisson 4.7.0; "Distributed Locks with Redis" (redis.io).
 """
@@ -23,10 +27,10 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from interlock._core.effects import NEVER, Away
+from interlock._core.composite import CompositeLock
+from interlock._core.composite_hold import CompositeHold
+from interlock._core.effects import NEVER, RunOn
 from interlock._core.holds import Hold, State
-from interlock._core.joint import Joint
-from interlock._core.joint_hold import JointHold
 from interlock._core.waiters import section
 from interlock._core.waiting import wait_in_queue
 from interlock.errors import (
@@ -39,8 +43,8 @@ from interlock.errors import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from interlock._core.composite import Claim
     from interlock._core.effects import Op
-    from interlock._core.joint import Claim
     from interlock._core.lock_base import LockBase
 
 SHARE = 50
@@ -66,13 +70,13 @@ class _Contest:
     """
 
     claim: Claim
-    hold: JointHold | None = None
+    hold: CompositeHold | None = None
     queue: LockBase | None = None
     give_up: float = NEVER
     failures: dict[str, InterlockError] = field(default_factory=dict[str, InterlockError])
 
 
-class RedLock(Joint):
+class RedLock(CompositeLock):
     """As many members as make a majority."""
 
     kind = "red lock"
@@ -97,11 +101,12 @@ class RedLock(Joint):
             )
         return None
 
-    def _obtain(self, claim: Claim) -> Op[JointHold | None]:
+    def _obtain(self, claim: Claim) -> Op[CompositeHold | None]:
         """Acquire as `acquire` does.
 
         Cost:
-            One round trip to all servers at once; while waiting, one per message and per `POLL` for the whole process.
+            One round trip to all servers at once; while waiting, one per message and per `POLL`
+            for the whole process.
         """
         if claim.hold is not None and claim.hold.state is State.HELD:
             return (yield from self._reenter(claim, claim.hold))
@@ -117,20 +122,23 @@ class RedLock(Joint):
             waiting = wait_in_queue(
                 queue.session, _queue(queue), claim.deadline, POLL, self._attempt, contest
             )
-            _ = yield from Away(queue.session, waiting)
+            _ = yield from RunOn(queue.session, waiting)
         if contest.hold is None and contest.failures:
             # The time was up between two looks.
             raise self._unavailable(contest.failures)
         return contest.hold
 
     def _attempt(self, contest: _Contest) -> Op[float | None]:
-        """Ask every server once; None when a quorum is held, else the seconds after which to ask again."""
+        """Ask every server once.
+
+        None when a quorum is held, else the seconds after which to ask again.
+        """
         clock, claim = self._session.clock, contest.claim
         outcomes = yield from self._enter(claim, self.members)
         held = [outcome for outcome in outcomes if isinstance(outcome, Hold)]
         now = clock()
         if sum(hold.valid(now) for hold in held) >= self.needed:
-            contest.hold = JointHold(self, held)
+            contest.hold = CompositeHold(self, held)
             return None
         yield from self._give_back(claim)
         self._judge(self._failures(outcomes), contest)
@@ -164,7 +172,7 @@ class RedLock(Joint):
         if lasting > self.spare or now >= contest.give_up:
             raise self._unavailable(failures)
 
-    def _reenter(self, claim: Claim, hold: JointHold) -> Op[JointHold]:
+    def _reenter(self, claim: Claim, hold: CompositeHold) -> Op[CompositeHold]:
         owner = claim.owner
         holding = [
             member for member, depth in zip(self.members, claim.former, strict=True) if depth
@@ -203,5 +211,8 @@ def _level_of_user() -> int:
 
 
 def _queue(member: LockBase) -> str:
-    """Return where red locks wait for *member*: who waits for it alone may have to wait although a quorum is free."""
+    """Return where red locks wait for *member*.
+
+    Who waits for it alone may have to wait although a quorum is free.
+    """
     return section(member.channel, 0)

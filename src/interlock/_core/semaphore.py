@@ -1,11 +1,15 @@
-"""The counting semaphore: RSemaphore of Redisson. A string is the number of free permits, and that is all there is.
+"""The counting semaphore.
 
-Theory. Nobody owns a permit: whoever wants may release, and what a killed process had taken is gone until somebody puts it
-back. What can be promised is that a call takes or gives what it says exactly once, whatever becomes of its replies; see
-`interlock._core.request`. Where permits must come back by themselves there is `LeasedSemaphore`.
+RSemaphore of Redisson. A string is the number of free permits, and that is all there is.
 
-Waiters who want equally many stand in one queue, of which the front asks the server and each success wakes the next. Those who
-want fewer than the front of another queue need not wait for it, so a waiter for many may be overtaken again and again.
+Theory. Nobody owns a permit: whoever wants may release, and what a killed process had taken is
+gone until somebody puts it back. What can be promised is that a call takes or gives what it says
+exactly once, whatever becomes of its replies; see `interlock._core.idempotency`. Where permits
+must come back by themselves there is `LeasedSemaphore`.
+
+Waiters who want equally many stand in one queue, of which the front asks the server and each
+success wakes the next. Those who want fewer than the front of another queue need not wait for it,
+so a waiter for many may be overtaken again and again.
 
 Source: RSemaphore, Redisson 4.7.0.
 """
@@ -15,9 +19,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core import names
-from interlock._core.confirmation import Confirmation
 from interlock._core.effects import NEVER, Eval, undoing
-from interlock._core.request import Requests
+from interlock._core.idempotency import IdempotentCalls
+from interlock._core.replication import Replication
 from interlock._core.scripts import semaphore as scripts
 from interlock._core.waiters import section
 from interlock._core.waiting import wait_for
@@ -26,7 +30,7 @@ from interlock.options import check_name
 
 if TYPE_CHECKING:
     from interlock._core.effects import Op, Step
-    from interlock._core.request import Request
+    from interlock._core.idempotency import IdempotentCall
     from interlock._core.session import Session
 
 MAX_PERMITS = 2**31 - 1
@@ -70,7 +74,7 @@ class Semaphore:
         self.key = session.key(name)
         self.channel = names.semaphore_channel(self.key)
         self._session = session
-        self._requests = Requests(session, self.key)
+        self._requests = IdempotentCalls(session, self.key)
 
     def acquire(self, permits: int, deadline: float) -> Op[bool]:
         """Take *permits* together, waiting until *deadline*; return whether they were taken.
@@ -78,11 +82,12 @@ class Semaphore:
         Raises:
             ServerUnavailableError: the server gave no usable answer in time; nothing stays taken.
             WrongTypeError: the key is something else's.
-            ReplicationError: too few replicas know of it, and they are required; nothing stays taken.
+            ReplicationError: too few replicas know of it, and they are required; nothing stays
+                taken.
 
         Cost:
-            One round trip when so many are free; while waiting, one per message and per poll cap for all waiters of this client
-            that want equally many.
+            One round trip when so many are free; while waiting, one per message and per poll cap
+            for all waiters of this client that want equally many.
 
         Source:
             RSemaphore.acquire and tryAcquire.
@@ -99,8 +104,8 @@ class Semaphore:
         )
         if taken:
             self._requests.end(request)
-        elif request.stray:
-            yield from self._session.leave(
+        elif request.unanswered:
+            yield from self._session.clean_up_later(
                 undo, self._session.clock() + self._session.options.outage_timeout
             )
         return taken
@@ -120,7 +125,8 @@ class Semaphore:
         An interrupted release is carried through.
 
         Raises:
-            ServerUnavailableError: no reply in time; it is still being sent in the background for a while.
+            ServerUnavailableError: no reply in time; it is still being sent in the background for
+                a while.
             WrongTypeError: the key is something else's.
 
         Cost:
@@ -140,10 +146,13 @@ class Semaphore:
         return self._release(check_permits(permits), create=0)
 
     def add_permits(self, permits: int) -> Op[None]:
-        """Add *permits* for good, or take them away when negative; the number of free ones may fall below 0.
+        """Add *permits* for good, or take them away when negative.
+
+        The number of free ones may fall below 0.
 
         Raises:
-            ServerUnavailableError: no reply in time; it is being undone should it have been executed.
+            ServerUnavailableError: no reply in time; it is being undone should it have been
+                executed.
             WrongTypeError: the key is something else's.
 
         Cost:
@@ -157,7 +166,9 @@ class Semaphore:
         _ = yield from self._requests.undone(request, call, self._undo_script(request))
 
     def drain_permits(self) -> Op[int]:
-        """Take all permits that are free; return how many. A number below 0 is made up for and returned.
+        """Take all permits that are free.
+
+        Return how many. A number below 0 is made up for and returned.
 
         Raises:
             ServerUnavailableError: no reply in time; what was taken is being given back.
@@ -171,7 +182,7 @@ class Semaphore:
             RSemaphore.drainPermits.
         """
         request = self._requests.begin()
-        call = scripts.semaphore_drain(self.key, request.key, request.spent, request.ttl)
+        call = scripts.semaphore_drain(self.key, request.key, request.old_latch, request.ttl)
         self._confirm(call)
         return (yield from self._requests.undone(request, call, self._undo_script(request)))
 
@@ -194,9 +205,9 @@ class Semaphore:
         """Return how many permits are free; one round trip."""
         return (yield from self._session.persist(scripts.semaphore_query(self.key)))
 
-    def _try(self, request: Request, permits: int, deadline: float) -> Op[float | None]:
+    def _try(self, request: IdempotentCall, permits: int, deadline: float) -> Op[float | None]:
         call = scripts.semaphore_acquire(
-            self.key, request.key, request.spent, permits, request.ttl, deadline=deadline
+            self.key, request.key, request.old_latch, permits, request.ttl, deadline=deadline
         )
         self._confirm(call)
         taken = yield from self._requests.send(request, call)
@@ -206,18 +217,18 @@ class Semaphore:
         """Have replicas asked about the permits that *call* takes."""
         if self._session.replicas is not None:
             what = f"{self.kind} {self.name!r}"
-            call.confirm = Confirmation(self._session.replicas, what, bool)
+            call.replication = Replication(self._session.replicas, what, bool)
 
     def _release(self, permits: int, create: int) -> Step[bool]:
         return self._requests.carried_through(
             lambda request: self._release_script(request, permits, create)
         )
 
-    def _release_script(self, request: Request, permits: int, create: int) -> Eval[bool]:
+    def _release_script(self, request: IdempotentCall, permits: int, create: int) -> Eval[bool]:
         return scripts.semaphore_release(
             self.key,
             request.key,
-            request.spent,
+            request.old_latch,
             permits,
             create,
             request.ttl,
@@ -225,20 +236,23 @@ class Semaphore:
             self.channel,
         )
 
-    def _undo_script(self, request: Request) -> Eval[bool]:
+    def _undo_script(self, request: IdempotentCall) -> Eval[bool]:
         return scripts.semaphore_undo(
             self.key, request.key, request.ttl, self._session.publish, self.channel
         )
 
 
 def try_set_permits(
-    session: Session, requests: Requests, key: str, channel: str, permits: int
+    session: Session, requests: IdempotentCalls, key: str, channel: str, permits: int
 ) -> Op[bool]:
-    """Make the semaphore *key*, of either kind, with *permits* unless there is one; return whether it was made."""
+    """Make the semaphore *key*, of either kind, with *permits* unless there is one.
+
+    Return whether it was made.
+    """
     permits = check_permits(permits, 0)
     request = requests.begin()
     call = scripts.semaphore_try_set(
-        key, request.key, request.spent, permits, request.ttl, session.publish, channel
+        key, request.key, request.old_latch, permits, request.ttl, session.publish, channel
     )
     made = yield from requests.send(request, call)
     requests.end(request)

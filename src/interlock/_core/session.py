@@ -6,9 +6,10 @@ from contextlib import suppress
 from copy import copy
 from typing import TYPE_CHECKING
 
-from interlock._core.effects import NEVER, Eval, R, Settle, Wait, undoing
+from interlock._core.effects import NEVER, Cleanup, Eval, R, Wait, undoing
 from interlock._core.holds import Holds, State
 from interlock._core.names import check_one_slot
+from interlock._core.observing import Observing
 from interlock._core.watchdog import Watchdog
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
@@ -41,11 +42,14 @@ class Session:
         where: the server's address, which tells it from others.
         database: what tells its database from others.
         home: leads to the driver that performs for this client, and does not keep it.
-        epoch: larger each time that another server, which may lack the last writes, has taken over.
-        publish: the command that announces releases, PUBLISH or SPUBLISH, or empty for none; decided before the first operation.
+        epoch: larger each time that another server, which may lack the last writes, has taken
+            over.
+        publish: the command that announces releases, PUBLISH or SPUBLISH, or empty for none;
+            decided before the first operation.
         replicas: what replicas must have of a grant; None when they are not asked.
         clustered: whether all keys of an object must be in one hash slot.
-        tell: tells a listener of a loss, and reports what it raises.
+        call_user: tells a listener of a loss, and reports what it raises.
+        events: what observers are told.
     """
 
     def __init__(
@@ -56,8 +60,8 @@ class Session:
         clock: Callable[[], float],
         random: Callable[[], float],
         waiters: Waiters,
-        poke: Callable[[], None],
-        tell: Callable[[Callable[[], object]], None],
+        wake: Callable[[], None],
+        call_user: Callable[[Callable[[], object]], None],
         where: str = "",
         database: str = "",
         home: object = None,
@@ -77,25 +81,30 @@ class Session:
         policy = options.replicas
         self.replicas = None if policy == "off" or policy.mode == "off" else policy
         self.clustered = clustered
-        self.tell = tell
+        self.call_user = call_user
         self.holds = Holds()
-        self._farewell: Sequence[Eval[int]] | None = None
+        self.events = Observing(self.holds, clock, options.slow_acquire, options.slow_hold)
+        self.events.client_id, self.events.server = client_id, where
+        self._releases_on_close: Sequence[Eval[int]] | None = None
         self.watchdog = Watchdog(
             self.holds,
             lease=options.lease,
             batch=options.renew_batch,
-            poke=poke,
+            wake=wake,
             lose=self.lose,
-            # In a cluster each key is a script of its own: one whose slot is just moving must not hold up others.
+            # In a cluster each key is a script of its own: one whose slot is just moving must not
+            # hold up others.
             apart=(lambda key: key) if clustered else (lambda _: None),
         )
 
     @property
     def counts_waiters(self) -> bool:
-        """Return whether a release learns how many clients heard of it, so that a lock can go round here without starving them.
+        """Return whether a release learns how many clients heard of it.
 
-        Where there are no messages it does not, nor where it is told only of those on one node of a cluster. And grants that replicas
-        must have are not handed over.
+        Only then can a lock be handed over here without starving them.
+
+        Where there are no messages it does not, nor where it is told only of those on one node of
+        a cluster. And grants that replicas must have are not handed over.
         """
         told = self.publish == "SPUBLISH" if self.clustered else bool(self.publish)
         return told and self.replicas is None
@@ -122,34 +131,46 @@ class Session:
             check_one_slot(key)
         return key
 
-    def farewell(self) -> Sequence[Eval[int]]:
-        """Forget every hold of a client that closes; return the scripts that release them, the same ones when asked again."""
-        if self._farewell is None:
+    def releases_on_close(self) -> Sequence[Eval[int]]:
+        """Forget every hold of a client that closes.
+
+        Return the scripts that release them, the same ones when asked again.
+        """
+        if self._releases_on_close is None:
             # One that is just being acquired may be held without anybody having heard of it.
-            self._farewell = [
-                hold.recipe.release_script(hold, 0)
+            self._releases_on_close = [
+                hold.core.release_script(hold, 0)
                 for hold in self.holds
                 if hold.state in (State.HELD, State.ENDING) or hold.late_grants()
             ]
         for hold in self.holds:
+            if self.holds.observer is not None and hold.state in (State.HELD, State.ENDING):
+                self.holds.observer.released(hold)
             self.holds.end(hold)
-        return self._farewell
+        return self._releases_on_close
 
     def become(self, client_id: str, waiters: Waiters) -> None:
         """Be another client, which holds nothing (in a forked child)."""
-        self.client_id = client_id
+        self.client_id = self.events.client_id = client_id
         self.waiters = waiters
-        self._farewell = None
+        self._releases_on_close = None
         for hold in self.holds:
             self.holds.end(hold)
 
     def lose(self, hold: Hold, reason: LossReason) -> None:
         """Note that *hold* is lost, and tell whom it concerns."""
-        for callback in hold.lose(reason):
-            self.tell(callback)
+        held = hold.state in (State.HELD, State.ENDING)
+        listeners = hold.lose(reason)
+        if held:
+            self.events.lost(hold, reason)
+        for callback in listeners:
+            self.call_user(callback)
 
     def poll_interval(self) -> float:
-        """Return how long to wait for a message before looking again; spread, so that waiters do not meet."""
+        """Return how long to wait for a message before looking again.
+
+        Spread, so that waiters do not meet.
+        """
         cap = (
             self.options.poll_cap if self.waiters.hearing else min(self.options.poll_cap, DEAF_POLL)
         )
@@ -158,11 +179,13 @@ class Session:
     def persist(self, call: Eval[R], hold: Hold | None = None) -> Op[R]:
         """Send *call*, which changes nothing when repeated, until a reply is read.
 
-        Gives up at the call's deadline; one without a deadline sits out an outage of `Options.outage_timeout`.
+        Gives up at the call's deadline; one without a deadline sits out an outage of
+        `Options.outage_timeout`.
 
         Args:
             call: the script.
-            hold: what it may get; it counts what is sent. Whoever reads the reply tells it that (`Hold.grant`, `Hold.answered`).
+            hold: what it may get; it counts what is sent. Whoever reads the reply tells it that
+                (`Hold.grant`, `Hold.answered`).
 
         Raises:
             ServerUnavailableError: the last error, when time is up or trying again is no use.
@@ -209,43 +232,54 @@ class Session:
             except ServerUnavailableError as error:
                 failure = error
 
-    def settle(self, call: Eval[int], until: float, *, late: int = 0) -> Op[None]:
-        """Send *call* now if the server answers promptly, else leave it to the background until *until*.
+    def clean_up(self, call: Eval[int], until: float, *, late: int = 0) -> Op[None]:
+        """Send *call* now if the server answers promptly, else in the background.
 
         Args:
             call: the script.
             until: when there is no more use in it.
-            late: how often what it undoes may be executed after it: it is sent again until it found something as often.
+            late: how often what it undoes may be executed after it: it is sent again until it
+                found something as often.
 
         Should this be interrupted, it is left to the background all the same.
         """
         call.deadline = self.clock() + GRACE
-        yield from undoing(self._settle(call, until, late), self._leave, call, until, late)
+        yield from undoing(
+            self._clean_up(call, until, late), self._clean_up_later, call, until, late
+        )
 
-    def settle_after(
+    def clean_up_after(
         self, error: BaseException | None, call: Eval[int], until: float, late: int = 0
     ) -> Op[None]:
-        """Settle *call*, which puts right what ended by *error*: in the background at once if that says that nobody answers now."""
+        """Clean up by *call* after *error*.
+
+        In the background at once if the server does not answer.
+        """
         if isinstance(error, ServerUnavailableError | ClosedError):
-            return self.leave(call, until, late)
-        return self.settle(call, until, late=late)
+            return self.clean_up_later(call, until, late)
+        return self.clean_up(call, until, late=late)
 
-    def leave(self, call: Eval[R], until: float, late: int = 0) -> Op[None]:
-        """Leave *call* to the background until *until*, even if this is interrupted; arguments as of `settle`."""
-        return undoing(self._leave(call, until, late), self._leave, call, until, late)
+    def clean_up_later(self, call: Eval[R], until: float, late: int = 0) -> Op[None]:
+        """Leave *call* to the background until *until*, even if this is interrupted.
 
-    def _settle(self, call: Eval[int], until: float, late: int) -> Op[None]:
+        Arguments as of `clean_up`.
+        """
+        return undoing(
+            self._clean_up_later(call, until, late), self._clean_up_later, call, until, late
+        )
+
+    def _clean_up(self, call: Eval[int], until: float, late: int) -> Op[None]:
         """Send *call*, and leave to the background what is not settled by that."""
         with suppress(ServerUnavailableError, ClosedError):
             late -= bool((yield from call))
             if late <= 0:
                 return
-        yield from self._leave(call, until, late)
+        yield from self._clean_up_later(call, until, late)
 
     @staticmethod
-    def _leave(
+    def _clean_up_later(
         call: Eval[R], until: float, late: int, error: BaseException | None = None
     ) -> Op[None]:
         del error
         call.deadline = NEVER
-        yield from Settle(call, until, late)
+        yield from Cleanup(call, until, late)

@@ -1,9 +1,13 @@
-"""The spin lock: a plain lock without messages. Who waits tries again after a pause; releasing tells nobody.
+"""The spin lock.
 
-For thousands of locks that are hardly ever waited for, or a server without pub/sub. Who waits for the same name as a plain lock is
-not told by a spin lock's release either, and looks again at its poll cap.
+A plain lock without messages. Who waits tries again after a pause; releasing tells nobody.
 
-The last try is made at the deadline, not a pause behind it as Redisson's, which may wait longer than it was told.
+For thousands of locks that are hardly ever waited for, or a server without pub/sub. Who waits for
+the same name as a plain lock is not told by a spin lock's release either, and looks again at its
+poll cap.
+
+The last try is made at the deadline, not a pause behind it as Redisson's, which may wait longer
+than it was told.
 
 Source: RedissonSpinLock, Redisson 4.7.0.
 """

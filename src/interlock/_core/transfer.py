@@ -1,15 +1,18 @@
 """A hold that goes from one process to another, and a lease that is set to the second.
 
-Theory. A web request acquires, and a worker on another machine releases. Two processes must never believe in one hold, so the
-lock changes its holder on the server, in one script (`lock_hand_over`), both when it is given away and when it is adopted:
+Theory. A web request acquires, and a worker on another machine releases. Two processes must never
+believe in one hold, so the lock changes its holder on the server, in one script
+(`lock_hand_over`), both when it is given away and when it is adopted:
 
     the giver's holder id  ->  a holder id that nobody has: the ticket  ->  the adopter's holder id
 
 Rules:
 
-* Only one can adopt: whoever comes second with the same ticket finds another holder, and is refused.
+* Only one can adopt: whoever comes second with the same ticket finds another holder, and is
+  refused.
 * Nobody renews a ticket. The lock ends with the ticket's lease unless it is adopted before.
-* What the giver sent before and what arrives late speaks of a holder who is gone, and changes nothing.
+* What the giver sent before and what arrives late speaks of a holder who is gone, and changes
+  nothing.
 * A script that is sent again finds the new holder there already, and does no more.
 
 Source: none in Redisson; redis-py's Lock passes its token on.
@@ -81,25 +84,26 @@ def hand_over(possession: Possession, lease: float | None) -> Op[Ticket]:
         NotHeldError: it was released.
         ReentryError: it is entered more than once.
         HoldLostError: it is lost.
-        ServerUnavailableError: no usable answer; the hold goes on as before, unless it is found to be lost.
+        ServerUnavailableError: no usable answer; the hold goes on as before, unless it is found
+            to be lost.
 
     Cost:
         One round trip.
     """
-    hold, recipe = transferable(possession)
-    session = recipe.session
+    hold, core = transferable(possession)
+    session = core.session
     lease = check_lease(session.options.lease if lease is None else lease)
     _ensure(session, hold)
     if hold.depth > 1:
         raise ReentryError(
-            f"{recipe.kind} {hold.name!r} is entered {hold.depth} times; release it before it is handed over",
+            f"{core.kind} {hold.name!r} is entered {hold.depth} times; release it before it is handed over",
             name=hold.name,
         )
     nobody = session.holder(Owner("ticket"))
-    call = scripts.lock_hand_over(recipe.key, hold.holder, nobody, lease, deadline=hold.valid_until)
+    call = scripts.lock_hand_over(core.key, hold.holder, nobody, lease, deadline=hold.valid_until)
     # The watchdog lets it alone from here on.
     if hold.begin_release() != (0, True):
-        raise not_held(recipe.kind, hold.name, hold.label)
+        raise not_held(core.kind, hold.name, hold.label)
     # Before it is sent: the server may do it unheard, and then the ticket's lease counts.
     hold.ask_lease(session.clock(), lease)
     done = yield from undoing(session.persist(call), _take_back, session, hold, nobody)
@@ -110,16 +114,16 @@ def hand_over(possession: Possession, lease: float | None) -> Op[Ticket]:
         raise lost(hold)
     session.holds.released(hold)
     yield from outlive(session, hold)
-    return Ticket(recipe.kind, nobody, hold.token, hold.name)
+    return Ticket(core.kind, nobody, hold.token, hold.name)
 
 
 def adopt(
-    recipe: Lock, owner: Owner, holder: str, token: int | None, lease: float | None
+    core: Lock, owner: Owner, holder: str, token: int | None, lease: float | None
 ) -> Op[Hold]:
     """Take the lock over from *holder*.
 
     Args:
-        recipe: the lock.
+        core: the lock.
         owner: who will hold it.
         holder: who holds it: a ticket's, or a process that is to lose it.
         token: its fencing token.
@@ -133,46 +137,49 @@ def adopt(
     Cost:
         One round trip.
     """
-    session = recipe.session
-    if session.holds.get(recipe.hold_key, owner) is not None:
-        raise ReentryError(
-            f"{recipe.kind} {recipe.name!r} is held by the same owner", name=recipe.name
-        )
-    hold = recipe.new_hold(owner, lease)
+    session = core.session
+    if session.holds.get(core.hold_key, owner) is not None:
+        raise ReentryError(f"{core.kind} {core.name!r} is held by the same owner", name=core.name)
+    hold = core.new_hold(owner, lease)
     try:
         session.holds.claim(hold)
         sent_at = session.clock()
-        call = scripts.lock_hand_over(recipe.key, holder, hold.holder, hold.lease)
+        call = scripts.lock_hand_over(core.key, holder, hold.holder, hold.lease)
         done = yield from undoing(session.persist(call), _give_back, session, hold, holder)
-        if done and Lock.accept(recipe, hold, sent_at, Grant(token)):
+        if done and Lock.accept(core, hold, sent_at, Grant(token)):
             return hold
     finally:
         if hold.state is State.PENDING:
             session.holds.end(hold)
     if done:
         # The answer took longer than the lease.
-        yield from session.leave(recipe.release_script(hold, 0), session.clock() + hold.lease)
+        yield from session.clean_up_later(
+            core.release_script(hold, 0), session.clock() + hold.lease
+        )
     raise NotHeldError(
-        f"{recipe.kind} {recipe.name!r} cannot be adopted: it was adopted before, or its lease has ended",
-        name=recipe.name,
+        f"{core.kind} {core.name!r} cannot be adopted: it was adopted before, or its lease has ended",
+        name=core.name,
         owner=holder,
     )
 
 
 def set_lease(possession: Possession, lease: float) -> Op[None]:
-    """Have the hold *possession* end in *lease* seconds, be it sooner or later than before; it is not renewed any more.
+    """Have the hold *possession* end in *lease* seconds, be it sooner or later than before.
+
+    It is not renewed any more.
 
     Raises:
         ConfigError: it is not a hold of a lock that can do this.
         NotHeldError: it was released.
         HoldLostError: it is lost.
-        ServerUnavailableError: no usable answer; the hold is valid for the shorter of the two times.
+        ServerUnavailableError: no usable answer; the hold is valid for the shorter of the two
+            times.
 
     Cost:
         One round trip.
     """
-    hold, recipe = transferable(possession)
-    session = recipe.session
+    hold, core = transferable(possession)
+    session = core.session
     lease = check_lease(lease)
     _ensure(session, hold)
     sent_at = session.clock()
@@ -180,7 +187,7 @@ def set_lease(possession: Possession, lease: float) -> Op[None]:
     # Before it is sent: the server may do it without our hearing of it.
     hold.end_renewal()
     hold.ask_lease(sent_at, lease)
-    call = scripts.lock_set_lease(recipe.key, lease, hold.holder, deadline=deadline)
+    call = scripts.lock_set_lease(core.key, lease, hold.holder, deadline=deadline)
     done = yield from session.persist(call)
     if not done:
         session.lose(hold, "force-released")
@@ -195,8 +202,8 @@ def transferable(possession: Possession) -> tuple[Hold, Lock]:
     Raises:
         ConfigError: it is of another kind.
     """
-    if isinstance(possession, Hold) and isinstance(recipe := possession.recipe, Lock):
-        return possession, recipe
+    if isinstance(possession, Hold) and isinstance(core := possession.core, Lock):
+        return possession, core
     raise ConfigError(
         f"{possession.name!r} is not a lock, fair lock, fenced lock or spin lock: only their holds can be handed over or shortened"
     )
@@ -208,7 +215,7 @@ def _ensure(session: Session, hold: Hold) -> None:
         session.lose(hold, hold.expiry_reason())
         raise lost(hold)
     if hold.state is not State.HELD:
-        raise not_held(hold.recipe.kind, hold.name, hold.label)
+        raise not_held(hold.core.kind, hold.name, hold.label)
 
 
 def _take_back(session: Session, hold: Hold, nobody: str, error: BaseException) -> Op[None]:
@@ -218,14 +225,14 @@ def _take_back(session: Session, hold: Hold, nobody: str, error: BaseException) 
     if kept:
         hold.take_back()
         session.watchdog.watch(hold)
-    yield from session.settle_after(error, call, session.clock() + hold.lease)
+    yield from session.clean_up_after(error, call, session.clock() + hold.lease)
     if not kept:
         # Its owner has asked for the lock anew, as another holder: this hold must be over.
-        call = hold.recipe.release_script(hold, 0)
-        yield from session.settle_after(error, call, session.clock() + hold.lease)
+        call = hold.core.release_script(hold, 0)
+        yield from session.clean_up_after(error, call, session.clock() + hold.lease)
 
 
 def _give_back(session: Session, hold: Hold, holder: str, error: BaseException) -> Op[None]:
     """Let *holder* have what could not be adopted because of *error*."""
     call = scripts.lock_hand_over(hold.key, hold.holder, holder, hold.lease)
-    yield from session.settle_after(error, call, session.clock() + hold.lease)
+    yield from session.clean_up_after(error, call, session.clock() + hold.lease)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from interlock._core.tickets import Rotation, Ticket
+from interlock._core.waiter import Rotation, Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,13 +83,13 @@ class Waiters:
         self._subscriptions = subscriptions
         self.hearing = False
         # A dict is the queue: ordered, and a waiter in the middle leaves in one step.
-        self.queues: dict[str, dict[Ticket, None]] = {}
+        self.queues: dict[str, dict[Waiter, None]] = {}
         self._sections: dict[str, list[str]] = {}
         self._rotations: dict[str, Rotation] = {}
 
     def join(
-        self, channel: str, alarm: Callable[[], None], noted: list[Ticket] | None = None
-    ) -> Ticket:
+        self, channel: str, alarm: Callable[[], None], noted: list[Waiter] | None = None
+    ) -> Waiter:
         """Stand at the end of the queue of *channel*.
 
         Args:
@@ -97,7 +97,7 @@ class Waiters:
             alarm: called, from any thread, when there is something to look at.
             noted: where the ticket is put before it queues, so that it can be taken back if this is interrupted.
         """
-        ticket = Ticket(channel, alarm)
+        ticket = Waiter(channel, alarm)
         if noted is not None:
             noted.append(ticket)
         with self._mutex:
@@ -111,7 +111,7 @@ class Waiters:
                 queue[ticket] = None
         return ticket
 
-    def leave(self, ticket: Ticket) -> None:
+    def leave(self, ticket: Waiter) -> None:
         """Go, and pass the front place on; doing it twice changes nothing."""
         with self._mutex:
             ticket.gone = True
@@ -125,13 +125,13 @@ class Waiters:
                 _ = self.queues.pop(ticket.channel, None)
                 return
             if ticket.front:
-                heir = next(other for other in queue if other is not ticket)
-                heir.front = True
-                heir.inherited = ticket.taken_for
-                heir.wake(ask=ticket.taken_for is None or ticket.asking)
+                successor = next(other for other in queue if other is not ticket)
+                successor.front = True
+                successor.inherited = ticket.taken_for
+                successor.wake(ask=ticket.taken_for is None or ticket.asking)
             _ = queue.pop(ticket, None)
 
-    def mend(self, ticket: Ticket) -> None:
+    def mend(self, ticket: Waiter) -> None:
         """Put *ticket* back into its queue, and see that somebody asks.
 
         A step that a signal handler interrupted may have lost it, when another thread went through the same queue meanwhile.
@@ -154,8 +154,8 @@ class Waiters:
         """Return whether somebody waits here already, whom a newcomer must not overtake."""
         return channel in self.queues
 
-    def begin_asking(self, ticket: Ticket, now: float) -> bool:
-        """Note that *ticket*'s waiter asks the server, until it sets `Ticket.busy` back; False while it is offered what it wants."""
+    def begin_asking(self, ticket: Waiter, now: float) -> bool:
+        """Note that *ticket*'s waiter asks the server, until it sets `Waiter.busy` back; False while it is offered what it wants."""
         with self._mutex:
             if ticket.offered and now < ticket.offered_until:
                 return False
@@ -166,14 +166,14 @@ class Waiters:
                 rotation.sitting_out, rotation.unheeded = False, 0
             return True
 
-    def give_up(self, ticket: Ticket) -> bool:
+    def give_up(self, ticket: Waiter) -> bool:
         """Wait no longer; return whether it was given what it waited for before that."""
         with self._mutex:
             given = ticket.gone
             ticket.gone = True
             return given
 
-    def offer(self, channel: str, kind: type[object], now: float) -> Ticket | None:
+    def offer(self, channel: str, kind: type[object], now: float) -> Waiter | None:
         """Return the front waiter of *channel*, to be given a lock of *kind* by who releases it; None to free it for all.
 
         Whoever gets a ticket calls `conclude`, who gets None `freed`, when the server has answered.
@@ -192,7 +192,7 @@ class Waiters:
                 or ticket.busy
                 or ticket.offered
                 or ticket.gone
-                or type(hold.recipe) is not kind
+                or type(hold.core) is not kind
                 or rotation.turns == 0
                 or now - rotation.since >= LONGEST_TURNS
             ):
@@ -208,7 +208,7 @@ class Waiters:
             ticket.offered = True
             return ticket
 
-    def conclude(self, ticket: Ticket, accept: Callable[[], bool] | None) -> bool:
+    def conclude(self, ticket: Waiter, accept: Callable[[], bool] | None) -> bool:
         """End an offer and wake its waiter; return whether it has left meanwhile.
 
         Args:
@@ -274,7 +274,7 @@ class Waiters:
         with self._mutex:
             return list(self._sections)
 
-    def _open(self, ticket: Ticket) -> None:
+    def _open(self, ticket: Waiter) -> None:
         whole = _whole(ticket.channel)
         parts = self._sections.get(whole)
         if parts is None:

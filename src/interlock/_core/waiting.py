@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
-from interlock._core.effects import NEVER, A, Join, Wait
+from interlock._core.effects import NEVER, A, Enqueue, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +84,7 @@ def wait_in_queue(
     """
     if session.clock() >= deadline:
         return False
-    ticket = yield from Join(channel)
+    ticket = yield from Enqueue(channel)
     ticket.candidate = candidate
     try:
         look_at = session.clock() + FIRST_LOOK

@@ -1,16 +1,17 @@
 """Which holds to renew and which are over: passive, `now` is an argument.
 
-Theory. Every hold without a lease of its own is renewed in rounds, a third of the lease apart, in batches. A hold joins the
-next round, so N holds cost at most ceil(N / batch) round trips per node and period, and none is renewed later than a
-third of its lease after the last time.
+Theory. Every hold without a lease of its own is renewed in rounds, a third of the lease apart, in
+batches. A hold joins the next round, so N holds cost at most ceil(N / batch) round trips per node
+and period, and none is renewed later than a third of its lease after the last time.
 
 Rules:
 
-* The script's "not yours" means lost; no answer means unknown. The two never share a code path: what is unknown is asked
-  again soon, until the local validity ends.
+* The script's "not yours" means lost; no answer means unknown. The two never share a code path:
+  what is unknown is asked again soon, until the local validity ends.
 * One failing batch, hold or callback never stops the others.
-* A hold whose owner or handle is gone is not renewed any more: it ends with its lease. One that has a lease of its own was
-  meant to end so. An owner that a word names is gone when every thread and task that used the word is.
+* A hold whose owner or handle is gone is not renewed any more: it ends with its lease. One that
+  has a lease of its own was meant to end so. An owner that a word names is gone when every thread
+  and task that used the word is.
 
 Source: LockTask of Redisson 4.7.0.
 """
@@ -63,7 +64,7 @@ class Watchdog:
         holds: the client's table.
         lease: seconds; holds are renewed every third of it.
         batch: holds per round trip.
-        poke: called when something is due earlier than `next_due` said last.
+        wake: called when something is due earlier than `next_due` said last.
         lose: notes that a hold is lost, and tells its listeners.
         apart: keys with different values cannot share a script.
 
@@ -77,13 +78,13 @@ class Watchdog:
         *,
         lease: float,
         batch: int,
-        poke: Callable[[], None],
+        wake: Callable[[], None],
         lose: Callable[[Hold, LossReason], None],
         apart: Callable[[str], object],
     ) -> None:
         self._holds = holds
         self._batch = batch
-        self._poke = poke
+        self._wake = wake
         self._lose = lose
         self._apart = apart
         self.deserted: Callable[[], bool | None] = lambda: False
@@ -100,13 +101,16 @@ class Watchdog:
         if hold.valid_until < self._soonest:  # noqa: PLR1730 - a call costs more, for every acquire
             self._soonest = hold.valid_until
         if hold.valid_until < self._wake_at:
-            self._poke()
+            self._wake()
 
-    def hasten(self, now: float) -> None:
-        """Have every hold renewed at once: another server answers for them from *now* on, which may not know them."""
+    def renew_now(self, now: float) -> None:
+        """Have every hold renewed at once.
+
+        Another server answers for them from *now* on, which may not know them.
+        """
         for hold in self._holds:
             hold.renew_at = min(hold.renew_at, now)
-        self._poke()
+        self._wake()
 
     def next_due(self, now: float) -> float:
         """Return when `run` is to be called next."""
@@ -122,8 +126,12 @@ class Watchdog:
         return due
 
     def end_overdue(self, now: float) -> float:
-        """Note as lost whatever was not renewed in time; return when the next one is to end, or sooner."""
-        # Asked for every batch of a round: with 100,000 holds it must not look at all of them each time.
+        """Note as lost whatever was not renewed in time.
+
+        Return when the next one is to end, or sooner.
+        """
+        # Asked for every batch of a round: with 100,000 holds it must not look at all of them
+        # each time.
         return self._look(now) if now >= self._soonest else self._soonest
 
     def _look(self, now: float) -> float:
@@ -152,7 +160,10 @@ class Watchdog:
         return result
 
     def due(self, now: float, result: Round) -> list[Hold]:
-        """Return what is to be renewed at *now*, and note what is over; it is due again soon unless it is renewed."""
+        """Return what is to be renewed at *now*, and note what is over.
+
+        It is due again soon unless it is renewed.
+        """
         if self._round_at <= now:
             self._round_at = now + self.period
         due = self._sort(now, result)
@@ -161,7 +172,10 @@ class Watchdog:
         return due
 
     def renew(self, due: Sequence[Hold], clock: Callable[[], float], result: Round) -> Op[None]:
-        """Renew *due*; those of different servers may be renewed at the same time, by several threads."""
+        """Renew *due*.
+
+        Those of different servers may be renewed at the same time, by several threads.
+        """
         for start in range(0, len(due), self._batch):
             chunk = due[start : start + self._batch]
             calls = self._calls(chunk, result)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, cast
 
 from interlock._core.effects import (
     NEVER,
-    Ask,
-    Away,
     Batch,
+    Cleanup,
+    Enqueue,
     Eval,
-    Join,
+    Gather,
     Op,
     R,
-    Settle,
+    RunOn,
     Step,
     Wait,
     ended,
@@ -29,13 +29,14 @@ from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle, wrong_type
 from interlock._drivers.aio_fan_out import ask
-from interlock._drivers.callbacks import tell
+from interlock._drivers.callbacks import notify_loss
 from interlock._drivers.named import NamedOwners
+from interlock._drivers.observers import Observers
 from interlock._drivers.renewer import Renewer
 from interlock._drivers.sentinel_monitor import monitor_of
 from interlock._drivers.subscriber import subscriber_of
 from interlock._drivers.tasks import (
-    Alarm,
+    Wakeup,
     call_in,
     current_owner,
     in_thread,
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from interlock._core.holds import Owner, Possession
-    from interlock._core.tickets import Ticket
+    from interlock._core.waiter import Waiter
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock._links.pipeline import Pipeline
@@ -82,14 +83,15 @@ class AsyncDriver:
             clock=clock.now,
             random=random.random,
             waiters=waiters,
-            poke=lifecycle.weakly(self._poke),
-            tell=tell,
+            wake=lifecycle.weakly(self._wake),
+            call_user=notify_loss,
             where=servers.where,
             database=servers.identity,
             epoch=servers.epoch,
             home=weakref.ref(self),
             clustered=topology.only is None,
         )
+        self.observers = Observers(self.session)
         self._renewer = Renewer(self.session, topology, self._timeout)
         self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -101,7 +103,8 @@ class AsyncDriver:
         self.closed = False
         self.ending = lifecycle.Ending()
         self.session.watchdog.deserted = lifecycle.weakly(self._deserted)
-        # Nothing of these refers back to the driver: it goes with the last face that has it, and they are still whole then.
+        # Nothing of these refers back to the driver: it goes with the last face that has it, and
+        # they are still whole then.
         self._renewer.beside = (self._multiplexer, self._subscriber, self._monitor)
         lifecycle.register(self)
 
@@ -110,10 +113,12 @@ class AsyncDriver:
             lifecycle.dropped(self, f"interlock.asyncio.Client {self.session.where}")
 
     async def perform(self, step: Step[R]) -> R:
-        """Perform *step* and return its result: its first command without a generator, and what is more to it by `run`.
+        """Perform *step* and return its result.
 
-        A cancellation is thrown into the operation; the clean-up that it then asks for runs to its end however often the task
-        is cancelled again.
+        Its first command without a generator, and what is more to it by `run`.
+
+        A cancellation is thrown into the operation; the clean-up that it then asks for runs to
+        its end however often the task is cancelled again.
         """
         failure: BaseException | None = None
         call: Eval[object] | None = None
@@ -135,8 +140,8 @@ class AsyncDriver:
     async def run(self, op: Op[R], cancelled: asyncio.CancelledError | None = None) -> R:
         """Perform *op* and return its result.
 
-        A cancellation is thrown into the operation; the clean-up that it then asks for runs to its end however often the task
-        is cancelled again.
+        A cancellation is thrown into the operation; the clean-up that it then asks for runs to
+        its end however often the task is cancelled again.
 
         Args:
             op: the operation.
@@ -145,7 +150,7 @@ class AsyncDriver:
         await self._prepare()
         reply: object = None
         failure: BaseException | None = cancelled
-        tickets: list[Ticket] = []
+        waiting: list[Waiter] = []
         try:
             while True:
                 try:
@@ -159,7 +164,7 @@ class AsyncDriver:
                         await wait
                         self._check_open()
                     else:
-                        reply = await self._perform(effect, tickets)
+                        reply = await self._perform(effect, waiting)
                 except StopIteration as stop:
                     result: R = stop.value
                     return result
@@ -172,9 +177,9 @@ class AsyncDriver:
                             raise
                         return await self._finish(op, error)
         finally:
-            for ticket in tickets:
-                self.session.waiters.leave(ticket)
-                _alarm(ticket).stop()
+            for waiter in waiting:
+                self.session.waiters.leave(waiter)
+                _wakeup(waiter).stop()
 
     async def eval(self, call: Eval[object]) -> object:
         """Run *call* and return its reply; errors as `Pipeline.eval`.
@@ -183,7 +188,7 @@ class AsyncDriver:
         """
         seconds = self._seconds(call)
         try:
-            pipeline = self._multiplexer.ready(call) if call.confirm is None else None
+            pipeline = self._multiplexer.ready(call) if call.replication is None else None
             if pipeline is None:
                 return await self._multiplexer.eval(call, seconds)
             try:
@@ -235,29 +240,32 @@ class AsyncDriver:
 
     async def _perform(
         self,
-        effect: Batch[object] | Ask[object] | Away[object] | Join | Settle[object],
-        tickets: list[Ticket],
+        effect: Batch[object] | Gather[object] | RunOn[object] | Enqueue | Cleanup[object],
+        waiting: list[Waiter],
     ) -> object:
-        if isinstance(effect, Join):
+        if isinstance(effect, Enqueue):
             assert self._loop is not None
-            return self.session.waiters.join(effect.channel, Alarm(self._loop), tickets)
-        if isinstance(effect, Settle):
-            self._renewer.settle(effect)
+            return self.session.waiters.join(effect.channel, Wakeup(self._loop), waiting)
+        if isinstance(effect, Cleanup):
+            self._renewer.clean_up(effect)
             return None
-        if isinstance(effect, Away):
+        if isinstance(effect, RunOn):
             return await home(effect.session).run(effect.op)
-        if isinstance(effect, Ask):
+        if isinstance(effect, Gather):
             return await ask([(home(session), call) for session, call in effect.calls])
         return await ask([(self, call) for call in effect.evals])
 
     # For operations of other clients.
 
     def begin(self, call: Eval[object]) -> tuple[Pipeline, asyncio.Future[object]] | None:
-        """Send *call* if that can be done at once; return by what, and the future of a reply that `judged` may have to judge.
+        """Send *call* if that can be done at once.
 
-        None: it is for `prepared`. So is a script that the connection has not seen: a server that does not know it asks for its text.
+        Return by what, and the future of a reply that `judged` may have to judge.
+
+        None: it is for `prepared`. So is a script that the connection has not seen: a server that
+        does not know it asks for its text.
         """
-        if call.confirm is not None or self._loop is not asyncio.get_running_loop():
+        if call.replication is not None or self._loop is not asyncio.get_running_loop():
             return None
         pipeline = self._multiplexer.ready(call)
         if pipeline is None or call.script.sha not in pipeline.known or not self._renewer.started:
@@ -269,15 +277,18 @@ class AsyncDriver:
         return await self._multiplexer.judged(pipeline, call, reply, self._seconds(call, 0))
 
     async def prepared(self, call: Eval[object]) -> object:
-        """Send *call* with everything in place that a claim must not be without; return its reply."""
+        """Send *call* with everything in place that a claim must not be without.
+
+        Return its reply.
+        """
         await self._prepare()
         return await self._multiplexer.eval(call, self._seconds(call, 0))
 
     def _wait(self, effect: Wait) -> Awaitable[None]:
-        if effect.ticket is None:
+        if effect.waiter is None:
             return asyncio.sleep(min(max(effect.until - clock.now(), 0), threading.TIMEOUT_MAX))
         seconds = None if effect.until == NEVER else effect.until - clock.now()
-        return _alarm(effect.ticket).wait(seconds)
+        return _wakeup(effect.waiter).wait(seconds)
 
     def _check_open(self) -> None:
         if self.closed:
@@ -292,8 +303,8 @@ class AsyncDriver:
         self._loop = asyncio.get_running_loop()
         self._multiplexer.forget()
 
-    def _poke(self) -> None:
-        self._renewer.poke()
+    def _wake(self) -> None:
+        self._renewer.wake()
 
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
         """Have *callback* run in the event loop when *hold* is lost."""
@@ -365,10 +376,14 @@ class AsyncDriver:
             self._multiplexer.forget()
         try:
             if not self.ending.over:
-                # Nobody can send any more; what is under way comes to its end first, so that all that is held is known.
+                # Nobody can send any more; what is under way comes to its end first, so that all
+                # that is held is known.
+                deadline = clock.now() + self._timeout
                 await self._multiplexer.answered()
-                _ = self.session.farewell()
-                await in_thread(partial(self._end_threads, self._timeout))
+                _ = self.session.releases_on_close()
+                # A silent server has used up the time; the releases have another connection.
+                left = max(deadline - clock.now(), GRACE)
+                await in_thread(partial(self._end_threads, left))
         finally:
             if self.ending.over:
                 await self._multiplexer.close()
@@ -380,8 +395,9 @@ class AsyncDriver:
         with ExitStack() as stack:
             if self._monitor is not None:
                 stack.callback(self._monitor.close)
+            stack.callback(self.observers.close)
             stack.callback(self._subscriber.close)
-            self._renewer.close(self.session.farewell(), timeout)
+            self._renewer.close(self.session.releases_on_close(), timeout)
 
     def at_exit(self) -> None:
         """Release what is still held when the interpreter exits."""
@@ -399,6 +415,7 @@ class AsyncDriver:
     def after_fork(self) -> None:
         """Become another client in a forked child, which holds nothing."""
         self._renewer.after_fork()
+        self.observers.after_fork()
         self._subscriber.after_fork()
         if self._monitor is not None:
             self._monitor.after_fork()
@@ -408,8 +425,8 @@ class AsyncDriver:
         self.session.become(str(uuid.uuid4()), self._subscriber.waiters)
 
 
-def _alarm(ticket: Ticket) -> Alarm:
-    return cast("Alarm", ticket.alarm)
+def _wakeup(waiter: Waiter) -> Wakeup:
+    return cast("Wakeup", waiter.wakeup)
 
 
 def home(session: Session) -> AsyncDriver:

@@ -1,8 +1,8 @@
 """Scripts on many servers at once, from one task: everything is sent before any reply is awaited.
 
-What can be written to a connection at once costs no task of its own: the calling task waits for one reply after the other, while
-all of them come. The rest, a server that is not connected to above all, is done in tasks, so that one that is down keeps no other
-waiting.
+What can be written to a connection at once costs no task of its own: the calling task waits for
+one reply after the other, while all of them come. The rest, a server that is not connected to
+above all, is done in tasks, so that one that is down keeps no other waiting.
 """
 
 from __future__ import annotations

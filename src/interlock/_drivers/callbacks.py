@@ -1,9 +1,13 @@
-"""Threads for the user's code that nobody waits for: on_lost callbacks, warnings, hooks that report an error.
+"""Threads for the user's code that nobody waits for.
+
+On_lost callbacks, warnings, hooks that report an error.
 
 Rules:
 
-* User code may be slow, hang, raise, or call ``sys.exit``. So it never runs on a thread that renews or listens.
-* Callbacks of one hold run one after another. Those of different holds do not wait for each other, up to `LIMIT` threads.
+* User code may be slow, hang, raise, or call ``sys.exit``. So it never runs on a thread that
+  renews or listens.
+* Callbacks of one hold run one after another. Those of different holds do not wait for each
+  other, up to `LIMIT` threads.
 * A thread starts when there is something to call, and ends when there is nothing more.
 """
 
@@ -31,7 +35,8 @@ class Callbacks:
 
     def after_fork(self) -> None:
         """Forget what is to be called: the parent process calls it."""
-        # Reentrant: a signal handler, or a finalizer during garbage collection, may come in anywhere.
+        # Reentrant: a signal handler, or a finalizer during garbage collection, may come in
+        # anywhere.
         self._mutex = threading.RLock()
         self._queues: dict[object, deque[tuple[str, Callable[[], object]]]] = {}
         self._ready: deque[object] = deque()
@@ -88,7 +93,8 @@ class Callbacks:
             try:
                 _ = callback()
             except SystemExit as error:
-                # An exception hook of threads ignores it, and the user would never learn that the process goes on.
+                # An exception hook of threads ignores it, and the user would never learn that the
+                # process goes on.
                 exiting = RuntimeError("sys.exit() ended this callback only, not the process")
                 exiting.__cause__ = error
                 report(what, exiting)
@@ -101,12 +107,18 @@ _callbacks = Callbacks()
 
 
 def call_user(key: object, what: str, callback: Callable[[], object]) -> None:
-    """Call *callback*, which is the user's, in a thread for that; arguments as of `Callbacks.call`."""
+    """Call *callback*, which is the user's, in a thread for that.
+
+    Arguments as of `Callbacks.call`.
+    """
     _callbacks.call(key, what, callback)
 
 
-def tell(listener: Callable[[], object]) -> None:
-    """Tell *listener*, which is one of ours and quick, of a loss; what it raises does not keep others from being told."""
+def notify_loss(listener: Callable[[], object]) -> None:
+    """Tell *listener*, which is one of ours and quick, of a loss.
+
+    What it raises does not keep others from being told.
+    """
     try:
         _ = listener()
     except Exception as error:  # noqa: BLE001 - as above

@@ -1,4 +1,7 @@
-"""The clock that validity is measured by: monotonic, and counting the time that a machine is suspended."""
+"""The clock that validity is measured by.
+
+Monotonic, and counting the time that a machine is suspended.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Scripts on many servers at once, from one thread: everything is sent before any reply is read.
 
-A server that there is no idle connection to is connected to in a thread of its own, so that one that is down keeps no other waiting.
+A server that there is no idle connection to is connected to in a thread of its own, so that one
+that is down keeps no other waiting.
 """
 
 from __future__ import annotations
@@ -21,11 +22,17 @@ if TYPE_CHECKING:
     from interlock._links.pool import NodePool, Pool
 
 TICK = 0.01
-"""Seconds to which time-outs are rounded up: a connection is told of another one by a system call."""
+"""Seconds to which time-outs are rounded up.
+
+A connection is told of another one by a system call.
+"""
 
 
 class _Group:
-    """The calls for one pool: where they stand among all, how long they may take, and the connection that they went out by."""
+    """The calls for one pool.
+
+    Where they stand among all, how long they may take, and the connection that they went out by.
+    """
 
     __slots__ = ("calls", "connection", "places", "pool", "thread", "until")
 
@@ -45,11 +52,14 @@ class _Group:
     def single(self) -> Eval[object] | None:
         """Return the only call, if there is one alone that nobody has to confirm."""
         call = self.calls[0]
-        return call if len(self.calls) == 1 and call.confirm is None else None
+        return call if len(self.calls) == 1 and call.replication is None else None
 
 
 def ask(questions: Sequence[tuple[Pool, Eval[object], float]]) -> list[object]:
-    """Run each call on its pool, for at most so many seconds; return each one's reply or `InterlockError`."""
+    """Run each call on its pool, for at most so many seconds.
+
+    Return each one's reply or `InterlockError`.
+    """
     now = clock.now()
     replies: list[object] = [None] * len(questions)
     groups = _grouped(questions, now, replies)
@@ -97,7 +107,10 @@ def _second(
     failure: ServerUnavailableError,
     began: float,
 ) -> object:
-    """Return what becomes of a call that its first server has answered by *failure*: in a cluster another one may serve it."""
+    """Return what becomes of a call that its first server has answered by *failure*.
+
+    In a cluster another one may serve it.
+    """
     whole, call, seconds = question
     try:
         return whole.after(call, failure, max(began + seconds - clock.now(), LEAST))

@@ -24,7 +24,10 @@ EXIT_TIMEOUT = 1.0
 
 
 FORKERS = ("multiprocessing", "billiard")
-"""Packages whose children end without the interpreter's exit; each calls finalizers of its own (`Finalize`)."""
+"""Packages whose children end without the interpreter's exit.
+
+Each calls finalizers of its own (`Finalize`).
+"""
 LAST = -100
 """The priority of ours among them: after the user's."""
 
@@ -56,7 +59,8 @@ class Ending:
     """The end of one client, which may be begun again until it is complete.
 
     Attributes:
-        over: True when it is complete. That the server could not be told does not change that: it is raised once.
+        over: True when it is complete. That the server could not be told does not change that: it
+            is raised once.
         warns: whether a client that is dropped without this says so.
     """
 
@@ -67,11 +71,15 @@ class Ending:
         self.warns = True
 
     def run(self, step: Callable[[], None], timeout: float) -> None:
-        """Perform *step* unless that was done; wait at most *timeout* seconds for another thread that does it."""
+        """Perform *step* unless that was done.
+
+        Wait at most *timeout* seconds for another thread that does it.
+        """
         if self.over or not self._mutex.acquire(timeout=timeout):
             return
         try:
-            # A signal handler or finalizer that comes in here leaves it to the one that it has interrupted.
+            # A signal handler or finalizer that comes in here leaves it to the one that it has
+            # interrupted.
             if not self.over and not self._under_way:
                 self._perform(step)
         finally:
@@ -161,7 +169,8 @@ def _add_finalizer(util: Any, living: object = None) -> None:
 
 
 def _at_end_of_child() -> None:
-    # As at the interpreter's exit: threads that are no daemons come to their end first, and may still hold.
+    # As at the interpreter's exit: threads that are no daemons come to their end first, and may
+    # still hold.
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
@@ -177,7 +186,10 @@ def _each(step: Callable[[Mortal], None]) -> None:
 
 
 def report(what: str, error: BaseException) -> None:
-    """Report *error*, which has no caller to go to, as an exception in a thread is: on stderr, or to the user's hook."""
+    """Report *error*, which has no caller to go to, as an exception in a thread is.
+
+    On stderr, or to the user's hook.
+    """
     error.add_note(f"in interlock: {what}")
     args = threading.ExceptHookArgs(
         (type(error), error, error.__traceback__, threading.current_thread())

@@ -1,9 +1,13 @@
-"""The mutex of a client's waiters and subscriptions: reentrant, and let go of while a signal handler waits.
+"""The mutex of a client's waiters and subscriptions.
 
-Theory. A signal handler, or a ``__del__`` that the garbage collector calls, may strike while its thread holds the mutex, and
-wait for a lock. It must not wait for its own thread: so the mutex is reentrant. Nor may other threads wait for it: one of them
-may have to release the lock that the handler waits for. So an operation that finds the mutex held by its own thread lets go of
-it for as long as it waits. The interrupted step meets the changes of others then, as it meets those of the handler.
+Reentrant, and let go of while a signal handler waits.
+
+Theory. A signal handler, or a ``__del__`` that the garbage collector calls, may strike while its
+thread holds the mutex, and wait for a lock. It must not wait for its own thread: so the mutex is
+reentrant. Nor may other threads wait for it: one of them may have to release the lock that the
+handler waits for. So an operation that finds the mutex held by its own thread lets go of it for
+as long as it waits. The interrupted step meets the changes of others then, as it meets those of
+the handler.
 """
 
 from __future__ import annotations
@@ -21,7 +25,8 @@ class Mutex:
 
     Attributes:
         lock: what to enter.
-        held_here: returns whether the calling thread is inside; of the C type, because every command asks.
+        held_here: returns whether the calling thread is inside; of the C type, because every
+            command asks.
     """
 
     def __init__(self) -> None:

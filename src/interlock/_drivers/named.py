@@ -1,7 +1,10 @@
-"""Owners that ``owner=`` names: everything under one word is one owner, whatever thread or task uses it.
+"""Owners that ``owner=`` names.
 
-A word is kept while a lock object or a hold of it is there. Its holds are renewed while a thread or task lives that has made a lock
-with the word: those who have all ended cannot release, and a lease that is renewed for them would never end.
+Everything under one word is one owner, whatever thread or task uses it.
+
+A word is kept while a lock object or a hold of it is there. Its holds are renewed while a thread
+or task lives that has made a lock with the word: those who have all ended cannot release, and a
+lease that is renewed for them would never end.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ import weakref
 from typing import TYPE_CHECKING
 
 from interlock._core.holds import Owner
+from interlock.errors import ConfigError
+from interlock.options import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +58,14 @@ class NamedOwners:
         return len(self._owners)
 
     def get(self, word: str, user: Owner) -> Owner:
-        """Return the owner that everything under *word* is, which *user* is going to use."""
+        """Return the owner that everything under *word* is, which *user* is going to use.
+
+        Raises:
+            TypeError: *word* is not a string.
+            ConfigError: it is empty, or cannot be written as UTF-8.
+        """
+        if not check_text(word, "an owner"):
+            raise ConfigError("an owner must not be empty")
         with self._mutex:
             owner = self._owners.get(word)
             if owner is None:

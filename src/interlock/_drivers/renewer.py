@@ -1,17 +1,22 @@
-"""The renewal thread: one thread keeps all holds of a client, for asyncio too, with one connection for a server.
+"""The renewal thread.
 
-A blocked event loop must not lose locks, so renewal never depends on one. The thread also carries through what must still
-reach the server when a caller's time was up (`Settle`), and releases what is left when the client closes.
+One thread keeps all holds of a client, for asyncio too, with one connection for a server.
 
-In a cluster it decides what is due, and each node has a thread of its own, with connections of its own: a node that hangs
-makes its own holds wait for its answer and no others. Should a slot have moved, the thread follows there. The lane of a single
-server is the renewal thread itself.
+A blocked event loop must not lose locks, so renewal never depends on one. The thread also carries
+through what must still reach the server when a caller's time was up (`Cleanup`), and releases
+what is left when the client closes.
+
+In a cluster it decides what is due, and each node has a thread of its own, with connections of
+its own: a node that hangs makes its own holds wait for its answer and no others. Should a slot
+have moved, the thread follows there. The lane of a single server is the renewal thread itself.
 
 Rules:
 
 * Nothing ends the thread but closing: no exception, ``sys.exit`` and KeyboardInterrupt included.
-* No code of the user's runs on it: callbacks, warnings and reports have threads of their own (`callbacks`).
-* It keeps the client's connections alive, and never the driver: that is collected when nobody can use the client any more.
+* No code of the user's runs on it: callbacks, warnings and reports have threads of their own
+  (`callbacks`).
+* It keeps the client's connections alive, and never the driver: that is collected when nobody can
+  use the client any more.
 """
 
 from __future__ import annotations
@@ -22,22 +27,22 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
+from interlock._core.cleanup import CleanupQueue
 from interlock._core.effects import Batch
 from interlock._core.session import GRACE
-from interlock._core.settling import Settlements
 from interlock._core.watchdog import Round
 from interlock._drivers import callbacks, clock
-from interlock._drivers.alarm import Alarm
+from interlock._drivers.wakeup import Wakeup
 from interlock._links.batch_connection import BatchConnection
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from interlock._core.effects import Eval, Op, R, Settle
+    from interlock._core.cleanup import CleanupEntry
+    from interlock._core.effects import Cleanup, Eval, Op, R
     from interlock._core.holds import Hold
     from interlock._core.session import Session
-    from interlock._core.settling import Debt
     from interlock._links.endpoint import Endpoint
     from interlock._links.topology import Topology
 
@@ -73,20 +78,24 @@ class Renewer:
     def _reset(self) -> None:
         # Reentrant, like the wakeup: a signal handler may come in anywhere and use the client.
         self._mutex = threading.RLock()
-        self._wakeup = Alarm()
+        self._wakeup = Wakeup()
         self._moved = False
         self._closing = False
         self._thread: threading.Thread | None = None
-        self._settlements = Settlements()
+        self._cleanups = CleanupQueue()
         self.started = False
 
     def start(self) -> None:
-        """Start the thread unless it runs; called before anything is claimed, so that a claim is never without it."""
+        """Start the thread unless it runs.
+
+        Called before anything is claimed, so that a claim is never without it.
+        """
         with self._mutex:
             if self._closing:
                 return  # whatever needs the server will say so
             if self._thread is None:
-                # Noted before it starts: a signal handler that comes in between must not start another one.
+                # Noted before it starts: a signal handler that comes in between must not start
+                # another one.
                 thread = self._thread = threading.Thread(
                     target=self._run, name="interlock-renewer", daemon=True
                 )
@@ -98,30 +107,35 @@ class Renewer:
                     raise
             self.started = True
 
-    def poke(self) -> None:
+    def wake(self) -> None:
         """Have the thread look again at what is due."""
         self._wakeup()
 
     def move(self) -> None:
         """Leave a server that is not the primary any more, and look at once whether the next one knows the holds."""
         self._moved = True
-        self._session.watchdog.hasten(clock.now())
+        self._session.events.server_changed()
+        self._session.watchdog.renew_now(clock.now())
 
-    def settle(self, effect: Settle[object]) -> None:
+    def clean_up(self, effect: Cleanup[object]) -> None:
         """Send what *effect* asks for until it is answered."""
         self.start()
-        self._settlements.add(effect, clock.now())
-        self.poke()
+        self._cleanups.add(effect, clock.now())
+        self.wake()
 
     def close(self, calls: Sequence[Eval[object]], timeout: float) -> None:
-        """End the thread; send *calls* (the releases of what is still held) and what is not settled yet in one write.
+        """End the thread.
+
+        Send *calls* (the releases of what is still held) and what is not settled yet in one
+        write.
 
         Args:
             calls: the releases.
             timeout: seconds, about, that all of this may take.
 
         Raises:
-            ServerUnavailableError: some of *calls* were not executed; what they release ends with its lease.
+            ServerUnavailableError: some of *calls* were not executed; what they release ends with
+                its lease.
         """
         deadline = clock.now() + timeout
         self._closing = True
@@ -132,10 +146,11 @@ class Renewer:
         elif thread is not None and thread.is_alive():
             thread.join(timeout)
         try:
-            for reply in self._last_batch([*calls, *self._settlements.calls()], deadline)[
+            for reply in self._last_batch([*calls, *self._cleanups.calls()], deadline)[
                 : len(calls)
             ]:
                 if isinstance(reply, ServerUnavailableError):
+                    reply.args = (f"{reply}; what was held ends with its lease",)
                     raise reply
         finally:
             self._connection.drop()
@@ -167,7 +182,8 @@ class Renewer:
             try:
                 thread.start()
             except RuntimeError:
-                # From Python 3.12 on no thread starts while the interpreter exits: one node after another, each with its share.
+                # From Python 3.12 on no thread starts while the interpreter exits: one node after
+                # another, each with its share.
                 now = clock.now()
                 part(connection, group, now + (deadline - now) / (len(groups) - number))
             else:
@@ -191,14 +207,17 @@ class Renewer:
             self._wakeup.wait(seconds)
 
     def _turn(self) -> float | None:
-        """Do what is due, in the thread; return the seconds until the next turn, or None at the end."""
+        """Do what is due, in the thread.
+
+        Return the seconds until the next turn, or None at the end.
+        """
         if self._closing or self._thread is not threading.current_thread():
             return None
         try:
             self._work()
             callbacks.resume()
             now = clock.now()
-            due = min(self._session.watchdog.next_due(now), self._settlements.next_due())
+            due = min(self._session.watchdog.next_due(now), self._cleanups.next_due())
             return min(max(due - now, 0), threading.TIMEOUT_MAX)
         except BaseException as error:  # noqa: BLE001 - the other holds must go on being kept
             callbacks.report_aside("the renewal thread", error)
@@ -206,13 +225,17 @@ class Renewer:
 
     def _work(self) -> None:
         """Do what is due at each node; what a thread is too busy for is due again soon."""
-        watchdog, settlements, now = self._session.watchdog, self._settlements, clock.now()
+        watchdog, cleanups, now = self._session.watchdog, self._cleanups, clock.now()
         result = Round()
         holds = self._by_node(watchdog.due(now, result), lambda hold: hold.key)
-        debts = self._by_node(settlements.take_due(now), lambda debt: debt.effect.call.keys[0])
+        entries = self._by_node(cleanups.take_due(now), lambda entry: entry.effect.call.keys[0])
         self._tell(result)
-        for node in holds.keys() | debts.keys():
-            work = partial(self._serve, holds.get(node, ()), debts.get(node, ()))
+        events = self._session.events
+        slow = self._by_node(events.slow_waits(now), lambda hold: hold.key)
+        for node in holds.keys() | entries.keys() | slow.keys():
+            work = partial(
+                self._serve, holds.get(node, ()), entries.get(node, ()), slow.get(node, ())
+            )
             if self._topology.only is None:
                 self._lane(node).take(work)
             else:
@@ -221,15 +244,21 @@ class Renewer:
             self._lanes.pop(node).end()
 
     def _serve(
-        self, holds: Sequence[Hold], debts: Sequence[Debt], connection: BatchConnection
+        self,
+        holds: Sequence[Hold],
+        entries: Sequence[CleanupEntry],
+        slow: Sequence[Hold],
+        connection: BatchConnection,
     ) -> None:
         """Do what is due at one node, in the thread of that node."""
-        result = Round()
+        result, started, events = Round(), clock.now(), self._session.events
         try:
             self._perform(self._session.watchdog.renew(holds, clock.now, result), connection)
             self._tell(result)
+            events.renewal(connection, holds, started, result)
         finally:
-            self._perform(self._settlements.carry(debts, clock.now), connection)
+            self._perform(self._cleanups.carry(entries, clock.now), connection)
+        self._perform(events.name_holders(slow), connection)
 
     def _by_node(
         self, items: Iterable[T], key_of: Callable[[T], str]
@@ -248,6 +277,7 @@ class Renewer:
     def _tell(self, result: Round) -> None:
         """Name what was abandoned, and what went wrong in a way that nobody foresaw."""
         for hold in result.abandoned:
+            self._session.events.abandoned(hold)
             message = (
                 f"hold of {hold.name!r} by {hold.label} was never released; "
                 f"it is not renewed any more and ends within {hold.lease:g} s"
@@ -291,11 +321,13 @@ class Renewer:
         if moved and any(isinstance(reply, ServerUnavailableError) for reply in replies):
             # Who hears late of a loss may be one of two holders.
             self._moved = True
-            self._session.watchdog.hasten(clock.now() + PAUSE_AFTER_ERROR)
+            self._session.watchdog.renew_now(clock.now() + PAUSE_AFTER_ERROR)
         return replies
 
     def _meanwhile(self) -> None:
-        """Look up from waiting for the server: losses are told in time, and a client that closes need not wait.
+        """Look up from waiting for the server.
+
+        Losses are told in time, and a client that closes need not wait.
 
         Raises:
             ClosedError: it closes.

@@ -1,7 +1,10 @@
-"""The Sentinel monitor of a client: one thread that hears from a Sentinel when another server becomes the primary.
+"""The Sentinel monitor of a client.
 
-Errors alone would find it too, where there are any: a primary that hangs gives none for a whole timeout, and one that was
-isolated, or that a manual failover replaced, goes on granting locks for seconds.
+One thread that hears from a Sentinel when another server becomes the primary.
+
+Errors alone would find it too, where there are any: a primary that hangs gives none for a whole
+timeout, and one that was isolated, or that a manual failover replaced, goes on granting locks for
+seconds.
 """
 
 from __future__ import annotations
@@ -22,8 +25,8 @@ CHANNEL = "+switch-master"
 class SentinelMonitor(NodeSubscriber):
     """Tells an endpoint where the primary has moved.
 
-    It starts with the first connection to a primary. It notices when its Sentinel is silent, and turns to another one. With
-    each subscription it asks what it missed.
+    It starts with the first connection to a primary. It notices when its Sentinel is silent, and
+    turns to another one. With each subscription it asks what it missed.
 
     Args:
         endpoint: what to tell first.

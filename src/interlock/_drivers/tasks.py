@@ -1,4 +1,4 @@
-"""What stands for a task: its owner, its alarm, and the event of a lost hold."""
+"""What stands for a task: its owner, its wakeup, and the event of a lost hold."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class LostEvent:
         return True
 
 
-class Alarm:
+class Wakeup:
     """Wakes one waiting task; called from whatever thread."""
 
     __slots__ = ("_future", "_loop", "_rung", "_timer")
@@ -147,9 +147,11 @@ class Alarm:
         self._future = self._timer = None
 
     def _end_wait(self) -> None:
-        if self._future is not None and not self._future.done():
-            self._rung = False
-            self._future.set_result(None)
+        # A signal handler may cancel the waiting task at any line.
+        with suppress(asyncio.InvalidStateError):
+            if self._future is not None:
+                self._future.set_result(None)
+                self._rung = False
 
 
 def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
@@ -167,7 +169,10 @@ def call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> 
 
 
 async def in_thread(work: Callable[[], None]) -> None:
-    """Run *work* in a thread of its own that is gone when this returns; a cancellation leaves it to itself."""
+    """Run *work* in a thread of its own that is gone when this returns.
+
+    A cancellation leaves it to itself.
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
 
@@ -175,9 +180,9 @@ async def in_thread(work: Callable[[], None]) -> None:
         try:
             work()
         except BaseException as error:  # noqa: BLE001 - it is handed to the task that waits
-            call_in(loop, partial(_settle, done, error))
+            call_in(loop, partial(_resolve, done, error))
         else:
-            call_in(loop, partial(_settle, done, None))
+            call_in(loop, partial(_resolve, done, None))
 
     thread = threading.Thread(target=run, name="interlock-close", daemon=True)
     try:
@@ -190,7 +195,7 @@ async def in_thread(work: Callable[[], None]) -> None:
     thread.join()
 
 
-def _settle(future: asyncio.Future[None], error: BaseException | None) -> None:
+def _resolve(future: asyncio.Future[None], error: BaseException | None) -> None:
     if future.done():
         if error is not None:
             report("the thread that closes a client", error)

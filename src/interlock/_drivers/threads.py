@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 from interlock._core.effects import (
     NEVER,
-    Ask,
-    Away,
+    Cleanup,
     Effect,
+    Enqueue,
     Eval,
-    Join,
+    Gather,
     Op,
     R,
-    Settle,
+    RunOn,
     Step,
     Wait,
     ended,
@@ -30,13 +30,14 @@ from interlock._core.holds import Owner
 from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle, wrong_type
-from interlock._drivers.alarm import Alarm
-from interlock._drivers.callbacks import call_user, tell
+from interlock._drivers.callbacks import call_user, notify_loss
 from interlock._drivers.fan_out import ask
 from interlock._drivers.named import NamedOwners
+from interlock._drivers.observers import Observers
 from interlock._drivers.renewer import Renewer
 from interlock._drivers.sentinel_monitor import monitor_of
 from interlock._drivers.subscriber import subscriber_of
+from interlock._drivers.wakeup import Wakeup
 from interlock._links.pool import Pool
 from interlock._links.topology import topology_of
 from interlock._misuse import warn_in_event_loop
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.holds import Possession
-    from interlock._core.tickets import Ticket
+    from interlock._core.waiter import Waiter
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.options import Options
@@ -57,7 +58,10 @@ MEND_INTERVAL = 1.0
 
 
 class _Here(threading.local):
-    """This thread's owner; it dies with the thread, and with it the claim to what the thread holds."""
+    """This thread's owner.
+
+    It dies with the thread, and with it the claim to what the thread holds.
+    """
 
     owner: Owner | None = None
 
@@ -137,20 +141,22 @@ class ThreadDriver:
             clock=clock.now,
             random=random.random,
             waiters=waiters,
-            poke=lifecycle.weakly(self._poke),
-            tell=tell,
+            wake=lifecycle.weakly(self._wake),
+            call_user=notify_loss,
             where=servers.where,
             database=servers.identity,
             epoch=servers.epoch,
             home=weakref.ref(self),
             clustered=topology.only is None,
         )
+        self.observers = Observers(self.session)
         self._renewer = Renewer(self.session, topology, self._timeout)
         self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
         self._named = NamedOwners()
         self.closed = self._exiting = False
         self.ending = lifecycle.Ending()
-        # Nothing of these refers back to the driver: it goes with the last face that has it, and they are still whole then.
+        # Nothing of these refers back to the driver: it goes with the last face that has it, and
+        # they are still whole then.
         self._renewer.beside = (self._pool, self._subscriber, self._monitor)
         lifecycle.register(self)
 
@@ -159,9 +165,12 @@ class ThreadDriver:
             lifecycle.dropped(self, f"interlock.Client {self.session.where}")
 
     def perform(self, step: Step[R]) -> R:
-        """Perform *step* and return its result: its first command without a generator, and what is more to it by `run`.
+        """Perform *step* and return its result.
 
-        Whatever strikes in this thread, a Ctrl-C between any two instructions included, is cleared up behind.
+        Its first command without a generator, and what is more to it by `run`.
+
+        Whatever strikes in this thread, a Ctrl-C between any two instructions included, is
+        cleared up behind.
         """
         try:
             failure: BaseException | None = None
@@ -185,8 +194,8 @@ class ThreadDriver:
     def run(self, op: Op[R]) -> R:
         """Perform *op* and return its result.
 
-        Whatever happens meanwhile in this thread, a Ctrl-C included, is thrown into the operation, whose clean-up is still
-        performed.
+        Whatever happens meanwhile in this thread, a Ctrl-C included, is thrown into the
+        operation, whose clean-up is still performed.
         """
         warn_in_event_loop()
         if not self._renewer.started:
@@ -212,7 +221,7 @@ class ThreadDriver:
     def _go_on(self, op: Op[R], failure: BaseException | None) -> R:
         """Perform the rest of *op*, beginning by throwing *failure* into it."""
         effect: Effect | None = None
-        tickets: list[Ticket] = []
+        waiting: list[Waiter] = []
         reply: object = None
         try:
             while True:
@@ -221,7 +230,7 @@ class ThreadDriver:
                         if effect is None:
                             effect = op.send(reply) if failure is None else op.throw(failure)
                             failure = None
-                        reply = self._perform(effect, tickets)
+                        reply = self._perform(effect, waiting)
                         effect = None
                 except StopIteration as stop:
                     result: R = stop.value
@@ -232,18 +241,18 @@ class ThreadDriver:
                     failure, effect = error, None
         finally:
             try:
-                self._leave(tickets)
+                self._leave(waiting)
             except BaseException:
                 # A Ctrl-C just here must not leave a dead waiter standing in front of the others.
-                self._leave(tickets)
+                self._leave(waiting)
                 raise
 
-    def _leave(self, tickets: list[Ticket]) -> None:
-        for ticket in tickets:
-            self.session.waiters.leave(ticket)
+    def _leave(self, waiting: list[Waiter]) -> None:
+        for waiter in waiting:
+            self.session.waiters.leave(waiter)
 
     def prepared(self, call: Eval[object]) -> tuple[Pool, Eval[object], float]:
-        """Return by which connections to send *call* of another client's operation, and the seconds that it may take.
+        """Return the pool for *call* of another client's operation, and its time limit.
 
         The renewal thread runs then, which a claim must not be without.
         """
@@ -252,7 +261,10 @@ class ThreadDriver:
         return self._pool, call, min(self._timeout, call.deadline - clock.now())
 
     def eval(self, call: Eval[object]) -> object:
-        """Run *call* and return its reply; errors as `Pool.eval`. A WrongTypeError costs another round trip to say what was found."""
+        """Run *call* and return its reply.
+
+        Errors as `Pool.eval`. A WrongTypeError costs another round trip to say what was found.
+        """
         timeout = self._timeout
         if call.deadline != NEVER:
             timeout = min(timeout, max(call.deadline - clock.now(), GRACE))
@@ -271,20 +283,20 @@ class ThreadDriver:
                 wrong_type.describe(error, self._pool.eval(wrong_type.types_of(error), GRACE))
             raise
 
-    def _perform(self, effect: Effect, tickets: list[Ticket]) -> object:  # noqa: PLR0911 - one for each effect
+    def _perform(self, effect: Effect, waiting: list[Waiter]) -> object:  # noqa: PLR0911 - one for each effect
         if isinstance(effect, Eval):
             return self.eval(effect)
         if isinstance(effect, Wait):
             self._wait(effect)
             return None
-        if isinstance(effect, Join):
-            return self.session.waiters.join(effect.channel, Alarm(), tickets)
-        if isinstance(effect, Settle):
-            self._renewer.settle(effect)
+        if isinstance(effect, Enqueue):
+            return self.session.waiters.join(effect.channel, Wakeup(), waiting)
+        if isinstance(effect, Cleanup):
+            self._renewer.clean_up(effect)
             return None
-        if isinstance(effect, Away):
+        if isinstance(effect, RunOn):
             return home(effect.session).run(effect.op)
-        if isinstance(effect, Ask):
+        if isinstance(effect, Gather):
             return ask([home(session).prepared(call) for session, call in effect.calls])
         return ask([(self._pool, call, self._timeout) for call in effect.evals])
 
@@ -293,22 +305,25 @@ class ThreadDriver:
         if self._subscriber.mutex.held_here():  # as in `eval`
             with self._subscriber.mutex.let_go():
                 self._wait(effect)
-        elif effect.ticket is None:
+        elif effect.waiter is None:
             time.sleep(max(seconds, 0))
         else:
-            cast("Alarm", effect.ticket.alarm).wait(min(seconds, MEND_INTERVAL))
-            self.session.waiters.mend(effect.ticket)
+            cast("Wakeup", effect.waiter.wakeup).wait(min(seconds, MEND_INTERVAL))
+            self.session.waiters.mend(effect.waiter)
         if self.closed:
             self._end_with_the_process()
             raise ClosedError("the client was closed while it waited")
 
     def _end_with_the_process(self) -> None:
-        """Wait for the interpreter's end if it is near and this is a daemon thread: an error would be shown to nobody in charge."""
+        """Wait for the interpreter's end if it is near and this is a daemon thread.
+
+        An error would be shown to nobody in charge.
+        """
         if self._exiting and threading.current_thread().daemon:
             threading.Event().wait()
 
-    def _poke(self) -> None:
-        self._renewer.poke()
+    def _wake(self) -> None:
+        self._renewer.wake()
 
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
         """Have *callback* run, in a thread for that, when *hold* is lost; at once if it is."""
@@ -343,7 +358,10 @@ class ThreadDriver:
         self._end(self._timeout)
 
     def at_exit(self) -> None:
-        """Release what is still held when the interpreter exits; whoever still waits ends with it."""
+        """Release what is still held when the interpreter exits.
+
+        Whoever still waits ends with it.
+        """
         if not self.ending.over:
             self.closed = self._exiting = True
             self._end(lifecycle.EXIT_TIMEOUT)
@@ -359,15 +377,17 @@ class ThreadDriver:
         with ExitStack() as stack:
             if self._monitor is not None:
                 stack.callback(self._monitor.close)
+            stack.callback(self.observers.close)
             stack.callback(self._subscriber.close)
             # What is under way comes to its end first, so that all that is held is known.
             self._pool.close(timeout)
-            self._renewer.close(self.session.farewell(), timeout)
+            self._renewer.close(self.session.releases_on_close(), timeout)
 
     def after_fork(self) -> None:
         """Become another client in a forked child, which holds nothing."""
         self._pool.forget()
         self._renewer.after_fork()
+        self.observers.after_fork()
         self._subscriber.after_fork()
         if self._monitor is not None:
             self._monitor.after_fork()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 import trio
 
-from interlock._core.effects import Effect, Join, Op, R, Step, Wait, ended
+from interlock._core.effects import Effect, Enqueue, Op, R, Step, Wait, ended
 from interlock._core.holds import Owner
 from interlock._drivers import clock, tasks
 from interlock._drivers.threads import ThreadDriver
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.holds import Possession
-    from interlock._core.tickets import Ticket
+    from interlock._core.waiter import Waiter
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.options import Options
@@ -63,7 +63,7 @@ def _call_in(token: trio.lowlevel.TrioToken, callback: Callable[[], object]) -> 
         return
 
 
-class Alarm:
+class Wakeup:
     """Wakes one waiting task; called from any thread."""
 
     def __init__(self) -> None:
@@ -102,6 +102,7 @@ class TrioDriver:
         self._threads = ThreadDriver(servers, options)
         self._limiter = trio.CapacityLimiter(THREADS)
         self.session = self._threads.session
+        self.observers = self._threads.observers
         self._begun = False
 
     @property
@@ -122,7 +123,7 @@ class TrioDriver:
 
         A cancellation is thrown into the operation, whose clean-up no further one reaches.
         """
-        tickets: list[Ticket] = []
+        waiting: list[Waiter] = []
         reply: object = None
         failure: BaseException | None = None
         with trio.CancelScope() as scope:
@@ -135,7 +136,7 @@ class TrioDriver:
                     try:
                         effect = op.send(reply) if failure is None else op.throw(failure)
                         failure = reply = None
-                        reply = await self._perform(effect, tickets)
+                        reply = await self._perform(effect, waiting)
                     except StopIteration as stop:
                         result: R = stop.value
                         return result
@@ -145,17 +146,17 @@ class TrioDriver:
                         failure = error
                         scope.shield = True
             finally:
-                for ticket in tickets:
-                    self.session.waiters.leave(ticket)
+                for waiter in waiting:
+                    self.session.waiters.leave(waiter)
         raise AssertionError("nobody cancels this scope")
 
-    async def _perform(self, effect: Effect, tickets: list[Ticket]) -> object:
-        if isinstance(effect, Join):
-            return self.session.waiters.join(effect.channel, Alarm(), tickets)
+    async def _perform(self, effect: Effect, waiting: list[Waiter]) -> object:
+        if isinstance(effect, Enqueue):
+            return self.session.waiters.join(effect.channel, Wakeup(), waiting)
         if not isinstance(effect, Wait):
             return await self._in_thread(_alone(effect))
-        alarm = Alarm() if effect.ticket is None else cast("Alarm", effect.ticket.alarm)
-        await alarm.wait(effect.until)
+        wakeup = Wakeup() if effect.waiter is None else cast("Wakeup", effect.waiter.wakeup)
+        await wakeup.wait(effect.until)
         if self.closed:
             raise ClosedError("the client was closed while it waited")
         return None
@@ -190,6 +191,9 @@ class TrioDriver:
         return False
 
     async def close(self) -> None:
-        """Release what is still held and end every thread and connection; errors as `ThreadDriver`."""
+        """Release what is still held and end every thread and connection.
+
+        Errors as `ThreadDriver`.
+        """
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._threads.close)

@@ -1,4 +1,7 @@
-"""What is found in a key that another kind of object was expected in: asked once, for the error that tells it."""
+"""What is found in a key that another kind of object was expected in.
+
+Asked once, for the error that tells it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,8 @@ def _pairs(reply: object) -> list[tuple[str, int]]:
     ]
 
 
-# No object needs it, so it is not among their scripts, and a user who may not send TYPE is told less.
+# No object needs it, so it is not among their scripts, and a user who may not send TYPE is told
+# less.
 _TYPES = Script("types", _TEXT, _pairs)
 
 

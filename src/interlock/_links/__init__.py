@@ -1,1 +1,4 @@
-"""Bytes: connections that redis-py opens and interlock drives itself, because they are the hot path."""
+"""Bytes.
+
+Connections that redis-py opens and interlock drives itself, because they are the hot path.
+"""

@@ -36,7 +36,8 @@ class NodeBatchConnection:
             calls: the scripts.
             timeout: seconds of silence after which the server is given up.
             patience: seconds for connecting, from which nothing can be looked up.
-            meanwhile: called again and again while nothing comes; what it raises is what becomes of all *calls*.
+            meanwhile: called again and again while nothing comes; what it raises is what becomes
+                of all *calls*.
         """
         try:
             return self._connected(patience).batch(calls, timeout, meanwhile)
@@ -49,7 +50,10 @@ class NodeBatchConnection:
             raise
 
     def ask(self, call: Eval[object], timeout: float, patience: float) -> object:
-        """Run *call* on a node that is just taking its slot over; arguments and result as `batch`."""
+        """Run *call* on a node that is just taking its slot over.
+
+        Arguments and result as `batch`.
+        """
         try:
             return self._connected(patience).ask(call, timeout)
         except InterlockError as error:
@@ -85,7 +89,10 @@ class BatchConnection:
         patience: float,
         meanwhile: Callable[[], None] | None = None,
     ) -> list[object]:
-        """Run *calls*, in one write for each node; as `NodeBatchConnection.batch`, with its times for each node."""
+        """Run *calls*, in one write for each node.
+
+        As `NodeBatchConnection.batch`, with its times for each node.
+        """
         groups: dict[Endpoint | None, list[int]] = {}
         for place, call in enumerate(calls):
             groups.setdefault(self._topology.owner(call.keys[0]), []).append(place)

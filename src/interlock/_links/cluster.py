@@ -1,15 +1,18 @@
 """A cluster: its nodes, and who serves which slot, as far as it is known here.
 
-Theory. A wrong map costs a round trip and nothing else: the node that is asked names the right one (MOVED), which is noted. So the
-hot path looks into a list and never asks first. The whole map is fetched again, by redis-py and in a thread of its own, when a
-node does not answer or says that it is not the one; nobody has to wait for that who knows where to ask.
+Theory. A wrong map costs a round trip and nothing else: the node that is asked names the right
+one (MOVED), which is noted. So the hot path looks into a list and never asks first. The whole map
+is fetched again, by redis-py and in a thread of its own, when a node does not answer or says that
+it is not the one; nobody has to wait for that who knows where to ask.
 
 Rules:
 
 * One fetch at a time, and not more often than `ONCE_MORE`.
-* No mutex: a signal handler or ``__del__`` may strike anywhere, and use the client. Each step is one assignment or one method of
-  a dict or list; a MOVED that comes just between two of them is forgotten, which costs a round trip.
-* What a node says of itself (MOVED) counts as soon as it is said; a fetched map may be older than that, and costs a round trip then.
+* No mutex: a signal handler or ``__del__`` may strike anywhere, and use the client. Each step is
+  one assignment or one method of a dict or list; a MOVED that comes just between two of them is
+  forgotten, which costs a round trip.
+* What a node says of itself (MOVED) counts as soon as it is said; a fetched map may be older than
+  that, and costs a round trip then.
 """
 
 from __future__ import annotations
@@ -75,7 +78,9 @@ class Cluster:
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """Read ``redis+cluster://user:password@host:port,host:port?query``, the query as redis-py takes it; or rediss+cluster.
+        """Read ``redis+cluster://user:password@host:port,host:port?query``, or rediss+cluster.
+
+        The query is as redis-py takes it.
 
         Raises:
             ConfigError: for what cannot be read.
@@ -177,7 +182,10 @@ class Cluster:
         return self.fetch(0)
 
     def fetch(self, pause: float = ONCE_MORE) -> Future[None]:
-        """Fetch the map, unless that was done less than *pause* seconds ago; return what ends when it is there."""
+        """Fetch the map, unless that was done less than *pause* seconds ago.
+
+        Return what ends when it is there.
+        """
         done = Future[None]()
         fetching = self._fetching.setdefault("now", done)
         if fetching is not done:

@@ -1,12 +1,14 @@
 """One blocking connection: redis-py connects and logs in, then the socket is read and written here.
 
-Theory. Between a script and its reply redis-py's command layer costs more than the server does. A lock needs one kind of
-command, so this file packs it with hiredis, writes it, reads with hiredis, and nothing else. Where it can, the socket stays in
-blocking mode with SO_RCVTIMEO (`exchange`): a Python socket time-out costs a poll() for every read.
+Theory. Between a script and its reply redis-py's command layer costs more than the server does. A
+lock needs one kind of command, so this file packs it with hiredis, writes it, reads with hiredis,
+and nothing else. Where it can, the socket stays in blocking mode with SO_RCVTIMEO (`exchange`): a
+Python socket time-out costs a poll() for every read.
 
 Rules:
 
-* A reply is read by the one who sent the command, or the connection is closed: nobody ever reads somebody else's.
+* A reply is read by the one who sent the command, or the connection is closed: nobody ever reads
+  somebody else's.
 * After any error but a reply of the server's the connection is closed.
 """
 
@@ -40,7 +42,11 @@ if TYPE_CHECKING:
 
 TICK = 0.05
 REFUSED_WAIT = 0.01
-"""Seconds; those for which who was refused a lock waits for what replicas answer, so that the connection can be used again."""
+"""Seconds.
+
+Those for which who was refused a lock waits for what replicas answer, so that the connection can
+be used again.
+"""
 
 
 class Connection:
@@ -84,7 +90,8 @@ class Connection:
         """Run *call* and return its reply.
 
         Raises:
-            InterlockError: what the server's error means, or ServerUnavailableError for no reply in *timeout* seconds.
+            InterlockError: what the server's error means, or ServerUnavailableError for no reply
+                in *timeout* seconds.
         """
         if timeout != self._timeout:
             self.set_timeout(timeout)
@@ -93,7 +100,8 @@ class Connection:
         try:
             self._feed(self._exchange(self._socket, packed, timeout))
             reply = self._gets()
-            # Short replies come whole; what is not so, an end of the connection too, is for the general way of reading.
+            # Short replies come whole; what is not so, an end of the connection too, is for the
+            # general way of reading.
             if reply is False:
                 reply = self._read()
         except (OSError, ParserError) as error:
@@ -141,7 +149,10 @@ class Connection:
         timeout: float,
         meanwhile: Callable[[], None] | None = None,
     ) -> list[object]:
-        """Run *calls* in one write; return each one's reply or `InterlockError`. Where nothing was granted, replicas may still owe theirs.
+        """Run *calls* in one write.
+
+        Return each one's reply or `InterlockError`. Where nothing was granted, replicas may still
+        owe theirs.
 
         Args:
             calls: the scripts.
@@ -155,7 +166,10 @@ class Connection:
         return self.finish(calls, timeout, meanwhile)
 
     def ask(self, call: Eval[object], timeout: float) -> object:
-        """Run *call* on a node that is just taking its slot over; return what `batch` does for one call."""
+        """Run *call* on a node that is just taking its slot over.
+
+        Return what `batch` does for one call.
+        """
         self.set_timeout(timeout)
         # The text goes with it: asking for it would be asking once more.
         self._write([ASKING, pack_eval(call), *self._inquire([call])])
@@ -279,7 +293,10 @@ class Connection:
             raise self._broken(error) from error
 
     def drain(self, timeout: float) -> bool:
-        """Read the replies that an interrupted caller did not wait for; False when the connection is useless now."""
+        """Read the replies that an interrupted caller did not wait for.
+
+        False when the connection is useless now.
+        """
         try:
             self.set_timeout(timeout)
             while self._pending:
@@ -288,6 +305,16 @@ class Connection:
         except (OSError, ParserError):
             return False
         return True
+
+    def exchange(self, commands: list[bytes], timeout: float) -> list[object]:
+        """Send packed *commands* in one write; return the replies, the server's errors among them.
+
+        Raises:
+            ServerUnavailableError: the connection failed, or *timeout* seconds of silence.
+        """
+        self.set_timeout(timeout)
+        self._write(commands)
+        return self._replies(len(commands), timeout)
 
     def shutdown(self) -> None:
         """Make a thread that reads here see the end."""

@@ -1,7 +1,9 @@
-"""Until when replies are waited for that may not take as long as their connection: one timer for all of them.
+"""Until when replies are waited for that may not take as long as their connection.
 
-A timer for each reply would cost more than the reply; so a reply that has come leaves its entry behind, which is dropped when the
-timer looks at it, or when too many have gathered.
+One timer for all of them.
+
+A timer for each reply would cost more than the reply; so a reply that has come leaves its entry
+behind, which is dropped when the timer looks at it, or when too many have gathered.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ from interlock.errors import ConfigError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-# What redis-py would do on its own account: retry, check health, decode, cache. We decide what may be sent again.
+# What redis-py would do on its own account: retry, check health, decode, cache. We decide what
+# may be sent again.
 _OURS = {
     "cache", "cache_allow_list", "cache_config", "cache_deny_list", "cache_enabled", "cache_max_size",
     "cache_policy", "cache_ttl", "client_cache", "command_packer", "valkey_connect_func", "connection_class", "connection_pool_class", "decode_responses", "driver_info",
@@ -44,7 +45,10 @@ class Origin(Protocol):
     served: bool
 
     def connect(self, timeout: float) -> Any:
-        """Return a connected and authenticated redis-py connection; errors as `Endpoint.connect`."""
+        """Return a connected and authenticated redis-py connection.
+
+        Errors as `Endpoint.connect`.
+        """
         ...
 
 
@@ -57,12 +61,15 @@ class Endpoint:
 
     Attributes:
         where: the address, for messages; never a password.
-        moves: whether another server may take its place; what leads to the former one is then given up.
+        moves: whether another server may take its place; what leads to the former one is then
+            given up.
         rights: commands that finding it takes, in the words of an ACL.
         command_timeout: seconds, when the URL gave ``socket_timeout``.
         max_connections: how many connections threads may share, when the URL gave it.
-        opening: called with every redis-py connection before it connects, and the loop that it belongs to.
-        seen: True once a connection succeeded; from then on a failure is an outage rather than a mistake.
+        opening: called with every redis-py connection before it connects, and the loop that it
+            belongs to.
+        seen: True once a connection succeeded; from then on a failure is an outage rather than a
+            mistake.
         served: True once a script succeeded; from then on it is an outage if a replica answers.
     """
 
@@ -101,7 +108,9 @@ class Endpoint:
     def from_url(
         cls, url: str, prepare: Callable[[], object] | None = None, *, shown: str | None = None
     ) -> Self:
-        """Read a ``redis://``, ``rediss://`` or ``unix://`` URL, with query parameters as redis-py takes them.
+        """Read a ``redis://``, ``rediss://`` or ``unix://`` URL.
+
+        Query parameters are as redis-py takes them.
 
         Args:
             url: the URL.
@@ -126,7 +135,10 @@ class Endpoint:
         return cls(connection_class, given)
 
     def at(self, host: str, port: int) -> Self:
-        """Return the endpoint of another server of the same kind: the same credentials, TLS settings and time-outs."""
+        """Return the endpoint of another server of the same kind.
+
+        The same credentials, TLS settings and time-outs.
+        """
         other = copy.copy(self)
         other._kwargs = {**self._kwargs, "host": host, "port": port}  # noqa: SLF001 - our own kind
         other.where = f"{host}:{port}"
@@ -153,7 +165,7 @@ class Endpoint:
         return self._kind == "tls"
 
     def pool_options(self, timeout: float) -> dict[str, Any]:
-        """Return what a connection pool of redis-py's must be told to connect as we do, but for host and port.
+        """Return the arguments for a connection pool of redis-py, but for host and port.
 
         Args:
             timeout: seconds for connecting, and for each reply.
@@ -212,7 +224,8 @@ class Endpoint:
     def _new(self, module: Any, retry: object, timeout: float) -> Any:
         connection_class = self._class(module)
         known = parameters(connection_class)
-        # A configured client of the other module may carry what this one does not know; unset, it means nothing.
+        # A configured client of the other module may carry what this one does not know; unset, it
+        # means nothing.
         options = {key: value for key, value in self._kwargs.items() if value or key in known}
         if unknown := sorted(set(options) - known):
             raise ConfigError(f"{module.__name__} cannot do {unknown[0]!r}")
@@ -284,7 +297,10 @@ class Endpoint:
         return connection
 
     async def ask_async(self, connection: Any, *command: str) -> Any:
-        """Return the reply to *command* on a *connection* made by `connect_async`; errors as `ask`."""
+        """Return the reply to *command* on a *connection* made by `connect_async`.
+
+        Errors as `ask`.
+        """
         try:
             await connection.send_command(*command)
             return await connection.read_response()

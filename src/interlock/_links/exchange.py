@@ -1,7 +1,8 @@
 """Sending to a server and receiving from it within a time, in C or in Python.
 
-The C part gives up the interpreter lock once for a round trip. It needs a socket that the kernel blocks on. Python's own way
-works for every socket: TLS, and those of gevent and eventlet, which only look as if they were blocking.
+The C part gives up the interpreter lock once for a round trip. It needs a socket that the kernel
+blocks on. Python's own way works for every socket: TLS, and those of gevent and eventlet, which
+only look as if they were blocking.
 """
 
 from __future__ import annotations

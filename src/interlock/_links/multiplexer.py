@@ -1,4 +1,7 @@
-"""The connections that all tasks of one client share: one for each node, connected when it is needed, and again when it was lost."""
+"""The connections that all tasks of one client share.
+
+One for each node, connected when it is needed, and again when it was lost.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from interlock._links.pipeline import Pipeline
 from interlock._links.redirection import Route
+from interlock._links.replies import silent
 from interlock._links.topology import LEAST
 from interlock.errors import ClosedError, ServerUnavailableError
 
@@ -54,7 +58,10 @@ class NodeMultiplexer:
         return None if pipeline is None or pipeline.dead else pipeline
 
     async def ask(self, call: Eval[object], seconds: float) -> object:
-        """Run *call* on a node that is just taking its slot over; arguments and errors as `Pipeline.eval`."""
+        """Run *call* on a node that is just taking its slot over.
+
+        Arguments and errors as `Pipeline.eval`.
+        """
         return await (await self._connected(seconds)).ask(call, seconds)
 
     async def _connected(self, timeout: float) -> Pipeline:
@@ -69,14 +76,15 @@ class NodeMultiplexer:
         connecting = self._connecting
         done, _ = await asyncio.wait({connecting}, timeout=timeout)
         if not done:
-            raise ServerUnavailableError(
-                f"no {'TLS ' * self._endpoint.tls}connection to {self._endpoint.where} in {timeout:g} s",
-                # It goes on being made, whoever waits: asked again, it may be there.
-                transient=self._endpoint.seen or timeout < self._timeout,
-            )
+            where, seen, tls = self._endpoint.where, self._endpoint.seen, self._endpoint.tls
+            error = silent(where, seen=seen, tls=tls)
+            # It goes on being made, whoever waits: asked again, it may be there.
+            error.transient = seen or timeout < self._timeout
+            raise error
         pipeline = connecting.result()
         if self._closed:
-            # It closed while this task waited for its turn: what was sent now would come after the releases.
+            # It closed while this task waited for its turn: what was sent now would come after
+            # the releases.
             raise ClosedError("the client is closed")
         return pipeline
 
@@ -92,7 +100,10 @@ class NodeMultiplexer:
             self._connecting = None
 
     async def answered(self) -> None:
-        """Send nothing more, and wait until all that was sent is answered, or will never be; may be repeated."""
+        """Send nothing more, and wait until all that was sent is answered, or will never be.
+
+        May be repeated.
+        """
         self._closed = True
         if self._pipeline is not None:
             self._ending, self._pipeline = self._pipeline, None
@@ -132,7 +143,8 @@ class Multiplexer:
         timeout: seconds for connecting, and without an answer after which a connection is dead.
 
     Attributes:
-        eval: runs a call on the node that serves its keys; arguments and errors as `Pipeline.eval`. A redirection is followed.
+        eval: runs a call on the node that serves its keys; arguments and errors as
+            `Pipeline.eval`. A redirection is followed.
         ready: returns the connection to send a call by, if there is one already.
     """
 
@@ -152,7 +164,10 @@ class Multiplexer:
             self.eval, self.ready = lane.eval, lane.ready
 
     async def open(self, pubsub: PubSub, timeout: float) -> None:
-        """Learn who serves what, and whether there are sharded channels; errors as `Topology.open`."""
+        """Learn who serves what, and whether there are sharded channels.
+
+        Errors as `Topology.open`.
+        """
         opening = asyncio.wrap_future(self._topology.open(pubsub))
         done, _ = await asyncio.wait({opening}, timeout=timeout)
         if not done:
@@ -181,7 +196,9 @@ class Multiplexer:
     async def judged(
         self, pipeline: Pipeline, call: Eval[object], reply: object, seconds: float
     ) -> object:
-        """Return what becomes of *call*, which *pipeline* has answered by the error *reply*; as `Pipeline.judged`.
+        """Return what becomes of *call*, which *pipeline* has answered by the error *reply*.
+
+        As `Pipeline.judged`.
 
         A redirection is followed.
         """
@@ -211,7 +228,10 @@ class Multiplexer:
                 raise
 
     def _check_open(self, call: Eval[object]) -> None:
-        """Tell that a node has left the cluster just now, with its connection; unless the client is closed."""
+        """Tell that a node has left the cluster just now, with its connection.
+
+        Unless the client is closed.
+        """
         if not self._closed:
             raise self._topology.nobody(call.keys[0]) from None
 

@@ -16,10 +16,12 @@ Loop = asyncio.AbstractEventLoop
 class OpenConnections:
     """What leads to one address or another.
 
-    A server that hangs says nothing. Those who wait for its replies learn only by a cut that they wait for the wrong one.
+    A server that hangs says nothing. Those who wait for its replies learn only by a cut that they
+    wait for the wrong one.
 
-    No mutex: a signal handler or ``__del__`` may strike anywhere, and use the client. Each step is one assignment or one method
-    of a dict. `cut` first notes the address and then looks for connections; a connection is first added and then looks for cuts.
+    No mutex: a signal handler or ``__del__`` may strike anywhere, and use the client. Each step
+    is one assignment or one method of a dict. `cut` first notes the address and then looks for
+    connections; a connection is first added and then looks for cuts.
 
     Attributes:
         cuts: another object after each cut.
@@ -33,7 +35,9 @@ class OpenConnections:
         self._transports: dict[int, tuple[asyncio.Transport, Address, Loop]] = {}
 
     def add(self, address: Address, connection: Any, loop: Loop | None) -> None:
-        """Take in a redis-py connection before it connects: a server may hang before it has logged anybody in.
+        """Take in a redis-py connection before it connects.
+
+        A server may hang before it has logged anybody in.
 
         Args:
             address: where it leads to.

@@ -16,6 +16,7 @@ from interlock.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+_DATABASE = re.compile(r"/*(-?\d+/?)?")
 _PASSWORD = re.compile(r"(?<=[?&])([^=&]*password)=[^&]*")
 
 _parse_url: Callable[[str], dict[str, Any]] = getattr(redis.connection, "parse_url")  # noqa: B009 - it has no types
@@ -39,7 +40,8 @@ def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
         kwargs: dict[str, Any] = _parse_url(url)
         _ = urlsplit(url).port
     except ValueError as error:
-        # Where a port is expected there may stand half a password: that error is neither quoted nor kept.
+        # Where a port is expected there may stand half a password: that error is neither quoted
+        # nor kept.
         why = str(error)
         if why.startswith("Port"):
             why = "the port must be 0 to 65535, and / ? # @ : in a password percent-encoded"
@@ -49,8 +51,8 @@ def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
             f"cannot use the URL {shown!r}: nothing may follow a #; "
             "percent-encode / ? # @ : in a password"
         )
-    # redis-py takes a path that is no number for database 0.
-    if "path" not in kwargs and (urlsplit(url).path.strip("/") and "db" not in kwargs):
+    # redis-py takes a path that is no number for database 0, and /0/1 for database 1.
+    if "path" not in kwargs and not _DATABASE.fullmatch(urlsplit(url).path):
         raise ConfigError(
             f"cannot use the URL {shown!r}: its path must be the number of a database"
         )
@@ -100,8 +102,9 @@ def _with_provider(given: dict[str, Any]) -> dict[str, Any]:
 def parameters(connection_class: Any) -> frozenset[str]:
     """Return the names of all that a connection can be told."""
     inits = (part.__init__ for part in connection_class.__mro__)
-    # Not those written in C: inspect has to parse theirs, and two threads that parse at a time are a SystemError ("AST constructor
-    # recursion depth mismatch", CPython 3.11), in whatever the other thread was parsing too.
+    # Not those written in C: inspect has to parse theirs, and two threads that parse at a time
+    # are a SystemError ("AST constructor recursion depth mismatch", CPython 3.11), in whatever
+    # the other thread was parsing too.
     names = (inspect.signature(init).parameters for init in inits if inspect.isfunction(init))
     return frozenset[str]().union(*names)
 

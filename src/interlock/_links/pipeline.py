@@ -1,11 +1,14 @@
-"""One asyncio connection that all tasks of a client share: what gathers in a loop turn is written together, and answered in order.
+"""One asyncio connection that all tasks of a client share.
+
+What gathers in a loop turn is written together, and answered in order.
 
 Rules:
 
-* Every command has a slot. Who stops waiting leaves the slot behind, and its reply is dropped when it comes: nobody ever reads
-  somebody else's.
-* A server with nothing to do is written to at once, and one with something to do when as much has gathered, or when the turn ends: a
-  turn in which many tasks run is long, and both sides are to work at the same time.
+* Every command has a slot. Who stops waiting leaves the slot behind, and its reply is dropped
+  when it comes: nobody ever reads somebody else's.
+* A server with nothing to do is written to at once, and one with something to do when as much has
+  gathered, or when the turn ends: a turn in which many tasks run is long, and both sides are to
+  work at the same time.
 * A connection that does not answer for a command time-out is closed, and every slot hears of it.
 
 redis-py connects and logs in; then its transport is given to this protocol.
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from interlock._links.deadlines import Deadlines
@@ -35,8 +39,8 @@ from interlock.errors import ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.confirmation import Confirmation
     from interlock._core.effects import Eval
+    from interlock._core.replication import Replication
     from interlock._links.endpoint import Endpoint
 
 FEW = 4
@@ -64,6 +68,7 @@ class Pipeline(asyncio.Protocol):
         self.told: set[str] = set()
         self.known: set[str] = set()
         self.dead = self._ended = self.served = False
+        self._why = ""
         self._last: asyncio.Future[object] | None = None
         self._timeout = timeout
         self._loop = asyncio.get_running_loop()
@@ -102,13 +107,15 @@ class Pipeline(asyncio.Protocol):
 
         Args:
             call: the script.
-            seconds: how long to wait for the reply, where that is less than the connection's time-out.
+            seconds: how long to wait for the reply, where that is less than the connection's
+                time-out.
 
         Raises:
-            InterlockError: what the server's error means, ServerUnavailableError for no reply, or ReplicationError.
+            InterlockError: what the server's error means, ServerUnavailableError for no reply, or
+                ReplicationError.
         """
-        if call.confirm is not None:
-            return await self._confirmed(call, call.confirm, seconds)
+        if call.replication is not None:
+            return await self._confirmed(call, call.replication, seconds)
         reply = await self.begin(call, seconds)
         if isinstance(reply, ReplyError):
             reply = await self.judged(call, reply, seconds)
@@ -116,14 +123,19 @@ class Pipeline(asyncio.Protocol):
         return reply
 
     def begin(self, call: Eval[object], seconds: float) -> asyncio.Future[object]:
-        """Send *call*, which nobody has to confirm; what becomes of the future that is returned may be for `judged`. Else as `eval`."""
+        """Send *call*, which nobody has to confirm.
+
+        What becomes of the future that is returned may be for `judged`. Else as `eval`.
+        """
         slot = self.send(pack_evalsha(call))
         if call.then is not None:
             self._then[slot] = call.then
         return self.reply(slot, seconds)
 
     async def judged(self, call: Eval[object], reply: object, seconds: float) -> object:
-        """Return what becomes of *call*, which was answered by *reply*, or was not by that error; errors as `eval`.
+        """Return what becomes of *call*, which was answered by *reply*, or was not by that error.
+
+        Errors as `eval`.
 
         It is sent with its text if the server does not know it.
         """
@@ -139,7 +151,7 @@ class Pipeline(asyncio.Protocol):
         return reply
 
     async def _confirmed(
-        self, call: Eval[object], confirm: Confirmation, seconds: float, *, asking: bool = False
+        self, call: Eval[object], confirm: Replication, seconds: float, *, asking: bool = False
     ) -> object:
         if self._wait_connections is None:
             if self.dead or self._endpoint is None:
@@ -148,9 +160,12 @@ class Pipeline(asyncio.Protocol):
         return await self._wait_connections.eval(call, confirm, seconds, asking=asking)
 
     async def ask(self, call: Eval[object], seconds: float) -> object:
-        """Run *call* on a node that is just taking its slot over; arguments and errors as `eval`."""
-        if call.confirm is not None:
-            return await self._confirmed(call, call.confirm, seconds, asking=True)
+        """Run *call* on a node that is just taking its slot over.
+
+        Arguments and errors as `eval`.
+        """
+        if call.replication is not None:
+            return await self._confirmed(call, call.replication, seconds, asking=True)
         asked = self.send(ASKING, more=True)
         try:
             # The text goes with it: asking for it would be asking once more.
@@ -173,7 +188,10 @@ class Pipeline(asyncio.Protocol):
             _ = await self._send(pack(("PING",)), self._timeout)
 
     async def finish(self) -> None:
-        """Refuse what is not sent yet, and wait until what was sent is answered; may be repeated. Errors as `answered`."""
+        """Refuse what is not sent yet, and wait until what was sent is answered.
+
+        May be repeated. Errors as `answered`.
+        """
         if not self.dead:
             if self._slots:
                 self._last = self.send(pack(("PING",)))
@@ -181,7 +199,9 @@ class Pipeline(asyncio.Protocol):
             self.dead = True
         if self._last is not None:
             # Not awaited itself: a cancellation here must not cancel it.
-            _ = await asyncio.wait({self._last})
+            answered, _ = await asyncio.wait({self._last}, timeout=self._timeout)
+            if not answered:
+                self._die(f"no reply in {self._timeout:.3g} s")
             _ = self._last.result()
         if self._wait_connections is not None:
             await self._wait_connections.finish()
@@ -217,7 +237,10 @@ class Pipeline(asyncio.Protocol):
         return slot
 
     def send_all(self, commands: Sequence[bytes]) -> list[asyncio.Future[object]]:
-        """Have *commands* sent in one write; return the futures of their replies. Errors as `send`."""
+        """Have *commands* sent in one write.
+
+        Return the futures of their replies. Errors as `send`.
+        """
         last = len(commands)
         return [self.send(packed, more=number < last) for number, packed in enumerate(commands, 1)]
 
@@ -225,7 +248,10 @@ class Pipeline(asyncio.Protocol):
         return self.reply(self.send(packed), seconds)
 
     def reply(self, slot: asyncio.Future[object], seconds: float) -> asyncio.Future[object]:
-        """Have the reply in *slot*, of what was sent just now, within *seconds*; errors as `eval`."""
+        """Have the reply in *slot*, of what was sent just now, within *seconds*.
+
+        Errors as `eval`.
+        """
         if seconds < self._timeout:
             if self._out:
                 self._hurried.append((slot, seconds))
@@ -245,7 +271,7 @@ class Pipeline(asyncio.Protocol):
             self._deadlines.add(slot, seconds)
 
     def _give_up(self, slot: asyncio.Future[object], seconds: float) -> None:
-        slot.set_exception(self._lost(f"no reply in {seconds:g} s"))
+        _fail(slot, self._lost(f"no reply in {seconds:.3g} s"))
 
     def _check_alive(self, answers_before: int) -> None:
         self._check = None
@@ -269,7 +295,10 @@ class Pipeline(asyncio.Protocol):
                 if not slot.done():
                     if then is not None:
                         then(reply)
-                    slot.set_result(reply)
+                    try:  # noqa: SIM105 - hot: `suppress` is a call
+                        slot.set_result(reply)
+                    except asyncio.InvalidStateError:
+                        pass  # a signal handler has cancelled its task since the line above
                 last, reply = reply, reader.gets()
             if not self.served and not isinstance(last, ReplyError) and last is not False:
                 self.served = True
@@ -293,22 +322,32 @@ class Pipeline(asyncio.Protocol):
         if self._ended:
             return
         self.dead = self._ended = True
+        self._why = why
         if self._check is not None:
             self._check.cancel()
         self._deadlines.close()
         self._transport.abort()
         for slot in self._slots:
-            if not slot.done():
-                slot.set_exception(self._lost(why))
+            _fail(slot, self._lost(why))
         self._slots.clear()
         self._then.clear()
         if self._wait_connections is not None:
             self._wait_connections.close()
 
     def _lost_before(self) -> ServerUnavailableError:
-        return ServerUnavailableError(f"lost the connection to {self.where}", transient=True)
+        why = f": {self._why}" if self._why else ""
+        return ServerUnavailableError(f"lost the connection to {self.where}{why}", transient=True)
 
     def _lost(self, why: str) -> ServerUnavailableError:
         return ServerUnavailableError(
             f"lost the connection to {self.where}: {why}", sent=True, transient=True
         )
+
+
+def _fail(slot: asyncio.Future[object], error: ServerUnavailableError) -> None:
+    """Tell *error* to the waiter of *slot*, if it still waits.
+
+    A signal handler may cancel its task at any line, as asyncio's own handler of Ctrl-C does.
+    """
+    with suppress(asyncio.InvalidStateError):
+        slot.set_exception(error)

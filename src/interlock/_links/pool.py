@@ -1,9 +1,12 @@
-"""Blocking connections shared by threads: a pool for each node, last in first out, so that few connections are busy and warm.
+"""Blocking connections shared by threads.
+
+A pool for each node, last in first out, so that few connections are busy and warm.
 
 Rules:
 
-* No mutex: a signal handler or ``__del__`` may strike anywhere, and use the client. Each step is one method of a deque, dict or
-  set. A thread that missed its wake-up because of that looks again after `TICK`.
+* No mutex: a signal handler or ``__del__`` may strike anywhere, and use the client. Each step is
+  one method of a deque, dict or set. A thread that missed its wake-up because of that looks again
+  after `TICK`.
 """
 
 from __future__ import annotations
@@ -44,7 +47,8 @@ class NodePool:
         self._endpoint = endpoint
         self._limit = endpoint.max_connections or MAX_CONNECTIONS
         self._idle: deque[Connection] = deque()
-        # Weak: a connection that a Ctrl-C drops between two steps is no longer open, and nobody waits for it.
+        # Weak: a connection that a Ctrl-C drops between two steps is no longer open, and nobody
+        # waits for it.
         self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._opening: set[object] = set()
         # The locks on which threads wait for a connection, or for the end of all.
@@ -53,7 +57,7 @@ class NodePool:
 
     def eval(self, call: Eval[object], timeout: float) -> object:
         """Run *call* on any connection; errors as `Connection.eval`, and ReplicationError."""
-        if call.confirm is not None:
+        if call.replication is not None:
             [reply] = self.batch([call], timeout)
             if isinstance(reply, InterlockError):
                 raise reply
@@ -88,7 +92,10 @@ class NodePool:
         return reply
 
     def idle(self) -> Connection | None:
-        """Return a connection that can be written to at once, or None; `take_back` wants it again."""
+        """Return a connection that can be written to at once, or None.
+
+        `take_back` wants it again.
+        """
         try:
             return self._idle.pop()
         except IndexError:
@@ -160,7 +167,8 @@ class NodePool:
     def _another(self, deadline: float) -> Connection | None:
         """Return one more connection, or None if there are as many as may be."""
         place = object()
-        # First taken, then counted: two threads may both have to wait for a tick, but never open one too many.
+        # First taken, then counted: two threads may both have to wait for a tick, but never open
+        # one too many.
         self._opening.add(place)
         try:
             if len(self._open) + len(self._opening) > self._limit:
@@ -224,8 +232,8 @@ class Pool:
         topology: the client's servers.
 
     Attributes:
-        eval: runs a call on the node that serves its keys, within so many seconds; errors as `NodePool.eval`. A redirection is
-            followed.
+        eval: runs a call on the node that serves its keys, within so many seconds; errors as
+            `NodePool.eval`. A redirection is followed.
     """
 
     eval: Callable[[Eval[object], float], object]
@@ -271,7 +279,7 @@ class Pool:
         return self._pools.get(owner) or self._opened(owner)
 
     def after(self, call: Eval[object], failure: ServerUnavailableError, timeout: float) -> object:
-        """Go on with *call*, which the node that serves its keys, as far as known, has answered by *failure*.
+        """Go on with *call* after the node that should serve its keys answered by *failure*.
 
         Raises:
             InterlockError: as `eval`.
@@ -290,7 +298,10 @@ class Pool:
                 raise
 
     def _check_open(self, call: Eval[object]) -> None:
-        """Tell that a node has left the cluster just now, with its pool; unless the client is closed."""
+        """Tell that a node has left the cluster just now, with its pool.
+
+        Unless the client is closed.
+        """
         if not self._closed:
             raise self._topology.nobody(call.keys[0]) from None
 

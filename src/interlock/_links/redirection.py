@@ -1,8 +1,10 @@
-"""What to do when a node of a cluster did not serve a command: the same for threads, tasks and the renewal thread.
+"""What to do when a node of a cluster did not serve a command.
 
-A redirection is followed at once, a few times: those who send us on may not all know the latest. Everything else is the caller's:
-a trouble that passes is transient, and `session.persist` asks again within the time there is. But the map is fetched anew
-meanwhile, so that asking again helps.
+The same for threads, tasks and the renewal thread.
+
+A redirection is followed at once, a few times: those who send us on may not all know the latest.
+Everything else is the caller's: a trouble that passes is transient, and `session.persist` asks
+again within the time there is. But the map is fetched anew meanwhile, so that asking again helps.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ class Route:
         """Return where to send the command that was answered by *failure*.
 
         Raises:
-            ServerUnavailableError: *failure*, when it is not to be sent on; or it was sent on too often.
+            ServerUnavailableError: *failure*, when it is not to be sent on; or it was sent on too
+                often.
         """
         if not isinstance(failure, RedirectedError):
             if failure.transient and failure.code != "TRYAGAIN":

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import ssl
+from functools import partial
 from typing import TYPE_CHECKING
 
+import redis
 from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
@@ -18,11 +21,12 @@ from redis.exceptions import (
 from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from interlock._core.effects import Eval
 
-# "WRONGTYPE Operation ..." as such, or wrapped by Redis 6 as "ERR Error running script ...: @user_script:7: WRONGTYPE ...".
+# "WRONGTYPE Operation ..." as such, or wrapped by Redis 6 as "ERR Error running script ...:
+# @user_script:7: WRONGTYPE ...".
 _CODE = re.compile(r"(?:@user_script:\s*\d+:\s*)?-?([A-Z][A-Z0-9]{2,})(?= |$)")
 _WRAPPED = re.compile(r"@user_script:\s*\d+:\s*-?([A-Z][A-Z0-9]{2,})(?= |$)")
 
@@ -98,14 +102,18 @@ def refusal(
     moves: bool = False,
     served: bool = False,
 ) -> InterlockError:
-    """Return what a caller is to be told when the server answered *call* by an error; nothing was changed unless it says so.
+    """Return what a caller is to be told when the server answered *call* by an error.
+
+    Nothing was changed unless it says so.
 
     Args:
         text: the error.
         call: the script.
         where: the server's address.
-        moves: whether a replica's answer means that the primary is another one now, which is to be looked for.
-        served: whether scripts succeeded there before. The address may lead to the next primary soon, or this one may be it again.
+        moves: whether a replica's answer means that the primary is another one now, which is to
+            be looked for.
+        served: whether scripts succeeded there before. The address may lead to the next primary
+            soon, or this one may be it again.
     """
     code = error_code(text)
     if code == "WRONGTYPE":
@@ -166,19 +174,57 @@ def unconnected(error: Exception, where: str, *, seen: bool, tls: bool) -> Serve
     )
     reached = not any(isinstance(link, ConnectionRefusedError | socket.gaierror) for link in chain)
     _shorten(error)
-    # A server that does not like our certificate may just hang up, and what it said is lost on the way. One that does not speak
-    # TLS waits for the end of our first line.
+    # A server that does not like our certificate may just hang up, and what it said is lost on
+    # the way. One that does not speak TLS waits for the end of our first line.
     if refused or (tls and not seen and reached):
-        return ServerUnavailableError(
-            f"no TLS connection to {where}: {error}; check whether this port speaks TLS, its certificate, ssl_ca_certs, and "
-            "whether it wants a certificate of yours (ssl_certfile, ssl_keyfile)",
-            code="TLS",
-        )
-    # redis-py says the address too.
-    why = re.sub(r"^Error -?\d+ connecting to \S+\. ", "", text)
+        return _no_tls(where, _reason(error, chain))
+    why = _reason(error, chain)
     if not tls and not seen:
         why += maybe_tls(*chain)
+    return _not_connected(where, why, seen=seen)
+
+
+def silent(where: str, *, seen: bool, tls: bool) -> ServerUnavailableError:
+    """Return what a caller is to be told when there is no connection yet.
+
+    Arguments as of `unconnected`.
+    """
+    tell = _no_tls if tls and not seen else partial(_not_connected, seen=seen)
+    return tell(where, _IN_TIME)
+
+
+_IN_TIME = "no answer in time"
+
+
+def _not_connected(where: str, why: str, *, seen: bool) -> ServerUnavailableError:
     return ServerUnavailableError(f"cannot connect to {where}: {why}", transient=seen)
+
+
+def _no_tls(where: str, why: str) -> ServerUnavailableError:
+    return ServerUnavailableError(
+        f"no TLS connection to {where}: {why}; check whether this port speaks TLS, its certificate,"
+        " ssl_ca_certs, and whether it wants a certificate of yours (ssl_certfile, ssl_keyfile)",
+        code="TLS",
+    )
+
+
+def _reason(error: Exception, chain: Sequence[BaseException]) -> str:
+    """Return why there is no connection, in the same words for both faces.
+
+    redis-py repeats the address, and asyncio words the errors of the system its own way.
+    """
+    text = str(error)
+    if any(isinstance(link, TimeoutError | redis.TimeoutError) for link in chain):
+        return _IN_TIME
+    for link in chain:
+        if isinstance(link, OSError) and not isinstance(link, ssl.SSLError | socket.gaierror):
+            # Of several addresses asyncio lists all errors, and has no number.
+            listed = [int(number) for number in re.findall(r"\[Errno (\d+)\]", str(link))]
+            numbers = [link.errno] if link.errno else listed
+            if numbers:
+                return ", ".join(dict.fromkeys(os.strerror(number) for number in numbers))
+    stripped = re.sub(r"^Error (?:-?\d+ )?connecting to \S+\.(?: |$)", "", text)
+    return stripped.rstrip(".") or "the server closed the connection"
 
 
 def maybe_tls(*errors: BaseException | None) -> str:
@@ -200,7 +246,10 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _shorten(error: Exception) -> None:
-    """Drop from *error* what would be shown above ours and tells no more: redis-py's steps, and the error of the socket."""
+    """Drop from *error* what would be shown above ours and tells no more.
+
+    Redis-py's steps, and the error of the socket.
+    """
     error.__cause__ = error.__context__ = error.__traceback__ = None
 
 

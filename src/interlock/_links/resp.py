@@ -23,7 +23,8 @@ ParserError: type[Exception] = _untyped.HiredisError
 
 def pack(parts: Sequence[str | int]) -> bytes:
     """Return the bytes of one command."""
-    # hiredis 3.5.0 turns numbers into text by itself, and crashes the process when a Ctrl-C strikes just there.
+    # hiredis 3.5.0 turns numbers into text by itself, and crashes the process when a Ctrl-C
+    # strikes just there.
     return _pack(tuple(map(str, parts)))
 
 

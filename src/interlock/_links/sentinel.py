@@ -1,14 +1,17 @@
 """The Sentinels of a service: asked one after another where its primary is.
 
-A Sentinel that does not answer costs its share of the time and no more, and whoever answered is asked first from then on. While
-at least one knows the service, that it has no primary just now is an outage and not a mistake.
+A Sentinel that does not answer costs its share of the time and no more, and whoever answered is
+asked first from then on. While at least one knows the service, that it has no primary just now is
+an outage and not a mistake.
 
-Every failover has an epoch of its own, larger than all before it. So a Sentinel that has not heard of the last one yet is told by
-its epoch, and not listened to: the primary that it names may be alive and grant what the next one has granted already. Only when
-most Sentinels agree is an epoch believed that is not larger: they were set up anew.
+Every failover has an epoch of its own, larger than all before it. So a Sentinel that has not
+heard of the last one yet is told by its epoch, and not listened to: the primary that it names may
+be alive and grant what the next one has granted already. Only when most Sentinels agree is an
+epoch believed that is not larger: they were set up anew.
 
-redis-py opens the connections. Its `Sentinel.discover_master` is not used: it tells a refused password from a Sentinel that
-is down only in the text of its error, gives each Sentinel the whole time, and changes its list without a lock.
+redis-py opens the connections. Its `Sentinel.discover_master` is not used: it tells a refused
+password from a Sentinel that is down only in the text of its error, gives each Sentinel the whole
+time, and changes its list without a lock.
 
 Source: https://redis.io/docs/latest/develop/reference/sentinel-clients/
 """
@@ -41,7 +44,8 @@ class Sentinels:
         host: the primary's, instead of the one that they tell.
 
     Attributes:
-        epoch: of the last failover that was heard of; it is known before any connection to a primary is.
+        epoch: of the last failover that was heard of; it is known before any connection to a
+            primary is.
     """
 
     moves = served = False
@@ -113,7 +117,10 @@ class Sentinels:
             return cast("Address", stop.value)
 
     def _turns(self, timeout: float) -> Generator[tuple[Endpoint, float], object, Address]:
-        """Yield whom to ask and for how long, and be sent the reply, or why there is none; end with the primary's address."""
+        """Yield whom to ask and for how long, and be sent the reply, or why there is none.
+
+        End with the primary's address.
+        """
         failures: list[ServerUnavailableError] = []
         votes: Counter[tuple[Address, int]] = Counter()
         nodes = self._nodes
@@ -163,7 +170,10 @@ class Sentinels:
         return (self.host or state["ip"], int(state["port"])), int(state["config-epoch"])
 
     def _failure(self, failures: Sequence[ServerUnavailableError]) -> ServerUnavailableError:
-        """Return the error for no Sentinel's being of any use: the most telling of what went wrong."""
+        """Return the error for no Sentinel's being of any use.
+
+        The most telling of what went wrong.
+        """
         if any("No such master" in str(failure) for failure in failures):
             return ServerUnavailableError(
                 f"the Sentinels do not know {self.where}: the path of the URL must begin with the name of the service "

@@ -1,12 +1,14 @@
 """A primary under Sentinel: connections that lead to it and to nobody else.
 
-Theory. Sentinels name the primary, and may be wrong for a moment: so each connection counts only once its server itself says
-that it is one (ROLE). After that the hot path is that of a single server. What may still go wrong with a connection is told
-in three ways, each of which ends in asking the Sentinels again: it breaks; its server answers as a replica does; a Sentinel
-announces another primary, and the connections to the former one are cut, which also frees those who wait for a server that hangs.
+Theory. Sentinels name the primary, and may be wrong for a moment: so each connection counts only
+once its server itself says that it is one (ROLE). After that the hot path is that of a single
+server. What may still go wrong with a connection is told in three ways, each of which ends in
+asking the Sentinels again: it breaks; its server answers as a replica does; a Sentinel announces
+another primary, and the connections to the former one are cut, which also frees those who wait
+for a server that hangs.
 
-New connections go where a Sentinel says, never to an address that was good once: a former primary that comes back takes
-itself for one until it is told otherwise.
+New connections go where a Sentinel says, never to an address that was good once: a former primary
+that comes back takes itself for one until it is told otherwise.
 
 Source: https://redis.io/docs/latest/develop/reference/sentinel-clients/.
 """
@@ -110,7 +112,10 @@ class SentinelEndpoint(Endpoint):
         return self.sentinels.epoch
 
     def moved(self, address: Address) -> None:
-        """Take *address* for the primary's, and cut the connections to any other; from any thread."""
+        """Take *address* for the primary's, and cut the connections to any other.
+
+        From any thread.
+        """
         former, self._primary = self._primary, address
         if former not in (None, address):
             self._found = None
@@ -125,7 +130,8 @@ class SentinelEndpoint(Endpoint):
 
     def _look_up(self, timeout: float) -> Address:
         until = time.monotonic() + timeout
-        # Many threads that connect at once ask once. But the one that asks may be in a signal handler, and take its time.
+        # Many threads that connect at once ask once. But the one that asks may be in a signal
+        # handler, and take its time.
         alone = self._asking.acquire(timeout=max(timeout / 2, LEAST))
         try:
             address = self._fresh()
@@ -169,6 +175,9 @@ class SentinelEndpoint(Endpoint):
 
 
 def _patience(until: float) -> float:
-    """Return how long connecting may take: a server that does not log us in for long hangs, and another may be there by then."""
+    """Return how long connecting may take.
+
+    A server that does not log us in for long hangs, and another may be there by then.
+    """
     seconds = until - time.monotonic()
     return max(min(seconds, LOGIN), seconds / 3, LEAST)

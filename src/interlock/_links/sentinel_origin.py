@@ -22,9 +22,10 @@ _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 def from_sentinel_url(url: str) -> SentinelEndpoint:
     """Read ``redis+sentinel://[user:password@]host[:port],.../service[/db][?parameters]``.
 
-    Parameters are redis-py's, for the data nodes; with ``sentinel_`` before the name, for the Sentinels. ``rediss+sentinel://``
-    speaks TLS with both, in the data nodes' settings unless the Sentinels have some of their own; ``sentinel_ssl`` says
-    otherwise for the Sentinels. User and password are never passed on from one to the other.
+    Parameters are redis-py's, for the data nodes; with ``sentinel_`` before the name, for the
+    Sentinels. ``rediss+sentinel://`` speaks TLS with both, in the data nodes' settings unless the
+    Sentinels have some of their own; ``sentinel_ssl`` says otherwise for the Sentinels. User and
+    password are never passed on from one to the other.
 
     Raises:
         ConfigError: for what cannot be read, or an unknown parameter.
@@ -74,7 +75,9 @@ def is_sentinel_pool(pool: object) -> bool:
 
 
 def from_sentinel_pool(pool: Any) -> SentinelEndpoint:
-    """Take service, Sentinels and credentials of a redis-py connection pool (sync or asyncio) that asks Sentinels.
+    """Take service, Sentinels and credentials of a redis-py connection pool.
+
+    It is for threads or asyncio, and asks Sentinels.
 
     Raises:
         ConfigError: it leads to replicas.

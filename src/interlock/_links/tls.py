@@ -12,8 +12,8 @@ import redis.connection as sync
 class SettledTLS(sync.SSLConnection):
     """A TLS connection on which nothing is left to be read.
 
-    The server sends its session tickets (TLS 1.3) after the handshake, and redis-py's pools (8.1) take what lies there unread for
-    somebody else's reply: "Connection not ready".
+    The server sends its session tickets (TLS 1.3) after the handshake, and redis-py's pools (8.1)
+    take what lies there unread for somebody else's reply: "Connection not ready".
     """
 
     def connect(self) -> None:

@@ -1,7 +1,8 @@
 """The servers of one client: which node serves which key. A single server is a cluster of one node.
 
-Connections, subscriptions and renewals have one lane for each node. They ask the topology for the node of a key, and tell it
-what the nodes say of themselves. With a single server there is one lane, and nobody needs to ask.
+Connections, subscriptions and renewals have one lane for each node. They ask the topology for the
+node of a key, and tell it what the nodes say of themselves. With a single server there is one
+lane, and nobody needs to ask.
 """
 
 from __future__ import annotations
@@ -150,7 +151,10 @@ class AnyNode:
         return self._node is not None and self._node not in self._topology.nodes
 
     def connect(self, timeout: float) -> Any:
-        """Return a connection of redis-py's to a node, another one each time; errors as `Endpoint.connect`."""
+        """Return a connection of redis-py's to a node, another one each time.
+
+        Errors as `Endpoint.connect`.
+        """
         node = self._node = random.choice(self._topology.nodes or [self._topology.any_owner()])  # noqa: S311 - no secret
         return node.connect(timeout)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import socket
-import warnings
 from typing import Any
 
 from interlock._links.cluster import Cluster
 from interlock._links.endpoint import Endpoint
 from interlock._links.options import redact
 from interlock._links.sentinel_origin import from_sentinel_pool, from_sentinel_url, is_sentinel_pool
+from interlock._misuse import warn
 from interlock.errors import ConfigError
 
 PLAIN = ("redis", "rediss", "unix")
@@ -30,10 +30,9 @@ _warned: list[bool] = []
 
 def _warn_once() -> None:
     if not _warned:
-        warnings.warn(
+        warn(
             "no URL given: these locks reach only this user's processes on this machine",
             EmbeddedWarning,
-            stacklevel=4,
         )
         _warned.append(True)
 
@@ -42,8 +41,8 @@ def open_url(url: str | None) -> Endpoint | Cluster:
     """Return the servers that *url* means.
 
     Args:
-        url: None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server; the first time
-            in a process that is a warning.
+        url: None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server; the first
+            time in a process that is a warning.
 
     Raises:
         ConfigError: it cannot be used.
@@ -95,7 +94,8 @@ def servers_of(client: Any) -> Endpoint | Cluster:
     Raises:
         ConfigError: it cannot be used.
     """
-    # By what it has, not by its class: valkey-py has classes of its own, and is not loaded for this.
+    # By what it has, not by its class: valkey-py has classes of its own, and is not loaded for
+    # this.
     if hasattr(client, "nodes_manager"):
         return Cluster.from_client(client)
     if isinstance(client, str):

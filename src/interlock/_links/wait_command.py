@@ -1,7 +1,10 @@
-"""The question to replicas that goes out behind a script, and what its answers mean: bytes and numbers, no I/O.
+"""The question to replicas that goes out behind a script, and what its answers mean.
 
-WAIT counts the replicas that have what its connection wrote. "All" is not a number it takes: how many are connected the primary tells
-besides (INFO), in the same write, and is asked for as many the next time; should that have been too few, WAIT is sent once more.
+Bytes and numbers, no I/O.
+
+WAIT counts the replicas that have what its connection wrote. "All" is not a number it takes: how
+many are connected the primary tells besides (INFO), in the same write, and is asked for as many
+the next time; should that have been too few, WAIT is sent once more.
 
 Prior art: syncedEval of Redisson 4.7.0, which learns the number beforehand.
 """
@@ -62,11 +65,11 @@ class WaitCommand:
     """
 
     def __init__(self, calls: Sequence[Eval[object]], link: Link) -> None:
-        wishes = [call.confirm for call in calls if call.confirm is not None]
+        requirements = [call.replication for call in calls if call.replication is not None]
         self._calls = calls
         self._link = link
-        self._policy = wishes[0].policy
-        self.timeout = max(wish.timeout for wish in wishes)
+        self._policy = requirements[0].policy
+        self.timeout = max(wish.timeout for wish in requirements)
         self._until = monotonic() + self.timeout
         self._all = self._policy.count == "all"
         self._asked = 0
@@ -105,19 +108,19 @@ class WaitCommand:
     def concerns(self, replies: Sequence[object]) -> bool:
         """Return whether any of *replies* to the calls is a grant."""
         return any(
-            call.confirm is not None and call.confirm.concerns(call, reply)
+            call.replication is not None and call.replication.concerns(call, reply)
             for call, reply in zip(self._calls, replies, strict=True)
         )
 
     def conclude(self, replies: list[object]) -> None:
         """Put into *replies* the errors of what was granted and is not replicated well enough."""
         for place, call in enumerate(self._calls):
-            if call.confirm is None or not call.confirm.concerns(call, replies[place]):
+            if call.replication is None or not call.replication.concerns(call, replies[place]):
                 continue
             try:
                 if self._demoted:
                     raise self._lost(call)
-                call.confirm.conclude(
+                call.replication.conclude(
                     self._acknowledged, self._wanted, self._link.where, self._problem
                 )
             except InterlockError as error:
@@ -140,7 +143,8 @@ class WaitCommand:
         """Return how many replicas must have it, as far as is known."""
         if self._policy.count != "all":
             return self._policy.count
-        # A primary that is cut off from all of its replicas has none connected: that must not be enough.
+        # A primary that is cut off from all of its replicas has none connected: that must not be
+        # enough.
         return max(self._link.replicas, 1 if self._policy.mode == "required" else 0)
 
     def _count(self, answer: object) -> None:
@@ -155,10 +159,11 @@ class WaitCommand:
 def packed(call: Eval[object], link: Link) -> bytes:
     """Return *call* as it goes out by *link*.
 
-    The first time that replicas are asked behind it, its text does: a server that does not know the digest, as after a failover,
-    would have us wait for replicas in vain before the text could be sent.
+    The first time that replicas are asked behind it, its text does: a server that does not know
+    the digest, as after a failover, would have us wait for replicas in vain before the text could
+    be sent.
     """
-    if call.confirm is None or call.script.sha in link.told:
+    if call.replication is None or call.script.sha in link.told:
         return pack_evalsha(call)
     link.told.add(call.script.sha)
     return pack_eval(call)
@@ -167,7 +172,7 @@ def packed(call: Eval[object], link: Link) -> bytes:
 def wait_command_for(calls: Sequence[Eval[object]], link: Link) -> WaitCommand | None:
     """Return the question about *calls*, if there is any to be confirmed."""
     for call in calls:
-        if call.confirm is not None:
+        if call.replication is not None:
             return WaitCommand(calls, link)
     return None
 

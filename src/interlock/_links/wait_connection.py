@@ -1,8 +1,9 @@
 """Asyncio connections for scripts that replicas are to confirm.
 
-While a server waits for replicas it does nothing else for that connection: behind a WAIT on the one that all tasks share, everybody's
-releases would wait too. So each such script has a connection to itself until the answer is there; they are opened as they are
-needed, and used again.
+While a server waits for replicas it does nothing else for that connection: behind a WAIT on the
+one that all tasks share, everybody's releases would wait too. So each such script has a
+connection to itself until the answer is there; they are opened as they are needed, and used
+again.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from interlock.errors import InterlockError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from interlock._core.confirmation import Confirmation
     from interlock._core.effects import Eval
+    from interlock._core.replication import Replication
     from interlock._links.endpoint import Endpoint
 
 MAX_CONNECTIONS = 100
@@ -41,7 +42,10 @@ class Pipeline(Link, Protocol):
         ...
 
     def send(self, packed: bytes, *, more: bool = False) -> asyncio.Future[object]:
-        """Send a command, with *more* together with the next one; return the future of its reply."""
+        """Send a command, with *more* together with the next one.
+
+        Return the future of its reply.
+        """
         ...
 
     def send_all(self, commands: Sequence[bytes]) -> list[asyncio.Future[object]]:
@@ -70,7 +74,8 @@ class WaitConnections:
 
     Args:
         endpoint: the server.
-        timeout: seconds without an answer after which a connection is dead, besides what replicas are given.
+        timeout: seconds without an answer after which a connection is dead, besides what replicas
+            are given.
         connect: opens one.
     """
 
@@ -92,9 +97,12 @@ class WaitConnections:
         self._closed = False
 
     async def eval(
-        self, call: Eval[object], confirm: Confirmation, seconds: float, *, asking: bool = False
+        self, call: Eval[object], confirm: Replication, seconds: float, *, asking: bool = False
     ) -> object:
-        """Run *call* and have what it grants confirmed; arguments and errors as `Pipeline.eval`, or with *asking* `Pipeline.ask`."""
+        """Run *call* and have what it grants confirmed.
+
+        Arguments and errors as `Pipeline.eval`, or with *asking* `Pipeline.ask`.
+        """
         while self._idle and self._idle[-1].dead:
             del self._idle[-1]
         if self._idle and not self._room.locked():
@@ -126,7 +134,7 @@ class WaitConnections:
             pipeline.close()
         self._idle.clear()
 
-    async def _another(self, confirm: Confirmation, seconds: float) -> Pipeline:
+    async def _another(self, confirm: Replication, seconds: float) -> Pipeline:
         """Return one more connection, or one that has come back, within *seconds*."""
         try:
             async with asyncio.timeout(seconds):
@@ -189,7 +197,10 @@ class WaitConnections:
     async def _sent(
         self, pipeline: Pipeline, wait_command: WaitCommand, script: bytes, seconds: float
     ) -> tuple[object, list[asyncio.Future[object]]]:
-        """Send *script* and *wait_command* in one write; return the reply to the one and the slots of the other's."""
+        """Send *script* and *wait_command* in one write.
+
+        Return the reply to the one and the slots of the other's.
+        """
         slot, *answers = pipeline.send_all([script, *wait_command.commands()])
         try:
             return await pipeline.reply(slot, seconds), answers

@@ -6,6 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from interlock._core import count_down_latch as core_latch
+from interlock._core import event as core_event
 from interlock._core import leased_semaphore as core_leased
 from interlock._core import lock as core_lock
 from interlock._core import semaphore as core_semaphore
@@ -20,12 +21,13 @@ from interlock._core.spin_lock import SpinLock
 from interlock._drivers.aio import AsyncDriver
 from interlock._drivers.tasks import current_owner
 from interlock._links.urls import open_url, servers_of
-from interlock._misuse import CLIENT_NAMES, suggests, wants_async_with
+from interlock._misuse import CLIENT_NAMES, NOT_GIVEN, suggests, wants_async_with
 from interlock._naming import check_template
+from interlock.asyncio.composite_lock import MultiLock, RedLock
 from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.decorators import Locked, Once
+from interlock.asyncio.event import Event
 from interlock.asyncio.hold import Hold, attempt
-from interlock.asyncio.joint_lock import MultiLock, RedLock
 from interlock.asyncio.leased_semaphore import LeasedSemaphore
 from interlock.asyncio.lock import Lock
 from interlock.asyncio.read_write_lock import ReadWriteLock
@@ -35,14 +37,16 @@ from interlock.errors import ConfigError, InterlockError
 from interlock.options import Options, check_min_hold, check_timeout, lease_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
     from types import TracebackType
 
+    from interlock._core.events import Observer
     from interlock._core.lock_base import LockBase
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.backoff import Backoff
     from interlock.check import Report
+    from interlock.inspection import LockInfo
     from interlock.options import Duration, OptionChanges
 
 _ADOPTABLE = {kind.kind: kind for kind in (core_lock.Lock, FairLock, FencedLock)}
@@ -77,7 +81,10 @@ class Client:
     Locks that are held when it closes are released. In a forked child it is another client, which holds nothing.
     """
 
-    def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
+    def __init__(
+        self, servers: Endpoint | Cluster = NOT_GIVEN, options: Options = NOT_GIVEN
+    ) -> None:
+        _ = options.lease  # tells who calls Client(url) to call connect(url)
         self._driver = AsyncDriver(servers, options)
         self._servers = servers
         self._where = servers.where
@@ -153,10 +160,67 @@ class Client:
             About 30 round trips to each primary, on connections of its own.
         """
         # It is seldom asked for, and every program that starts would wait for it.
-        from interlock.check import Wishes, examine_async  # noqa: PLC0415
+        from interlock.check import Requirements, examine_async  # noqa: PLC0415
 
-        wishes = Wishes(objects, names, self._driver.session.options)
-        return await examine_async([self._servers], wishes)
+        requirements = Requirements(objects, names, self._driver.session.options)
+        return await examine_async([self._servers], requirements)
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Tell *observer* what happens to the locks of this client, from now on; no round trip.
+
+        Its methods run in a thread for that, soon after what they tell. They may be slow, raise or
+        hang. Without an observer that wants them, locks pay nothing for their events.
+
+        Args:
+            observer: an object of a subclass of `interlock.observe.Observer`.
+
+        Returns:
+            A function that ends this. So does closing the client.
+
+        Raises:
+            ConfigError: it is not an `Observer`.
+        """
+        return self._driver.observers.add(observer)
+
+    async def locks(
+        self, pattern: str = "*", *, kinds: Iterable[str] = ()
+    ) -> AsyncIterator[LockInfo]:
+        """Iterate over the locks that anybody holds or awaits, in any language.
+
+        The server is never blocked. A lock that comes or goes meanwhile may be missed, and while
+        keys move, a lock may come twice.
+
+        Args:
+            pattern: of keys, as the command KEYS takes it: ``orders:*``. It is not mapped.
+            kinds: of `LockInfo.kind`; none for all. Semaphores and latches look like any other
+                number: without *kinds* only those are told that a client waits for.
+
+        Raises:
+            ConfigError: a kind that does not exist.
+            ServerUnavailableError: a server cannot be reached, or does not answer.
+
+        Cost:
+            About four round trips for each 500 keys of hashes, on connections of its own.
+        """
+        from interlock.inspection.face import read_locks_async  # noqa: PLC0415 - seldom asked for
+
+        options = self._driver.session.options
+        async for info in read_locks_async(self._servers, options, pattern, kinds):
+            yield info
+
+    async def describe(self, name: str) -> LockInfo | None:
+        """Return everything that is known about the lock *name*; None if nobody holds or awaits it.
+
+        Raises:
+            ServerUnavailableError: a server cannot be reached, or does not answer.
+
+        Cost:
+            About six round trips, on connections of its own.
+        """
+        from interlock.inspection.face import read_lock_async  # noqa: PLC0415 - seldom asked for
+
+        session = self._driver.session
+        return await read_lock_async(self._servers, session.options, session.key(name))
 
     def lock(
         self,
@@ -180,8 +244,8 @@ class Client:
             owner: who holds it, instead of the task: everything under the same word is one owner.
             cancel_on_lost: cancel the task in an ``async with`` block when the hold is lost.
         """
-        recipe = core_lock.Lock(self._driver.session, name, reentrant=reentrant)
-        face = self._face(recipe, timeout, lease, owner)
+        core = core_lock.Lock(self._driver.session, name, reentrant=reentrant)
+        face = self._face(core, timeout, lease, owner)
         # asyncio only
         face.cancel_on_lost = cancel_on_lost
         # end
@@ -200,8 +264,8 @@ class Client:
 
         A waiter that is silent for `Options.fair_wait` counts as dead. Use the same value in all clients of one lock.
         """
-        recipe = FairLock(self._driver.session, name, reentrant=reentrant)
-        return self._face(recipe, timeout, lease, owner)
+        core = FairLock(self._driver.session, name, reentrant=reentrant)
+        return self._face(core, timeout, lease, owner)
 
     def fenced_lock(
         self,
@@ -216,8 +280,8 @@ class Client:
 
         See `interlock.fencing` for the check that the protected resource makes.
         """
-        recipe = FencedLock(self._driver.session, name, reentrant=reentrant)
-        return self._face(recipe, timeout, lease, owner)
+        core = FencedLock(self._driver.session, name, reentrant=reentrant)
+        return self._face(core, timeout, lease, owner)
 
     def group_lock(
         self,
@@ -239,8 +303,8 @@ class Client:
             reentrant: whether its owner may take the same values again.
             owner: who holds it, instead of the task.
         """
-        recipe = GroupLock(self._driver.session, group, values, reentrant=reentrant)
-        return self._face(recipe, timeout, lease, owner)
+        core = GroupLock(self._driver.session, group, values, reentrant=reentrant)
+        return self._face(core, timeout, lease, owner)
 
     def read_write_lock(
         self,
@@ -277,13 +341,13 @@ class Client:
             reentrant: whether its owner may take it again.
             owner: who holds it, instead of the task.
         """
-        recipe = SpinLock(
+        core = SpinLock(
             self._driver.session,
             name,
             backoff=backoff or ExponentialBackoff(),
             reentrant=reentrant,
         )
-        return self._face(recipe, timeout, lease, owner)
+        return self._face(core, timeout, lease, owner)
 
     def multi_lock(
         self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
@@ -298,10 +362,10 @@ class Client:
         return RedLock(*locks, timeout=timeout, lease=lease)
 
     def _face(
-        self, recipe: LockBase, timeout: Duration | None, lease: Duration | None, owner: str | None
+        self, core: LockBase, timeout: Duration | None, lease: Duration | None, owner: str | None
     ) -> Lock:
         named = None if owner is None else self._driver.named_owner(owner)
-        return Lock(self._driver, recipe, timeout=timeout, lease=lease, owner=named)
+        return Lock(self._driver, core, timeout=timeout, lease=lease, owner=named)
 
     # asyncio only
     @attempt
@@ -328,13 +392,13 @@ class Client:
             One round trip when it is free; one more to ask for the holder when it is not acquired.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
-        recipe, owner = core_lock.Lock(driver.session, name), current_owner()
+        core, owner = core_lock.Lock(driver.session, name), current_owner()
         hold = await driver.perform(
-            recipe.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
+            core.acquire(owner, driver.session.clock() + limit, lease_of(lease, driver))
         )
         if hold is None:
-            refusal = await driver.run(recipe.refusal(limit))
-            return Hold(driver, NoHold(recipe.kind, name, owner.label, refusal.holder))
+            refusal = await driver.run(core.refusal(limit))
+            return Hold(driver, NoHold(core.kind, name, owner.label, refusal.holder))
         try:
             face = Hold(driver, hold)
             hold.hand(weakref.ref(face))
@@ -364,16 +428,16 @@ class Client:
             One round trip.
         """
         given, session = transfer.Ticket.read(ticket), self._driver.session
-        recipe: core_lock.Lock
+        core: core_lock.Lock
         if given.kind == SpinLock.kind:
-            recipe = SpinLock(session, given.name, backoff=ExponentialBackoff())
+            core = SpinLock(session, given.name, backoff=ExponentialBackoff())
         elif given.kind in _ADOPTABLE:
-            recipe = _ADOPTABLE[given.kind](session, given.name)
+            core = _ADOPTABLE[given.kind](session, given.name)
         else:
             raise ConfigError(f"{ticket!r} is not a ticket that Hold.hand_over() returned")
         hold = await self._driver.run(
             transfer.adopt(
-                recipe, current_owner(), given.holder, given.token, lease_of(lease, self._driver)
+                core, current_owner(), given.holder, given.token, lease_of(lease, self._driver)
             )
         )
         face = Hold(self._driver, hold)
@@ -450,9 +514,9 @@ class Client:
         shortest = check_min_hold(min_hold)
 
         def make(called: str) -> Lock:
-            recipe = core_lock.Lock(self._driver.session, called, reentrant=False)
+            core = core_lock.Lock(self._driver.session, called, reentrant=False)
             caller = Owner(f"a call under {called!r}")
-            return Lock(self._driver, recipe, lease=lease, owner=caller)
+            return Lock(self._driver, core, lease=lease, owner=caller)
 
         check_template(name)
         _ = make("check")
@@ -465,15 +529,19 @@ class Client:
             name: the key in Redis, unless a name mapper says otherwise.
             timeout: seconds that a ``with`` statement waits; None for ever.
         """
-        recipe = core_semaphore.Semaphore(self._driver.session, name)
-        return Semaphore(self._driver, recipe, timeout=timeout)
+        core = core_semaphore.Semaphore(self._driver.session, name)
+        return Semaphore(self._driver, core, timeout=timeout)
 
     def leased_semaphore(self, name: str) -> LeasedSemaphore:
         """Return the semaphore *name*, whose permits have ids and come back when their leases end; no round trip."""
-        recipe = core_leased.LeasedSemaphore(self._driver.session, name)
-        return LeasedSemaphore(self._driver, recipe)
+        core = core_leased.LeasedSemaphore(self._driver.session, name)
+        return LeasedSemaphore(self._driver, core)
 
     def count_down_latch(self, name: str) -> CountDownLatch:
         """Return the count-down latch *name*; no round trip."""
-        recipe = core_latch.CountDownLatch(self._driver.session, name)
-        return CountDownLatch(self._driver, recipe)
+        core = core_latch.CountDownLatch(self._driver.session, name)
+        return CountDownLatch(self._driver, core)
+
+    def event(self, name: str) -> Event:
+        """Return the event *name*, which any process sets, clears or waits for; no round trip."""
+        return Event(self._driver, core_event.Event(self._driver.session, name))

@@ -11,10 +11,17 @@ from interlock._core import transfer
 from interlock._core.holds import State
 from interlock._core.no_hold import NoHold
 from interlock._drivers.tasks import LostEvent
-from interlock._misuse import LOCK_NAMES, check_long_lease, publish, suggests, wants_async_with
+from interlock._misuse import (
+    LOCK_NAMES,
+    NOT_GIVEN,
+    check_long_lease,
+    publish,
+    suggests,
+    wants_async_with,
+)
 from interlock.asyncio.block import Block
 from interlock.errors import HoldLostError, InterlockError, NotHeldError
-from interlock.options import check_lease, lease_of
+from interlock.options import check_callback, check_lease, lease_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -44,7 +51,11 @@ class Hold:
 
     _released = False
 
-    def __init__(self, driver: AsyncDriver, hold: Possession) -> None:
+    def __init__(
+        self,
+        driver: AsyncDriver,
+        hold: Possession = NOT_GIVEN,
+    ) -> None:
         self._driver = driver
         self._hold = hold
         self.name = hold.name
@@ -58,9 +69,6 @@ class Hold:
 
     def __bool__(self) -> bool:
         return self.valid
-
-    def __reduce__(self) -> str:
-        raise TypeError("a hold belongs to one client in one process and cannot be pickled")
 
     @property
     def holder(self) -> str | None:
@@ -117,7 +125,11 @@ class Hold:
         """Have *callback* called once when the hold is lost; at once if it is already.
 
         It runs in the event loop. What it raises is reported and stops nothing.
+
+        Raises:
+            TypeError: *callback* cannot be called.
         """
+        check_callback(callback)
         self._driver.on_lost(self._hold, callback)
 
     # asyncio only

@@ -7,7 +7,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._drivers.tasks import current_owner
-from interlock._misuse import LOCK_NAMES, check_long_lease, suggests, wants_async_with
+from interlock._misuse import (
+    LOCK_NAMES,
+    NOT_GIVEN,
+    check_long_lease,
+    suggests,
+    wants_async_with,
+)
 from interlock.asyncio.block import Block, Exit, entered
 from interlock.asyncio.hold import Hold
 from interlock.errors import InterlockError, NotHeldError
@@ -16,8 +22,8 @@ from interlock.options import FOREVER, check_lease, check_timeout, lease_of
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from interlock._core.composite import CompositeLock
     from interlock._core.holds import Owner, Possession
-    from interlock._core.joint import Joint
     from interlock._core.lock_base import LockBase
     from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
@@ -33,28 +39,28 @@ class Lock:
     Attributes:
         name: what it is called.
         driver: performs for the client; not for users.
-        recipe: the operations of this lock; not for users.
+        core: the operations of this lock; not for users.
         cancel_on_lost: cancel the task in an ``async with`` block when the hold is lost.
     """
 
     def __init__(
         self,
         driver: AsyncDriver,
-        recipe: LockBase | Joint,
+        core: LockBase | CompositeLock = NOT_GIVEN,
         *,
         timeout: Duration | None = None,
         lease: Duration | None = None,
         owner: Owner | None = None,
     ) -> None:
         self.driver = driver
-        self.recipe = recipe
+        self.core = core
         self._timeout = check_timeout(blocking=True, timeout=timeout)
         self._lease = lease_of(lease, driver)
         self._fixed_owner = owner
         # asyncio only
         self.cancel_on_lost = False
         # end
-        self.name = recipe.name
+        self.name = core.name
         self._by_hand: list[Block] = []
 
     def __repr__(self) -> str:
@@ -99,7 +105,7 @@ class Lock:
         )
         driver = self.driver
         hold = await driver.perform(
-            self.recipe.acquire(
+            self.core.acquire(
                 self._fixed_owner or current_owner(),
                 driver.session.clock() + limit,
                 self._lease if lease is None else lease_of(lease, driver),
@@ -121,7 +127,7 @@ class Lock:
         """
         owner = self._fixed_owner or current_owner()
         try:
-            await self.driver.perform(self.recipe.release(owner))
+            await self.driver.perform(self.core.release(owner))
         except NotHeldError as error:
             await self._name_holder(error)
             raise
@@ -133,11 +139,11 @@ class Lock:
         block = None if looked_up is None else looked_up()
         if block is not None:
             block.owner = owner
-        former = self.recipe.hold_of(owner)
+        former = self.core.hold_of(owner)
         depth = 0 if former is None else former.depth
         try:
             hold = await driver.perform(
-                self.recipe.acquire(owner, driver.session.clock() + limit, self._lease)
+                self.core.acquire(owner, driver.session.clock() + limit, self._lease)
             )
             if hold is not None:
                 if block is None or looked_up is None:
@@ -151,11 +157,11 @@ class Lock:
                 return Hold(driver, hold)
         except BaseException:
             # A Ctrl-C between two steps: a block that was never begun is left by nobody.
-            held = self.recipe.hold_of(owner)
+            held = self.core.hold_of(owner)
             if held is not None and held.depth > depth:
-                await driver.perform(self.recipe.release(owner))
+                await driver.perform(self.core.release(owner))
             raise
-        raise await driver.run(self.recipe.refusal(limit))
+        raise await driver.run(self.core.refusal(limit))
 
     if TYPE_CHECKING:
 
@@ -173,9 +179,9 @@ class Lock:
         if block.given_away:
             return
         owner = block.owner or self._left_by_hand()
-        own = error is not None and self.driver.cancelled_by_loss(error, self.recipe.hold_of(owner))
+        own = error is not None and self.driver.cancelled_by_loss(error, self.core.hold_of(owner))
         try:
-            await self.driver.perform(self.recipe.release(owner))
+            await self.driver.perform(self.core.release(owner))
         except InterlockError as trouble:
             if error is None or own:
                 raise trouble from error
@@ -185,7 +191,7 @@ class Lock:
     async def _name_holder(self, error: NotHeldError) -> None:
         """Name in *error* who holds it, if the server tells at once."""
         with suppress(InterlockError):
-            error.name_holder((await self.driver.run(self.recipe.refusal(0))).holder)
+            error.name_holder((await self.driver.run(self.core.refusal(0))).holder)
 
     def _enter_by_hand(self, owner: Owner, hold: Possession) -> None:
         """Note that *owner* called ``__aenter__`` by hand, and may leave by ``__aexit__`` or `release`."""
@@ -194,7 +200,7 @@ class Lock:
         self._by_hand = [
             former
             for former in self._by_hand
-            if former.owner is not None and self.recipe.hold_of(former.owner) is not None
+            if former.owner is not None and self.core.hold_of(former.owner) is not None
         ]
         self._by_hand.append(block)
         hold.hand(weakref.ref(block), alone=False)
@@ -204,7 +210,7 @@ class Lock:
         me = self._fixed_owner or current_owner()
         blocks = self._by_hand
         mine = [block for block in blocks if block.owner is me]
-        chosen = mine or ([] if self.recipe.hold_of(me) is not None else blocks)
+        chosen = mine or ([] if self.core.hold_of(me) is not None else blocks)
         if not chosen or chosen[-1].owner is None:
             return me
         owner = chosen[-1].owner
@@ -213,7 +219,7 @@ class Lock:
 
     async def locked(self) -> bool:
         """Return whether anyone holds it; one round trip."""
-        return (await self.driver.run(self.recipe.status())).remaining is not None
+        return (await self.driver.run(self.core.status())).remaining is not None
 
     async def owned(self) -> bool:
         """Return whether this owner holds it: False without a round trip if not, else as the server says."""
@@ -221,11 +227,11 @@ class Lock:
 
     async def hold_count(self) -> int:
         """Return how often this owner holds it: 0 without a round trip if not, else as the server says."""
-        return await self.driver.run(self.recipe.depth_of(self._fixed_owner or current_owner()))
+        return await self.driver.run(self.core.depth_of(self._fixed_owner or current_owner()))
 
     async def remaining(self) -> float | None:
         """Return the seconds until it ends unless it is renewed, whoever holds it; None when nobody does; one round trip."""
-        return (await self.driver.run(self.recipe.status())).remaining
+        return (await self.driver.run(self.core.status())).remaining
 
     async def extend(self, lease: Duration) -> None:
         """Have at least *lease* seconds from now.
@@ -241,7 +247,7 @@ class Lock:
         seconds, driver = check_lease(lease), self.driver
         check_long_lease(lease, driver)
         try:
-            await driver.run(self.recipe.extend(self._fixed_owner or current_owner(), seconds))
+            await driver.run(self.core.extend(self._fixed_owner or current_owner(), seconds))
         except NotHeldError as error:
             await self._name_holder(error)
             raise
@@ -252,10 +258,10 @@ class Lock:
         Returns:
             Whether it was locked.
         """
-        return await self.driver.run(self.recipe.force_release())
+        return await self.driver.run(self.core.force_release())
 
     @property
     def hold(self) -> Hold | None:
         """Return this owner's hold, or None; no round trip."""
-        hold = self.recipe.hold_of(self._fixed_owner or current_owner())
+        hold = self.core.hold_of(self._fixed_owner or current_owner())
         return None if hold is None else Hold(self.driver, hold)

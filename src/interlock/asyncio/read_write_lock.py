@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._misuse import LOCK_NAMES, suggests
+from interlock._misuse import NOT_GIVEN, READ_WRITE_NAMES, suggests
 
 if TYPE_CHECKING:
     from interlock.asyncio.lock import Lock
 
 
-@suggests(LOCK_NAMES)
+@suggests(READ_WRITE_NAMES)
 class ReadWriteLock:
     """A lock that many read or one writes, shared with Java's RReadWriteLock; made by `Client.read_write_lock`.
 
@@ -23,8 +23,8 @@ class ReadWriteLock:
         write: the side that one owner holds, while nobody else reads or writes.
     """
 
-    def __init__(self, read: Lock, write: Lock) -> None:
-        self.name = read.name
+    def __init__(self, read: Lock = NOT_GIVEN, write: Lock = NOT_GIVEN) -> None:
+        self.name = write.name
         self.read = read
         self.write = write
 

@@ -307,9 +307,9 @@ class Lock:
             client_of(self.redis, self.options),
             Owner(f"a redis-py lock {self._name!r}"),
         )
-        recipe, lease = self._recipe(client), self.timeout or None
+        core, lease = self._recipe(client), self.timeout or None
         adopted = await _driver(client).run(
-            transfer.adopt(recipe, owner, _holder(token), None, lease)
+            transfer.adopt(core, owner, _holder(token), None, lease)
         )
         self.local.held = _Held(owner, Hold(_driver(client), adopted), token)
         return Hold(_driver(client), adopted)

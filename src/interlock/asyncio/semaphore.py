@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from interlock._misuse import SEMAPHORE_NAMES, suggests, wants_async_with
+from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, suggests, wants_async_with
 from interlock.errors import InterlockError
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from interlock._core.semaphore import Semaphore as Recipe
+    from interlock._core.semaphore import Semaphore as CoreLock
     from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
 
@@ -29,12 +29,12 @@ class Semaphore:
     """
 
     def __init__(
-        self, driver: AsyncDriver, recipe: Recipe, *, timeout: Duration | None = None
+        self, driver: AsyncDriver, core: CoreLock = NOT_GIVEN, *, timeout: Duration | None = None
     ) -> None:
         self._driver = driver
-        self._recipe = recipe
+        self._recipe = core
         self._timeout = check_timeout(blocking=True, timeout=timeout)
-        self.name = recipe.name
+        self.name = core.name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"

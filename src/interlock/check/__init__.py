@@ -1,13 +1,24 @@
-"""What of a server's state and configuration endangers locks: `Client.check` and ``interlock doctor``.
+"""What of a server's state and configuration endangers locks.
 
-Facts are gathered (`gather`), then judged (`judge`): the judgement is pure, so that every finding can be had without a server
-that is configured that badly. `rights` knows what a user must be permitted, from the scripts themselves.
+`Client.check` and ``interlock doctor``.
+
+Facts are gathered (`collect`), then judged (`rules`): the judgement is pure, so that every
+finding can be had without a server that is configured that badly. `rights` knows what a user must
+be permitted, from the scripts themselves.
 """
 
 from __future__ import annotations
 
 from interlock.check.examine import examine, examine_async
 from interlock.check.report import Finding, Report, ServerReport, Severity
-from interlock.check.wishes import Wishes
+from interlock.check.requirements import Requirements
 
-__all__ = ["Finding", "Report", "ServerReport", "Severity", "Wishes", "examine", "examine_async"]
+__all__ = [
+    "Finding",
+    "Report",
+    "Requirements",
+    "ServerReport",
+    "Severity",
+    "examine",
+    "examine_async",
+]

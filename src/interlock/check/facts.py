@@ -13,7 +13,8 @@ class RightsFacts:
 
     Attributes:
         missing: what it may not, in the words of an ACL: ``+hset``, ``~locks:*``, ``&channel*``.
-        refused: other errors by which the server answered writing commands: text by code, ``OOM`` for one.
+        refused: other errors by which the server answered writing commands: text by code, ``OOM``
+            for one.
         unknown: why the rest of the rights could not be tried; empty when all were.
     """
 
@@ -24,7 +25,9 @@ class RightsFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """One server as it was found. What could not be found out is None or missing, and `silent` says why.
+    """One server as it was found.
+
+    What could not be found out is None or missing, and `silent` says why.
 
     Attributes:
         where: its address.

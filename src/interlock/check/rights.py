@@ -40,7 +40,10 @@ class Place(NamedTuple):
         return self.of(name) + ("interlock-check" if self.varied else "")
 
     def pattern(self, name_pattern: str) -> str:
-        """Return what an ACL calls those of the objects *name_pattern*: a name, or the beginning of names and ``*``."""
+        """Return what an ACL calls those of the objects *name_pattern*.
+
+        A name, or the beginning of names and ``*``.
+        """
         text = self.of(name_pattern) + ("*" if self.varied else "")
         if not name_pattern.endswith("*"):
             return text
@@ -56,15 +59,20 @@ class Kind:
         scripts: the names of its Lua files.
         keys: besides the one that is called like the object.
         channels: where it announces and hears; none if it sends no messages.
+        named: whether it uses the key that is called like the object.
     """
 
     scripts: tuple[str, ...]
     keys: tuple[Place, ...] = ()
     channels: tuple[Place, ...] = ()
+    named: bool = True
 
     @property
     def commands(self) -> frozenset[str]:
-        """Return the commands that its scripts call; PUBLISH, which has two names, is not among them."""
+        """Return the commands that its scripts call.
+
+        PUBLISH, which has two names, is not among them.
+        """
         return frozenset[str]().union(*map(_called, self.scripts))
 
 
@@ -88,12 +96,17 @@ def _request(name: str) -> str:
     return names.request_latch(name, "")
 
 
+def _own_request(name: str) -> str:
+    return names.own_request(name, "")
+
+
 def _turn(name: str) -> str:
     return names.waiter_channel(names.lock_channel(name), "")
 
 
 _NAME = Place(_itself)
 _REQUESTS = Place(_request, varied=True)
+_OWN_REQUESTS = Place(_own_request, varied=True)
 
 KINDS = {
     "lock": Kind(_PLAIN, channels=(Place(names.lock_channel),)),
@@ -149,8 +162,14 @@ KINDS = {
         keys=(_REQUESTS, Place(names.latch_ending)),
         channels=(Place(names.latch_channel),),
     ),
+    "event": Kind(
+        ("event_set", "event_clear", "event_query"),
+        keys=(Place(names.event_key), _OWN_REQUESTS),
+        channels=(Place(names.event_channel),),
+        named=False,
+    ),
 }
-"""By the name of the factory on the client. A joint lock needs what its members need."""
+"""By the name of the factory on the client. A composite lock needs what its members need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +219,8 @@ def rights(
         *(f"{prefix}{command}" for command in ("publish", "subscribe", "unsubscribe")),
         "ping",
     )
-    keys = (_NAME, *dict.fromkeys(place for kind in chosen for place in kind.keys))
+    named = (_NAME,) if any(kind.named for kind in chosen) else ()
+    keys = (*named, *dict.fromkeys(place for kind in chosen for place in kind.keys))
     return Rights(tuple(data), messages if channels else (), tuple(others), keys, channels)
 
 

@@ -12,15 +12,18 @@ import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._version import __version__
-from interlock.cli import doctor, run
+from interlock.cli import doctor, locks_list, run
 from interlock.cli.options import Parser
 from interlock.cli.signals import POSIX
-from interlock.cli.status import Status, UsageError, say
+from interlock.cli.status import Status, UsageError, say, signal_status
 from interlock.errors import ConfigError, InterlockError, WrongTypeError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Mapping, Sequence
+
+
+_SIGPIPE = 13
 
 
 class _Subcommand(NamedTuple):
@@ -33,6 +36,7 @@ _SUBCOMMANDS = {
     "doctor": _Subcommand(
         "look at a server for whatever endangers locks", doctor.configure, doctor.main
     ),
+    "list": _Subcommand("list who holds and awaits what", locks_list.configure, locks_list.main),
     "run": _Subcommand("run a command while holding a lock", run.configure, run.main),
 }
 if POSIX:  # Windows lacks what the embedded server needs
@@ -61,6 +65,10 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         except InterlockError as error:
             say(str(error))
             return Status.UNAVAILABLE
+        except BrokenPipeError:
+            # Nobody reads any more (`| head`); Python would complain again when it exits.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return signal_status(_SIGPIPE)
 
 
 def _show_warning(message: Warning | str, *_where: object, **_how: object) -> None:

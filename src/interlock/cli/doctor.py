@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, cast
 
 from interlock._links.urls import open_url
-from interlock.check import Severity, Wishes, examine
+from interlock.check import Requirements, Severity, examine
 from interlock.check.rights import KINDS
 from interlock.cli.status import Status, UsageError
 
@@ -88,16 +88,18 @@ def main(
     if command is not None:
         raise UsageError("interlock doctor runs no command: leave out -- and what follows it")
     chosen = cast("list[str]", given["objects"] or ["lock"])
-    wishes = Wishes(tuple(KINDS) if "all" in chosen else tuple(chosen), str(given["names"]))
+    requirements = Requirements(
+        tuple(KINDS) if "all" in chosen else tuple(chosen), str(given["names"])
+    )
     urls = cast("list[str]", given["urls"] or environ.get("INTERLOCK_URL", "").split())
-    report = examine([open_url(url) for url in urls or (None,)], wishes)
-    print(json.dumps(report.as_dict(), indent=2) if given["json"] else _text(report, wishes))
+    report = examine([open_url(url) for url in urls or (None,)], requirements)
+    print(json.dumps(report.as_dict(), indent=2) if given["json"] else _text(report, requirements))
     if not report.reached:
         return Status.UNAVAILABLE
     worst = Severity.WARNING if given["strict"] else Severity.ERROR
     return Status.FOUND if report.worst >= worst else 0
 
 
-def _text(report: Report, wishes: Wishes) -> str:
-    about = f"{', '.join(wishes.objects)} under {wishes.name_pattern!r}"
+def _text(report: Report, requirements: Requirements) -> str:
+    about = f"{', '.join(requirements.objects)} under {requirements.name_pattern!r}"
     return f"{report}\n\nA user with all the rights of {about}, and no others:\n{report.acl}"

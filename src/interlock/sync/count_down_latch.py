@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._misuse import LATCH_NAMES, suggests
+from interlock._misuse import LATCH_NAMES, NOT_GIVEN, suggests
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
-    from interlock._core.count_down_latch import CountDownLatch as Recipe
+    from interlock._core.count_down_latch import CountDownLatch as CoreLock
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 
@@ -22,10 +22,10 @@ class CountDownLatch:
         name: what it is called.
     """
 
-    def __init__(self, driver: ThreadDriver, recipe: Recipe) -> None:
+    def __init__(self, driver: ThreadDriver, core: CoreLock = NOT_GIVEN) -> None:
         self._driver = driver
-        self._recipe = recipe
-        self.name = recipe.name
+        self._recipe = core
+        self.name = core.name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"

@@ -10,9 +10,15 @@ from interlock._core import transfer
 from interlock._core.holds import State
 from interlock._core.no_hold import NoHold
 from interlock._drivers.threads import LostEvent
-from interlock._misuse import LOCK_NAMES, check_long_lease, suggests, wants_with
+from interlock._misuse import (
+    LOCK_NAMES,
+    NOT_GIVEN,
+    check_long_lease,
+    suggests,
+    wants_with,
+)
 from interlock.errors import HoldLostError, InterlockError, NotHeldError
-from interlock.options import check_lease, lease_of
+from interlock.options import check_callback, check_lease, lease_of
 from interlock.sync.block import Block
 
 if TYPE_CHECKING:
@@ -43,7 +49,11 @@ class Hold:
 
     _released = False
 
-    def __init__(self, driver: ThreadDriver, hold: Possession) -> None:
+    def __init__(
+        self,
+        driver: ThreadDriver,
+        hold: Possession = NOT_GIVEN,
+    ) -> None:
         self._driver = driver
         self._hold = hold
         self.name = hold.name
@@ -57,9 +67,6 @@ class Hold:
 
     def __bool__(self) -> bool:
         return self.valid
-
-    def __reduce__(self) -> str:
-        raise TypeError("a hold belongs to one client in one process and cannot be pickled")
 
     @property
     def holder(self) -> str | None:
@@ -116,7 +123,11 @@ class Hold:
         """Have *callback* called once when the hold is lost; at once if it is already.
 
         It runs in a thread of the client's. What it raises is reported and stops nothing.
+
+        Raises:
+            TypeError: *callback* cannot be called.
         """
+        check_callback(callback)
         self._driver.on_lost(self._hold, callback)
 
     def release(self) -> None:

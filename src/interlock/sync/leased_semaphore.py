@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from interlock._core import permit as core_permit
 from interlock._core.holds import Owner
 from interlock._drivers.threads import current_owner
-from interlock._misuse import SEMAPHORE_NAMES, suggests
+from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, suggests
 from interlock.options import check_timeout, lease_of
 from interlock.sync.hold import Hold
 
 if TYPE_CHECKING:
-    from interlock._core.leased_semaphore import LeasedSemaphore as Recipe
+    from interlock._core.leased_semaphore import LeasedSemaphore as CoreLock
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 
@@ -25,7 +25,12 @@ class Permit(Hold):
     gives them back.
     """
 
-    def __init__(self, driver: ThreadDriver, hold: core_permit.Permit, owner: Owner) -> None:
+    def __init__(
+        self,
+        driver: ThreadDriver,
+        hold: core_permit.Permit = NOT_GIVEN,
+        owner: Owner = NOT_GIVEN,
+    ) -> None:
         super().__init__(driver, hold)
         self._permit = hold
         self._owner = owner
@@ -80,10 +85,10 @@ class LeasedSemaphore:
         name: what it is called.
     """
 
-    def __init__(self, driver: ThreadDriver, recipe: Recipe) -> None:
+    def __init__(self, driver: ThreadDriver, core: CoreLock = NOT_GIVEN) -> None:
         self._driver = driver
-        self._recipe = recipe
-        self.name = recipe.name
+        self._recipe = core
+        self.name = core.name
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"

@@ -8,7 +8,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._drivers.threads import current_owner
-from interlock._misuse import LOCK_NAMES, check_long_lease, suggests, wants_with
+from interlock._misuse import (
+    LOCK_NAMES,
+    NOT_GIVEN,
+    check_long_lease,
+    suggests,
+    wants_with,
+)
 from interlock.errors import InterlockError, NotHeldError
 from interlock.options import FOREVER, check_lease, check_timeout, lease_of
 from interlock.sync.block import Block, Exit, entered
@@ -17,8 +23,8 @@ from interlock.sync.hold import Hold
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from interlock._core.composite import CompositeLock
     from interlock._core.holds import Owner, Possession
-    from interlock._core.joint import Joint
     from interlock._core.lock_base import LockBase
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
@@ -34,24 +40,24 @@ class Lock:
     Attributes:
         name: what it is called.
         driver: performs for the client; not for users.
-        recipe: the operations of this lock; not for users.
+        core: the operations of this lock; not for users.
     """
 
     def __init__(
         self,
         driver: ThreadDriver,
-        recipe: LockBase | Joint,
+        core: LockBase | CompositeLock = NOT_GIVEN,
         *,
         timeout: Duration | None = None,
         lease: Duration | None = None,
         owner: Owner | None = None,
     ) -> None:
         self.driver = driver
-        self.recipe = recipe
+        self.core = core
         self._timeout = check_timeout(blocking=True, timeout=timeout)
         self._lease = lease_of(lease, driver)
         self._fixed_owner = owner
-        self.name = recipe.name
+        self.name = core.name
         self._by_hand: list[Block] = []
 
     def __repr__(self) -> str:
@@ -96,7 +102,7 @@ class Lock:
         )
         driver = self.driver
         hold = driver.perform(
-            self.recipe.acquire(
+            self.core.acquire(
                 self._fixed_owner or current_owner(),
                 driver.session.clock() + limit,
                 self._lease if lease is None else lease_of(lease, driver),
@@ -118,7 +124,7 @@ class Lock:
         """
         owner = self._fixed_owner or current_owner()
         try:
-            self.driver.perform(self.recipe.release(owner))
+            self.driver.perform(self.core.release(owner))
         except NotHeldError as error:
             self._name_holder(error)
             raise
@@ -130,11 +136,11 @@ class Lock:
         block = None if looked_up is None else looked_up()
         if block is not None:
             block.owner = owner
-        former = self.recipe.hold_of(owner)
+        former = self.core.hold_of(owner)
         depth = 0 if former is None else former.depth
         try:
             hold = driver.perform(
-                self.recipe.acquire(owner, driver.session.clock() + limit, self._lease)
+                self.core.acquire(owner, driver.session.clock() + limit, self._lease)
             )
             if hold is not None:
                 if block is None or looked_up is None:
@@ -144,11 +150,11 @@ class Lock:
                 return Hold(driver, hold)
         except BaseException:
             # A Ctrl-C between two steps: a block that was never begun is left by nobody.
-            held = self.recipe.hold_of(owner)
+            held = self.core.hold_of(owner)
             if held is not None and held.depth > depth:
-                driver.perform(self.recipe.release(owner))
+                driver.perform(self.core.release(owner))
             raise
-        raise driver.run(self.recipe.refusal(limit))
+        raise driver.run(self.core.refusal(limit))
 
     if TYPE_CHECKING:
 
@@ -166,9 +172,9 @@ class Lock:
         if block.given_away:
             return
         owner = block.owner or self._left_by_hand()
-        own = error is not None and self.driver.cancelled_by_loss(error, self.recipe.hold_of(owner))
+        own = error is not None and self.driver.cancelled_by_loss(error, self.core.hold_of(owner))
         try:
-            self.driver.perform(self.recipe.release(owner))
+            self.driver.perform(self.core.release(owner))
         except InterlockError as trouble:
             if error is None or own:
                 raise trouble from error
@@ -178,7 +184,7 @@ class Lock:
     def _name_holder(self, error: NotHeldError) -> None:
         """Name in *error* who holds it, if the server tells at once."""
         with suppress(InterlockError):
-            error.name_holder((self.driver.run(self.recipe.refusal(0))).holder)
+            error.name_holder((self.driver.run(self.core.refusal(0))).holder)
 
     def _enter_by_hand(self, owner: Owner, hold: Possession) -> None:
         """Note that *owner* called ``__enter__`` by hand, and may leave by ``__exit__`` or `release`."""
@@ -187,7 +193,7 @@ class Lock:
         self._by_hand = [
             former
             for former in self._by_hand
-            if former.owner is not None and self.recipe.hold_of(former.owner) is not None
+            if former.owner is not None and self.core.hold_of(former.owner) is not None
         ]
         self._by_hand.append(block)
         hold.hand(weakref.ref(block), alone=False)
@@ -197,7 +203,7 @@ class Lock:
         me = self._fixed_owner or current_owner()
         blocks = self._by_hand
         mine = [block for block in blocks if block.owner is me]
-        chosen = mine or ([] if self.recipe.hold_of(me) is not None else blocks)
+        chosen = mine or ([] if self.core.hold_of(me) is not None else blocks)
         if not chosen or chosen[-1].owner is None:
             return me
         owner = chosen[-1].owner
@@ -206,7 +212,7 @@ class Lock:
 
     def locked(self) -> bool:
         """Return whether anyone holds it; one round trip."""
-        return (self.driver.run(self.recipe.status())).remaining is not None
+        return (self.driver.run(self.core.status())).remaining is not None
 
     def owned(self) -> bool:
         """Return whether this owner holds it: False without a round trip if not, else as the server says."""
@@ -214,11 +220,11 @@ class Lock:
 
     def hold_count(self) -> int:
         """Return how often this owner holds it: 0 without a round trip if not, else as the server says."""
-        return self.driver.run(self.recipe.depth_of(self._fixed_owner or current_owner()))
+        return self.driver.run(self.core.depth_of(self._fixed_owner or current_owner()))
 
     def remaining(self) -> float | None:
         """Return the seconds until it ends unless it is renewed, whoever holds it; None when nobody does; one round trip."""
-        return (self.driver.run(self.recipe.status())).remaining
+        return (self.driver.run(self.core.status())).remaining
 
     def extend(self, lease: Duration) -> None:
         """Have at least *lease* seconds from now.
@@ -234,7 +240,7 @@ class Lock:
         seconds, driver = check_lease(lease), self.driver
         check_long_lease(lease, driver)
         try:
-            driver.run(self.recipe.extend(self._fixed_owner or current_owner(), seconds))
+            driver.run(self.core.extend(self._fixed_owner or current_owner(), seconds))
         except NotHeldError as error:
             self._name_holder(error)
             raise
@@ -245,10 +251,10 @@ class Lock:
         Returns:
             Whether it was locked.
         """
-        return self.driver.run(self.recipe.force_release())
+        return self.driver.run(self.core.force_release())
 
     @property
     def hold(self) -> Hold | None:
         """Return this owner's hold, or None; no round trip."""
-        hold = self.recipe.hold_of(self._fixed_owner or current_owner())
+        hold = self.core.hold_of(self._fixed_owner or current_owner())
         return None if hold is None else Hold(self.driver, hold)

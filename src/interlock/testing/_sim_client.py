@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+from interlock._core.cleanup import CleanupQueue
 from interlock._core.effects import NEVER, Op, Wait
 from interlock._core.session import Session
-from interlock._core.settling import Settlements
-from interlock._core.tickets import Ticket
+from interlock._core.waiter import Waiter
 from interlock._core.waiters import Waiters
 from interlock.testing._sim_network import DRIFT
 from interlock.testing._sim_process import Process
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from typing import Any
 
-    from interlock._core.effects import Eval, Settle
+    from interlock._core.effects import Cleanup, Eval
     from interlock._core.lock_base import LockBase
     from interlock._core.watchdog import Round
     from interlock.errors import ServerUnavailableError
@@ -46,7 +46,7 @@ class SimulatedClient:
         processes: all that were started in it.
         reported: what `on_lost` callbacks raised.
         crashed: whether it is gone.
-        settlements: what the background still has to bring to the server.
+        cleanups: what the background still has to bring to the server.
         settled: all that it ever had to.
     """
 
@@ -73,18 +73,18 @@ class SimulatedClient:
             clock=self.clock,
             random=self.random.random,
             waiters=waiters,
-            poke=self._poke,
-            tell=self._tell,
+            wake=self._wake,
+            call_user=self._call_user,
             where=network.where,
             home=self,
         )
         self.processes: list[Process] = []
         self.reported: list[Exception] = []
         self.crashed = False
-        self.settlements = Settlements()
-        self.settled: list[Settle[object]] = []
+        self.cleanups = CleanupQueue()
+        self.settled: list[Cleanup[object]] = []
         self._paused_until = 0.0
-        self._bell = Ticket("", self._poke)
+        self._bell = Waiter("", self._wake)
         self._keeper = Runner(self, f"{name}.keeper", quiet=True)
         self._keeper.expect(self._bell)
         self._keeper.start(self._keep())
@@ -199,19 +199,19 @@ class SimulatedClient:
         if began > self._paused_until + RESUMING_TAKES:
             self._simulator.check_bound(runner, self.clock() - due_by)
 
-    def settle(self, effect: Settle[object]) -> None:
+    def clean_up(self, effect: Cleanup[object]) -> None:
         """Have the background bring *effect* to the server, in a race with what the caller asks for next."""
         self.blur(effect.call.keys)
-        self.settlements.add(effect, self.clock())
+        self.cleanups.add(effect, self.clock())
         self.settled.append(effect)
-        self._poke()
+        self._wake()
 
     # The renewal thread, as `interlock._drivers.keeper` has it.
 
-    def _poke(self) -> None:
+    def _wake(self) -> None:
         self._keeper.ring(self._bell)
 
-    def _tell(self, callback: Callable[[], object]) -> None:
+    def _call_user(self, callback: Callable[[], object]) -> None:
         try:
             _ = callback()
         except Exception as error:  # noqa: BLE001 - the user's callback; the others come next
@@ -221,13 +221,13 @@ class SimulatedClient:
         watchdog = self.session.watchdog
         while True:
             due = watchdog.next_due(self.clock())
-            yield self._idle(min(due, self.settlements.next_due()))
+            yield self._idle(min(due, self.cleanups.next_due()))
             result: Round = yield watchdog.run(self.clock)
             if result.renewed or result.failures:
                 self.note(self.name, f"renews {result.renewed}; failures: {result.failures}")
             for hold in result.abandoned:
                 self.note(self.name, f"does not renew {hold!r} any more")
-            yield self.settlements.run(self.clock)
+            yield self.cleanups.run(self.clock)
 
     def _look_up(self) -> None:
         """While the renewal thread waits for a reply, see to it that losses are told in time."""

@@ -69,6 +69,6 @@ def under_way(simulator: Simulator, where: str, key: str) -> bool:
         call
         for client in simulator.clients
         if client.network.where == where
-        for call in client.settlements.calls()
+        for call in client.cleanups.calls()
     ]
     return any(key in call.keys for call in travelling + settling)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from interlock._core.effects import Ask, Batch, Eval, Op
+from interlock._core.effects import Batch, Eval, Gather, Op
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from interlock._core.session import Session
-    from interlock._core.tickets import Ticket
+    from interlock._core.waiter import Waiter
     from interlock.testing._sim_client import SimulatedClient
 
 
@@ -25,7 +25,7 @@ class Frame:
         name: what traces call it.
         failed: whether something was raised in it, so that it is cleaning up.
         interrupted: whether that was a Ctrl-C or a cancellation.
-        tickets: what to take back at its end.
+        waiting: what to take back at its end.
     """
 
     op: Op[Any]
@@ -33,7 +33,7 @@ class Frame:
     name: str
     failed: bool = False
     interrupted: bool = False
-    tickets: list[Ticket] = field(default_factory=list["Ticket"])
+    waiting: list[Waiter] = field(default_factory=list["Waiter"])
 
 
 def home(session: Session) -> SimulatedClient:
@@ -42,7 +42,7 @@ def home(session: Session) -> SimulatedClient:
 
 
 def addressed(
-    effect: Eval[object] | Batch[object] | Ask[object], client: SimulatedClient
+    effect: Eval[object] | Batch[object] | Gather[object], client: SimulatedClient
 ) -> list[tuple[SimulatedClient, Sequence[Eval[object]]]]:
     """Return which client sends which scripts in one write, for an *effect* of *client*."""
     if isinstance(effect, Eval):
@@ -52,7 +52,7 @@ def addressed(
     return [(home(session), (call,)) for session, call in effect.calls]
 
 
-def tell(effect: Eval[object] | Batch[object] | Ask[object], replies: Sequence[object]) -> None:
+def tell(effect: Eval[object] | Batch[object] | Gather[object], replies: Sequence[object]) -> None:
     """Tell of *replies* who wants to know of them first."""
     if isinstance(effect, Eval) and effect.then is not None:
         effect.then(replies[0])

@@ -60,7 +60,7 @@ class ValidHolds:
             now, where = client.clock(), client.network.where
             for hold in client.session.holds:
                 if hold.valid(now) and not simulator.doubts.tainted(hold):
-                    depth = RULES[hold.recipe.kind].depth(hold, dumps[where])
+                    depth = RULES[hold.core.kind].depth(hold, dumps[where])
                     if depth == 0:
                         simulator.fail(f"I-03: the server does not have {hold!r}")
                     if depth != hold.depth and _settled(simulator, client, hold):
@@ -68,7 +68,7 @@ class ValidHolds:
                     valid.setdefault((where, hold.key), []).append(hold)
         for several in valid.values():
             for one, other in combinations(several, 2):
-                if RULES[one.recipe.kind].exclude(one, other):
+                if RULES[one.core.kind].exclude(one, other):
                     simulator.fail(f"I-02: both are valid: {one!r} and {other!r}")
 
     def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:
@@ -212,8 +212,8 @@ class NothingLeft:
                 simulator.fail(f"I-11: {client.name} still has {session.holds.snapshot()}")
             if channels := session.waiters.channels():
                 simulator.fail(f"I-11: {client.name} still waits for {channels}")
-            if client.settlements:
-                simulator.fail(f"I-11: {client.name} still settles {client.settlements.calls()}")
+            if client.cleanups:
+                simulator.fail(f"I-11: {client.name} still settles {client.cleanups.calls()}")
 
 
 def defaults() -> tuple[Invariant, ...]:

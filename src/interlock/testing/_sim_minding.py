@@ -48,7 +48,7 @@ class EverythingMinded:
             return
         now = client.clock()
         sent = [call for exchange in client.network.travelling for call in exchange.calls]
-        sent += client.settlements.calls()
+        sent += client.cleanups.calls()
         sent += [effect.call for effect in client.settled if now >= effect.until]
         minded = numbers(hold.holder for hold in client.session.holds)
         minded |= numbers(word for call in sent for word in call.args)

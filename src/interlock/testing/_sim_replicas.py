@@ -9,13 +9,15 @@ from interlock.errors import ReplicationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.confirmation import Confirmation
     from interlock._core.effects import Eval
+    from interlock._core.replication import Replication
 
 
 def patience(calls: Sequence[Eval[object]]) -> float:
     """Return the seconds for which whoever sends *calls* waits for replicas besides."""
-    return max((call.confirm.timeout for call in calls if call.confirm is not None), default=0.0)
+    return max(
+        (call.replication.timeout for call in calls if call.replication is not None), default=0.0
+    )
 
 
 def confirm(
@@ -31,17 +33,17 @@ def confirm(
     """
     longest = 0.0
     for place, call in enumerate(calls):
-        if call.confirm is not None and call.confirm.concerns(call, replies[place]):
-            seconds, acknowledged, wanted = _outcome(lags, call.confirm)
+        if call.replication is not None and call.replication.concerns(call, replies[place]):
+            seconds, acknowledged, wanted = _outcome(lags, call.replication)
             longest = max(longest, seconds)
             try:
-                call.confirm.conclude(acknowledged, wanted, where)
+                call.replication.conclude(acknowledged, wanted, where)
             except ReplicationError as error:
                 replies[place] = error
     return longest
 
 
-def _outcome(lags: Sequence[float], asked: Confirmation) -> tuple[float, int, int]:
+def _outcome(lags: Sequence[float], asked: Replication) -> tuple[float, int, int]:
     """Return how long a WAIT takes, how many replicas it counts, and how many were wanted."""
     policy = asked.policy
     least = 1 if policy.mode == "required" else 0

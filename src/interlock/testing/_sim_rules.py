@@ -76,21 +76,17 @@ def readers_or_writer(lock: LockBase, dump: Dump) -> str | None:
 
 def apart(one: Hold, other: Hold) -> bool:
     """Return whether two holds of a read/write lock exclude each other: owners differ, and not both read."""
-    both_read = one.recipe.kind == other.recipe.kind == "read lock"
+    both_read = one.core.kind == other.core.kind == "read lock"
     return not both_read and one.owner() is not other.owner()
 
 
 def depth_in_group(hold: Hold, dump: Dump) -> int:
     """Return how deep the server has *hold* of a group lock: all of its values, in this depth."""
     stored = dump.get(hold.key)
-    if (
-        stored is None
-        or not isinstance(stored.value, dict)
-        or not isinstance(hold.recipe, GroupLock)
-    ):
+    if stored is None or not isinstance(stored.value, dict) or not isinstance(hold.core, GroupLock):
         return 0
     found = stored.value
-    fields = [highway_hash.field(value) for value in hold.recipe.values]
+    fields = [highway_hash.field(value) for value in hold.core.values]
     if any(found.get(field.encode()) != hold.holder.encode() for field in fields):
         return 0
     return min(int(found[f"{field}:{hold.holder}:lock_count".encode()]) for field in fields)

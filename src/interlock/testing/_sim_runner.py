@@ -1,7 +1,7 @@
 """How a simulated process runs: effect by effect, as the drivers for threads and asyncio do it.
 
 Replies are sent into the operation, whatever goes wrong is thrown into it, the clean-up that it then asks for is performed, and its
-tickets are taken back at its end.
+waiters are taken back at its end.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from interlock._core.effects import (
     NEVER,
-    Ask,
-    Away,
     Batch,
+    Cleanup,
     Effect,
+    Enqueue,
     Eval,
-    Join,
+    Gather,
     Op,
-    Settle,
+    RunOn,
     Step,
     Wait,
 )
@@ -30,7 +30,7 @@ from interlock.testing.schedule import Interrupted, delay_request
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from interlock._core.tickets import Ticket
+    from interlock._core.waiter import Waiter
     from interlock.testing._sim_client import SimulatedClient
     from interlock.testing._sim_network import Exchange
     from interlock.testing.schedule import Fault
@@ -75,8 +75,8 @@ class Runner:
         self._began, self._due_by = 0.0, NEVER
         self._turn = 0
         self._exchanges: list[Exchange] = []
-        self._rung: dict[Ticket, bool] = {}
-        self._awaited: Ticket | None = None
+        self._rung: dict[Waiter, bool] = {}
+        self._awaited: Waiter | None = None
 
     def __repr__(self) -> str:
         return f"<Process {self.name}{' ended' if self.ended else ''}>"
@@ -98,7 +98,7 @@ class Runner:
             self._go(None, error or Interrupted())
 
     def abandon(self) -> None:
-        """End it as a generator is closed that nobody will run on; the client lives and takes its tickets back."""
+        """End it as a generator is closed that nobody will run on; the client lives and takes its waiters back."""
         self.negligent = True
         self.kill()
         while self._frames:
@@ -159,11 +159,11 @@ class Runner:
         self.client.ended(self)
 
     def _leave(self) -> str:
-        """Take back the tickets of the innermost operation, which is over."""
+        """Take back the waiters of the innermost operation, which is over."""
         frame = self._frames.pop()
-        for ticket in frame.tickets:
-            frame.client.session.waiters.leave(ticket)
-            del self._rung[ticket]
+        for waiter in frame.waiting:
+            frame.client.session.waiters.leave(waiter)
+            del self._rung[waiter]
         return frame.name
 
     def _stop_waiting(self) -> None:
@@ -175,7 +175,7 @@ class Runner:
 
     def _meet(self, effect: Effect) -> Outcome | None:
         """Perform *effect*, or what befalls it instead; return its outcome, None when that takes time."""
-        if isinstance(effect, Away):
+        if isinstance(effect, RunOn):
             return self._perform(effect, None)  # nothing can happen to it but to what it runs
         fault = self.client.fault_at(self, len(self.effects))
         self.effects.append(effect)
@@ -193,7 +193,7 @@ class Runner:
 
     def _fail(self, effect: Effect, fault: Fault, error: BaseException) -> Outcome | None:
         """Raise *error* at *effect*, having performed it or not."""
-        if isinstance(error, Exception) and not isinstance(effect, Eval | Batch | Ask):
+        if isinstance(error, Exception) and not isinstance(effect, Eval | Batch | Gather):
             return self._perform(effect, None)  # only the server fails like that
         frame = self._frames[-1]
         if isinstance(effect, Eval) and frame.failed:
@@ -201,7 +201,7 @@ class Runner:
         if not isinstance(error, Exception):
             self.negligent |= frame.interrupted
             frame.interrupted = True
-        if fault.when == "after" and isinstance(effect, Eval | Batch | Ask):
+        if fault.when == "after" and isinstance(effect, Eval | Batch | Gather):
             self._send(effect, None, lambda replies: self._miss(effect, replies, error))
             return None
         if fault.when != "before":
@@ -210,14 +210,14 @@ class Runner:
         return None, error
 
     def _perform(self, effect: Effect, fault: Fault | None) -> Outcome | None:
-        if isinstance(effect, Eval | Batch | Ask):
+        if isinstance(effect, Eval | Batch | Gather):
             self._send(effect, fault, lambda replies: self._hear(effect, replies))
         elif isinstance(effect, Wait):
             self._wait(effect)
-        elif isinstance(effect, Join):
+        elif isinstance(effect, Enqueue):
             return self._join(effect), None
-        elif isinstance(effect, Settle):
-            self._frames[-1].client.settle(effect)
+        elif isinstance(effect, Cleanup):
+            self._frames[-1].client.clean_up(effect)
             return _NOW
         else:
             return self._begin(effect.op, home(effect.session))
@@ -225,7 +225,7 @@ class Runner:
 
     def _send(
         self,
-        effect: Eval[object] | Batch[object] | Ask[object],
+        effect: Eval[object] | Batch[object] | Gather[object],
         fault: Fault | None,
         hear: Callable[[list[object]], None],
     ) -> None:
@@ -252,7 +252,7 @@ class Runner:
 
     def _miss(
         self,
-        effect: Eval[object] | Batch[object] | Ask[object],
+        effect: Eval[object] | Batch[object] | Gather[object],
         replies: list[object],
         error: BaseException,
     ) -> None:
@@ -262,7 +262,7 @@ class Runner:
         self._go(None, error)
 
     def _hear(
-        self, effect: Eval[object] | Batch[object] | Ask[object], replies: list[object]
+        self, effect: Eval[object] | Batch[object] | Gather[object], replies: list[object]
     ) -> None:
         tell(effect, replies)
         if not isinstance(effect, Eval):
@@ -274,30 +274,30 @@ class Runner:
 
     def _wait(self, effect: Wait) -> None:
         client, turn = self._frames[-1].client, self._turn
-        self._awaited = effect.ticket
+        self._awaited = effect.waiter
         if effect.until != NEVER:
             client.at(client.clock.when(effect.until), lambda: self._wake(turn))
-        if effect.ticket is not None and self._rung[effect.ticket]:
+        if effect.waiter is not None and self._rung[effect.waiter]:
             client.after(0, lambda: self._wake(turn))
 
-    def _join(self, effect: Join) -> Ticket:
-        bell: list[Ticket] = []
+    def _join(self, effect: Enqueue) -> Waiter:
+        bell: list[Waiter] = []
         frame = self._frames[-1]
-        ticket = frame.client.session.waiters.join(effect.channel, lambda: self.ring(bell[0]))
-        bell.append(ticket)
-        frame.tickets.append(ticket)
-        self._rung[ticket] = False
-        return ticket
+        waiter = frame.client.session.waiters.join(effect.channel, lambda: self.ring(bell[0]))
+        bell.append(waiter)
+        frame.waiting.append(waiter)
+        self._rung[waiter] = False
+        return waiter
 
-    def expect(self, ticket: Ticket) -> None:
-        """Be ready to be rung for *ticket*, which stands in no queue."""
-        self._rung[ticket] = False
+    def expect(self, waiter: Waiter) -> None:
+        """Be ready to be rung for *waiter*, which stands in no queue."""
+        self._rung[waiter] = False
 
-    def ring(self, ticket: Ticket) -> None:
-        """Wake the process if it waits for *ticket*, or when it will."""
-        if ticket in self._rung:
-            self._rung[ticket] = True
-            if self._awaited is ticket:
+    def ring(self, waiter: Waiter) -> None:
+        """Wake the process if it waits for *waiter*, or when it will."""
+        if waiter in self._rung:
+            self._rung[waiter] = True
+            if self._awaited is waiter:
                 turn = self._turn
                 self.client.after(
                     self.client.random.random() * WAKING_TAKES, lambda: self._wake(turn)

@@ -2,16 +2,16 @@
 --
 -- KEYS[1]  lock    hash {holder: depth}; its TTL is the lease
 -- ARGV[1]  holder  string, "<client id>:<number>", who has it at depth 1
--- ARGV[2]  heir    string, "<client id>:<number>", who is to have it at depth 1
--- ARGV[3]  lease   milliseconds that the heir shall have it
+-- ARGV[2]  successor  string, "<client id>:<number>", who is to have it at depth 1
+-- ARGV[3]  lease   milliseconds that the successor shall have it
 --
--- Returns  1 when the heir holds it, also when it did before: sending it twice changes nothing but that the lease is not
+-- Returns  1 when the successor holds it, also when it did before: sending it twice changes nothing but that the lease is not
 --          shorter; nil when this holder does not hold the lock (nothing changed)
 -- Source   none: Redisson has no such thing. Others see one holder after the other, as ever
 -- Wire     the hash and its TTL as lock_acquire leaves them; this text is our own
-local lock, holder, heir, lease = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local lock, holder, successor, lease = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 
-if redis.call('hexists', lock, heir) == 1 then
+if redis.call('hexists', lock, successor) == 1 then
   if redis.call('pttl', lock) < tonumber(lease) then
     redis.call('pexpire', lock, lease)
   end
@@ -20,6 +20,6 @@ end
 if redis.call('hdel', lock, holder) == 0 then
   return nil
 end
-redis.call('hset', lock, heir, 1)
+redis.call('hset', lock, successor, 1)
 redis.call('pexpire', lock, lease)
 return 1

@@ -1,5 +1,6 @@
 """One typed constructor per Lua script; the only home of milliseconds.
 
-The texts live in ``lua/<name>.lua``, the constructor of the same name in the module of its kind of object, loaded as
-``_<NAME>``. A test holds headers, constructors and files together: declared = used = sent.
+The texts live in ``lua/<name>.lua``, the constructor of the same name in the module of its kind
+of object, loaded as ``_<NAME>``. A test holds headers, constructors and files together: declared
+= used = sent.
 """

@@ -1,7 +1,7 @@
 """The scripts of the count-down latch.
 
-Calls that change the count carry a latch of their own (see `interlock._core.request`): *request* and *spent* are its keys, *ttl*
-the seconds for which it is kept.
+Calls that change the count carry a latch of their own (see `interlock._core.idempotency`):
+*request* and *spent* are its keys, *ttl* the seconds for which it is kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ class LatchStatus:
 
     Attributes:
         count: what is left to be counted down; 0 when there is no latch.
-        ending: how it ended last, ``"open <mark>"`` or ``"deleted <mark>"``; None when it did not lately.
+        ending: how it ended last, ``"open <mark>"`` or ``"deleted <mark>"``; None when it did not
+            lately.
     """
 
     __slots__ = ("count", "ending")

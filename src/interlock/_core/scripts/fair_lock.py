@@ -24,7 +24,10 @@ class Queue:
 
 
 class Queued(float):
-    """A refusal that leaves the asker a place in the queue: seconds, within which it must ask again."""
+    """A refusal that leaves the asker a place in the queue.
+
+    Seconds, within which it must ask again.
+    """
 
     __slots__ = ()
 
@@ -50,7 +53,10 @@ def fair_lock_acquire(
     enqueue: bool,
     deadline: float = NEVER,
 ) -> Eval[Grant | float]:
-    """Reach *depth* if it is our turn; a grant, `Queued`, or the seconds left of the other's lease."""
+    """Reach *depth* if it is our turn.
+
+    A grant, `Queued`, or the seconds left of the other's lease.
+    """
     args = (milliseconds(lease), holder, depth, int(enqueue), *queue.args)
     return Eval(_FAIR_LOCK_ACQUIRE, queue.keys, args, deadline)
 
@@ -58,7 +64,10 @@ def fair_lock_acquire(
 def fair_lock_release(
     queue: Queue, holder: str, depth: int, *, deadline: float = NEVER
 ) -> Eval[bool]:
-    """Go down to *depth*, at 0 out of the queue too; False when *holder* neither holds the lock nor waits for it."""
+    """Go down to *depth*, at 0 out of the queue too.
+
+    False when *holder* neither holds the lock nor waits for it.
+    """
     return Eval(_FAIR_LOCK_RELEASE, queue.keys, (holder, depth, *queue.args), deadline)
 
 

@@ -37,6 +37,9 @@ def fenced_lock_acquire(
     *,
     deadline: float = NEVER,
 ) -> Eval[Grant | float]:
-    """Reach *depth*; a grant with its token, which is above *floor*, or the seconds left of the other's lease."""
+    """Reach *depth*.
+
+    A grant with its token, which is above *floor*, or the seconds left of the other's lease.
+    """
     args = (milliseconds(lease), holder, depth, floor)
     return Eval(_FENCED_LOCK_ACQUIRE, (lock, token), args, deadline)

@@ -57,7 +57,10 @@ def group_lock_renew(
     *,
     deadline: float = NEVER,
 ) -> Eval[list[bool]]:
-    """Keep all of *fields* for another *lease*; tells of each of *holders* whether they are still its."""
+    """Keep all of *fields* for another *lease*.
+
+    Tells of each of *holders* whether they are still its.
+    """
     args: tuple[str | int, ...] = (milliseconds(lease), len(holders), *holders, *fields)
     return Eval(_GROUP_LOCK_RENEW, (group,), args, deadline)
 

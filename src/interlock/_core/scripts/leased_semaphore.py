@@ -38,7 +38,10 @@ _LEASED_SEMAPHORE_SET = load("leased_semaphore_set", done)
 def leased_semaphore_acquire(
     semaphore: str, lease: float, ids: str, publish: str, channel: str, *, deadline: float = NEVER
 ) -> Eval[Grant | float]:
-    """Take a permit for each of *ids*; a grant, or the seconds until the next lease of somebody ends."""
+    """Take a permit for each of *ids*.
+
+    A grant, or the seconds until the next lease of somebody ends.
+    """
     keys = (semaphore, permit_leases(semaphore))
     args = (milliseconds(lease), ids, publish, channel)
     return Eval(_LEASED_SEMAPHORE_ACQUIRE, keys, args, deadline)
@@ -55,7 +58,10 @@ def leased_semaphore_release(
 def leased_semaphore_renew(
     semaphores: Sequence[str], lease: float, ids: Sequence[str], *, deadline: float = NEVER
 ) -> Eval[list[bool]]:
-    """Keep permits for another *lease*, one set of ids for each of *semaphores*; tells of each whether it is still held."""
+    """Keep permits for another *lease*, one set of ids for each of *semaphores*.
+
+    Tells of each whether it is still held.
+    """
     keys = tuple(map(permit_leases, semaphores))
     return Eval(_LEASED_SEMAPHORE_RENEW, keys, (milliseconds(lease), *ids), deadline)
 

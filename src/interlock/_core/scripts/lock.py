@@ -26,7 +26,8 @@ class LockStatus:
     """What the server knows of a lock.
 
     Attributes:
-        remaining: seconds that are left of the lease (infinite: never ends), None when it is not locked.
+        remaining: seconds that are left of the lease (infinite: never ends), None when it is not
+            locked.
         holders: depth by holder id.
     """
 
@@ -65,15 +66,18 @@ def lock_acquire(
 def lock_release(
     lock: str, holder: str, depth: int, publish: str, channel: str, *, deadline: float = NEVER
 ) -> Eval[int]:
-    """Go down to *depth*; 0 when *holder* does not hold the lock, else 1 and how many heard that it is free."""
+    """Go down to *depth*.
+
+    0 when *holder* does not hold the lock, else 1 and how many heard that it is free.
+    """
     return Eval(_LOCK_RELEASE, (lock,), (holder, depth, publish, channel), deadline)
 
 
 def lock_hand_over(
-    lock: str, holder: str, heir: str, lease: float, *, deadline: float = NEVER
+    lock: str, holder: str, successor: str, lease: float, *, deadline: float = NEVER
 ) -> Eval[int]:
-    """Have *heir* hold the lock instead of *holder*; 0 when *holder* does not hold it."""
-    return Eval(_LOCK_HAND_OVER, (lock,), (holder, heir, milliseconds(lease)), deadline)
+    """Have *successor* hold the lock instead of *holder*; 0 when *holder* does not hold it."""
+    return Eval(_LOCK_HAND_OVER, (lock,), (holder, successor, milliseconds(lease)), deadline)
 
 
 def lock_renew(

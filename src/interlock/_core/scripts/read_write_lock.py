@@ -1,6 +1,7 @@
 """The scripts of the read/write lock.
 
-A *holder* of the read lock is ``<client id>:<number>``, one of the write lock has ``:write`` behind it; both are fields of one hash.
+A *holder* of the read lock is ``<client id>:<number>``, one of the write lock has ``:write``
+behind it; both are fields of one hash.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The scripts of the counting semaphore.
 
-Every call that changes something carries a latch (see `interlock._core.request`): *request* and *spent* are its keys, *ttl* the
-seconds for which it is kept.
+Every call that changes something carries a latch (see `interlock._core.idempotency`): *request*
+and *spent* are its keys, *ttl* the seconds for which it is kept.
 """
 
 from __future__ import annotations

@@ -1,0 +1,131 @@
+"""Many processes with one thread each on one name: the typical fleet."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from benchmarks.contend import clock, from_rows
+from benchmarks.fleet import every, fleet
+from benchmarks.measure import GRACE, Case
+from benchmarks.peer import ProgramPeer
+from benchmarks.peers import (
+    family,
+    interlock,
+    pottery,
+    programs,
+    python_redis_lock,
+    redis_py,
+)
+from benchmarks.report import Column, Goal
+from benchmarks.turns import check_exclusive, summarise
+from benchmarks.work import Work, line_up
+
+if TYPE_CHECKING:
+    from benchmarks.compare import Contender
+    from benchmarks.measure import Pace
+    from benchmarks.peer import Peer
+    from benchmarks.work import Bed
+
+_NAME = "contended"
+_LEAD = 0.3  # seconds in which every agent hears when to begin
+_WORK = 0.001  # seconds
+_PERMITS = {family.SEMAPHORE_OF_FOUR.name: 4}
+
+_SIZES = (2, 8, 32, 128)
+_WORKS = (_WORK, 0.0)
+SINGLE = tuple(Case("threads", 1, processes=n, work=work) for n in _SIZES for work in _WORKS)
+SEVERAL = tuple(Case("threads", 8, processes=4, work=work) for work in _WORKS)
+CLIENTS = (Case("threads", 250, processes=4, work=_WORK, label="1,000 clients, 1 ms"),)
+_FEW = tuple(case for case in SINGLE if case.processes == 2) + tuple(
+    Case("threads", 1, processes=4, work=work) for work in _WORKS
+)
+
+OURS: tuple[Peer, ...] = (interlock.SYNC, *family.FLEET)
+_POLITE: tuple[Peer, ...] = (python_redis_lock.SYNC, redis_py.SYNC)
+_OTHERS: tuple[Peer, ...] = (*_POLITE, pottery.SYNC)
+
+_COLUMNS = (
+    Column("rate", "acquisitions/s"),
+    Column("uneven", "most/least", ".2f"),
+    Column("p50_wait", "p50 wait, ms", ".1f", 1000),
+    Column("p99_wait", "p99 wait, ms", ".1f", 1000),
+    Column("max_wait", "longest wait, ms", ".0f", 1000),
+    Column("p99_of_ideal", "p99 / ideal", ".2f"),
+    Column("max_of_ideal", "longest / ideal", ".2f"),
+    Column("commands", "commands each", ".2f"),
+    Column("messages", "publications each", ".2f"),
+    Column("server", "server CPU each, µs", ".0f", 1e6),
+)
+
+
+def measure(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
+    """Contend for one name, prove that no more held it than may, and sum up."""
+    case, peer, auditor = contender.case, contender.peer, bed.auditor
+    with fleet(peer, bed.url_of(peer), agents=case.processes, workers=case.workers) as agents:
+        order = {"do": "prepare", "name": _NAME, "workers": case.workers, "work": case.work}
+        every(agents, order, GRACE * 4)
+        begins = clock() + _LEAD
+        opens = begins + max(pace.warmup, peer.warmup if isinstance(peer, ProgramPeer) else 0)
+        closes = opens + pace.seconds
+        for agent in agents:
+            agent.send(do="contend", opens=begins, closes=closes)
+        time.sleep(max(0.0, opens - clock()))
+        began = auditor.commands(peer.calls), auditor.publications(), auditor.processor_time()
+        time.sleep(max(0.0, closes - clock()))
+        ended = auditor.commands(peer.calls), auditor.publications(), auditor.processor_time()
+        answers = [agent.receive(4 * GRACE) for agent in agents]
+    workers = [turns for answer in answers for turns in from_rows(answer["workers"])]
+    permits = _PERMITS.get(peer.name, 1)
+    check_exclusive(workers, permits)
+    figures = summarise(workers, opens, closes)
+    total = figures["rate"] * pace.seconds
+    commands, messages, server = (
+        (late - early) / total for early, late in zip(began, ended, strict=True)
+    )
+    ideal = (len(workers) - permits) / figures["rate"]
+    return {
+        **figures,
+        "p99_of_ideal": figures["p99_wait"] / ideal,
+        "max_of_ideal": figures["max_wait"] / ideal,
+        "commands": commands,
+        "messages": messages,
+        "server": server,
+    }
+
+
+def _goals(case: Case) -> tuple[Goal, ...]:
+    name, rival = str(case), python_redis_lock.SYNC.name
+    return (
+        Goal(name, "rate", to=rival, least=1.1 if case.work else 2.0),
+        Goal(name, "uneven", most=1.3),
+        Goal(name, "p99_of_ideal", most=1.5),
+        Goal(name, "max_of_ideal", most=3.0),
+        Goal(name, "commands", most=3.2),
+        Goal(name, "messages", most=2.0),
+    )
+
+
+WORK = Work(
+    name="fleet",
+    question="What do many processes get from one lock that all of them want all the time?",
+    columns=_COLUMNS,
+    contenders=(
+        *line_up(SINGLE, (*OURS, *_OTHERS)),
+        *line_up(SEVERAL, (*OURS, *_OTHERS, *programs.PROGRAMS)),
+        *line_up(_FEW, programs.PROGRAMS),
+        *line_up(CLIENTS, (interlock.CLIENTS, *_POLITE)),
+    ),
+    measure=measure,
+    brief_seconds=1.0,
+    brief=line_up(SINGLE[:1], (*OURS, python_redis_lock.SYNC)),
+    references=("interlock", "python-redis-lock"),
+    goals=tuple(goal for case in SINGLE for goal in _goals(case)),
+    seconds=10.0,
+    rounds=3,
+    notes=(
+        "ideal: a wait of one turn of each other worker, divided by the permits",
+        "publications: messages that were published; each reaches every process that listens",
+        "1,000 clients: four processes of 250 threads, each thread with a client of its own",
+    ),
+)

@@ -1,0 +1,319 @@
+"""The events that a client tells its observers, and the base class of observers.
+
+Each event is a small frozen object. The method of `Observer` that takes it is named in `method`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from interlock.errors import LossReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What every event says.
+
+    Attributes:
+        method: the method of `Observer` that takes it.
+        time: seconds since 1970, by this machine's clock.
+        client_id: the client.
+        server: the address of its server.
+    """
+
+    method: ClassVar[str]
+    time: float
+    client_id: str
+    server: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockEvent(Event):
+    """An event of one lock.
+
+    Attributes:
+        name: what the user calls the lock.
+        kind: the kind of lock, such as ``"lock"`` or ``"fair lock"``.
+        holder: ``"<client id>:<number>"``, the holder or waiter as the server knows it.
+        owner: the thread or task, in words.
+    """
+
+    name: str
+    kind: str
+    holder: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acquired(LockEvent):
+    """A lock was acquired; a re-entry is no event.
+
+    Attributes:
+        seconds: from the call to the grant.
+        waited: whether another owner held it first.
+        token: the fencing token, or None.
+    """
+
+    method = "acquired"
+    seconds: float
+    waited: bool
+    token: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released(LockEvent):
+    """A lock was released.
+
+    Attributes:
+        seconds: for which it was held.
+    """
+
+    method = "released"
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting(LockEvent):
+    """A wait for a lock begins."""
+
+    method = "waiting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaveUp(LockEvent):
+    """A wait for a lock ended without the lock.
+
+    Attributes:
+        seconds: for which it waited.
+        error: the class of the exception that ended it; None if its time was up.
+    """
+
+    method = "gave_up"
+    seconds: float
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost(LockEvent):
+    """A hold ended without being released.
+
+    Attributes:
+        seconds: for which it was held.
+        reason: why it ended.
+    """
+
+    method = "lost"
+    seconds: float
+    reason: LossReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abandoned(LockEvent):
+    """A hold is not renewed any more, because nobody is left to release it.
+
+    Attributes:
+        seconds: for which it was held.
+        lease: seconds within which it ends.
+    """
+
+    method = "abandoned"
+    seconds: float
+    lease: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForceReleased(Event):
+    """This client broke a lock.
+
+    Attributes:
+        name: what the user calls the lock.
+        kind: the kind of lock.
+        reason: what the user gave as the reason, or an empty text.
+    """
+
+    method = "force_released"
+    name: str
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowAcquire(LockEvent):
+    """A wait lasts longer than `Options.slow_acquire`, and goes on.
+
+    Attributes:
+        seconds: for which it has waited.
+        held_by: the holders at this moment, as the server knows them.
+    """
+
+    method = "slow_acquire"
+    seconds: float
+    held_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowHold(LockEvent):
+    """A hold lasts longer than `Options.slow_hold`, and goes on.
+
+    Attributes:
+        seconds: for which it has been held.
+    """
+
+    method = "slow_hold"
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renewed(Event):
+    """One round of renewal is over, at one server.
+
+    Attributes:
+        seconds: that it took.
+        count: holds that were renewed.
+        failed: scripts that got no answer.
+    """
+
+    method = "renewed"
+    seconds: float
+    count: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenewalFailed(Event):
+    """Renewal fails: told once for each outage.
+
+    Attributes:
+        count: holds that were to be renewed.
+        validity: seconds until the first of them is lost.
+        error: the class of the error.
+        detail: its text.
+    """
+
+    method = "renewal_failed"
+    count: int
+    validity: float
+    error: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered(Event):
+    """Renewal succeeds again.
+
+    Attributes:
+        seconds: since the first failure.
+    """
+
+    method = "recovered"
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerChanged(Event):
+    """Sentinel named another primary."""
+
+    method = "server_changed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overflowed(Event):
+    """This observer was too slow, and missed events.
+
+    Attributes:
+        count: the events that it missed since it was told last.
+    """
+
+    method = "overflowed"
+    count: int
+
+
+class ClientView(Protocol):
+    """What an observer may ask about its client at any time, without a round trip."""
+
+    @property
+    def client_id(self) -> str:
+        """Return the first half of every holder id."""
+        ...
+
+    @property
+    def server(self) -> str:
+        """Return the address of the server."""
+        ...
+
+    def holds(self) -> Mapping[str, int]:
+        """Return how many holds there are of each kind of lock."""
+        ...
+
+    def waiters(self) -> Mapping[str, int]:
+        """Return how many threads and tasks wait for each kind of lock."""
+        ...
+
+    def validity(self) -> float | None:
+        """Return the seconds until the first hold ends without renewal; None without a hold."""
+        ...
+
+
+class Observer:
+    """The base class of observers: every method does nothing, until a subclass says otherwise.
+
+    The methods run in a thread for that, one after another, soon after what they tell. They may be
+    slow, raise or hang: the client goes on. An observer that cannot keep up misses events, and
+    `overflowed` tells it how many. A method that raises is reported to `threading.excepthook`.
+    """
+
+    def attached(self, client: ClientView) -> None:
+        """Take the *client* that is observed; called once by ``client.observe``, in its thread."""
+
+    def detached(self, client: ClientView) -> None:
+        """Forget *client*, which is closed or not observed any more."""
+
+    def acquired(self, event: Acquired) -> None:
+        """Take an `Acquired`."""
+
+    def released(self, event: Released) -> None:
+        """Take a `Released`."""
+
+    def waiting(self, event: Waiting) -> None:
+        """Take a `Waiting`."""
+
+    def gave_up(self, event: GaveUp) -> None:
+        """Take a `GaveUp`."""
+
+    def lost(self, event: Lost) -> None:
+        """Take a `Lost`."""
+
+    def abandoned(self, event: Abandoned) -> None:
+        """Take an `Abandoned`."""
+
+    def force_released(self, event: ForceReleased) -> None:
+        """Take a `ForceReleased`."""
+
+    def slow_acquire(self, event: SlowAcquire) -> None:
+        """Take a `SlowAcquire`."""
+
+    def slow_hold(self, event: SlowHold) -> None:
+        """Take a `SlowHold`."""
+
+    def renewed(self, event: Renewed) -> None:
+        """Take a `Renewed`."""
+
+    def renewal_failed(self, event: RenewalFailed) -> None:
+        """Take a `RenewalFailed`."""
+
+    def recovered(self, event: Recovered) -> None:
+        """Take a `Recovered`."""
+
+    def server_changed(self, event: ServerChanged) -> None:
+        """Take a `ServerChanged`."""
+
+    def overflowed(self, event: Overflowed) -> None:
+        """Take an `Overflowed`."""
+
+
+FREQUENT = ("acquired", "released", "waiting", "gave_up")
+"""Methods of events that come with each use of a lock; all others are seldom."""

@@ -1,0 +1,228 @@
+"""How a call that cannot be repeated becomes one that can.
+
+An id of its own, and a latch that remembers its answer.
+
+Theory. A lock's scripts name the depth to reach and may run any number of times. A counter has no
+such thing: an INCRBY that is sent again after a lost reply counts twice. So each call has a key
+of its own, its latch. The script that runs first writes there what it did; every copy that
+arrives later finds that, does nothing and answers the same. An undo writes the latch too, so that
+a copy which arrives after it does nothing.
+
+Rules:
+
+* A latch outlives every copy of its call. They are sent for a command time-out, the outage
+  time-out and the command time-out of the last try, or until the caller's deadline; then in the
+  background for another outage time-out. What is left is for their way.
+* The id is made of the client's own and a counter, and only then of randomness: a program may
+  seed its generator, and two processes that did so alike must not take each other's answers for
+  their own.
+* The next call through the same object removes the latch of one that was answered; that costs
+  nothing. It stays, to expire, where any copy was not answered and may still arrive.
+
+Source: the unlock latch of Redisson 4.7.0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections import deque
+from typing import TYPE_CHECKING
+
+from interlock._core import names
+from interlock._core.effects import NEVER, Step, failing, undoing
+from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
+from interlock.options import MAX_LEASE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.effects import Eval, Op, R
+    from interlock._core.session import Session
+
+MAX_OLD_LATCHES = 64
+"""Latches that an object remembers to remove; what is beyond expires by itself."""
+
+_numbers = itertools.count(1)
+
+
+def new_id(session: Session) -> str:
+    """Return 32 hex digits that nobody else has."""
+    seed = f"{session.client_id} {next(_numbers)} {session.random()} {session.clock()}"
+    return hashlib.blake2b(seed.encode(), digest_size=16).hexdigest()
+
+
+class IdempotentCall:
+    """One call.
+
+    Attributes:
+        key: its latch.
+        ttl: seconds for which the latch is kept.
+        old_latch: the latch of an earlier call, to be removed on the way; a key that is never
+            there when there is none.
+        unanswered: True when a copy was sent that was not answered, and may still arrive.
+    """
+
+    __slots__ = ("key", "old_latch", "ttl", "unanswered")
+
+    def __init__(self, key: str, ttl: float, old_latch: str) -> None:
+        self.key = key
+        self.ttl = ttl
+        self.old_latch = old_latch
+        self.unanswered = False
+
+
+class IdempotentCalls:
+    """The calls through one object.
+
+    Args:
+        session: the client's state.
+        key: the object's key.
+        latch: returns the latch of a request for *key*.
+    """
+
+    def __init__(
+        self, session: Session, key: str, latch: Callable[[str, str], str] = names.request_latch
+    ) -> None:
+        self.session = session
+        self._key = key
+        self._latch = latch
+        self._old_latches: deque[str] = deque(maxlen=MAX_OLD_LATCHES)
+
+    def begin(self, deadline: float = NEVER) -> IdempotentCall:
+        """Return a new call that may be sent until *deadline*."""
+        session = self.session
+        late = 2 * session.options.command_timeout + session.options.outage_timeout
+        last = late if deadline == NEVER else max(late, deadline - session.clock())
+        try:
+            old_latch = self._old_latches.popleft()
+        except IndexError:
+            old_latch = self._latch(self._key, "none")
+        key = self._latch(self._key, new_id(session))
+        return IdempotentCall(key, min(last + late, MAX_LEASE), old_latch)
+
+    def send(self, request: IdempotentCall, call: Eval[R]) -> Op[R]:
+        """Send *call*, a script with the latch of *request*, until a reply is read.
+
+        Keeps track of unanswered copies.
+
+        Raises:
+            ServerUnavailableError: as `Session.persist`.
+        """
+        unanswered, request.unanswered = request.unanswered, True
+        try:
+            answer = yield from self.session.persist(call)
+        except InterlockError as error:
+            self.failed(request, error, before=unanswered)
+            raise
+        request.unanswered = unanswered or call.unknown > 0
+        return answer
+
+    def end(self, request: IdempotentCall) -> None:
+        """Note that the answer to *request* was read."""
+        if not request.unanswered:
+            self._old_latches.append(request.key)
+
+    def carried_through(self, make: Callable[[IdempotentCall], Eval[bool]]) -> CarriedThrough:
+        """Return the step that sends what *make* makes.
+
+        Interrupted anywhere, it is sent until it is answered all the same.
+        """
+        return CarriedThrough(self, make)
+
+    def failed(
+        self, request: IdempotentCall, error: BaseException | None, *, before: bool = False
+    ) -> None:
+        """Note by what *error* a call ended; *before*: a copy was sent and not answered already."""
+        if isinstance(error, InterlockError) and not isinstance(error, ClosedError):
+            # What the server refused, or was never sent, is not under way any more.
+            request.unanswered = before or bool(getattr(error, "sent", False))
+
+    def undone(self, request: IdempotentCall, call: Eval[R], undo: Eval[bool]) -> Op[R]:
+        """Send *call*; if it is interrupted, send *undo*."""
+        answer = yield from undoing(self.send(request, call), self.retract, request, undo)
+        self.end(request)
+        return answer
+
+    def retract(self, request: IdempotentCall, undo: Eval[bool], error: BaseException) -> Op[None]:
+        """Have *undo* sent, if *request*, which ended by *error*, may have done something or do it yet."""
+        if request.unanswered:
+            yield from self._clean_up(undo, error)
+
+    def go_on(self, request: IdempotentCall, call: Eval[bool], error: BaseException) -> Op[None]:
+        """Have *call* sent in the background if *request*, which ended by *error*, may not have been executed."""
+        if request.unanswered or getattr(error, "transient", False):
+            yield from self._clean_up(call, error)
+
+    def _clean_up(self, call: Eval[bool], error: BaseException) -> Op[None]:
+        until = self.session.clock() + self.session.options.outage_timeout
+        yield from self.session.clean_up_after(error, call, until)
+
+
+class CarriedThrough(Step[bool]):
+    """A call that is executed once and for all.
+
+    An interruption anywhere leaves it to the background.
+    """
+
+    __slots__ = ("_answered", "_call", "_make", "_request", "_requests", "result")
+
+    def __init__(
+        self, requests: IdempotentCalls, make: Callable[[IdempotentCall], Eval[bool]]
+    ) -> None:
+        self._requests = requests
+        self._make = make
+        self._request: IdempotentCall | None = None
+        self._call: Eval[bool] | None = None
+        self._answered = self.result = False
+
+    def begin(self) -> Eval[bool]:
+        """Return the call."""
+        request = self._request = self._requests.begin()
+        call = self._call = self._make(request)
+        request.unanswered = True
+        return call
+
+    def done(self, answer: bool) -> bool:
+        """Take the answer; return True."""
+        assert self._request is not None
+        self._request.unanswered = False
+        self._requests.end(self._request)
+        self._answered, self.result = True, answer
+        return True
+
+    def rest(self, failure: BaseException | None) -> Op[bool]:
+        """Send it again, now or in the background."""
+        if self._request is None or self._call is None:
+            if isinstance(failure, Exception):
+                return failing(failure)
+            self._request = None
+            _ = self.begin()
+        assert self._request is not None
+        assert self._call is not None
+        assert failure is not None
+        return self._go_on(self._request, self._call, failure)
+
+    def over(self) -> bool:
+        """Return whether it was answered."""
+        return self._answered
+
+    def _go_on(self, request: IdempotentCall, call: Eval[bool], failure: BaseException) -> Op[bool]:
+        answer = yield from undoing(
+            self._again(request, call, failure), self._requests.go_on, request, call
+        )
+        self._answered, self.result = True, answer
+        self._requests.end(request)
+        return answer
+
+    def _again(self, request: IdempotentCall, call: Eval[bool], failure: BaseException) -> Op[bool]:
+        self._requests.failed(request, failure)
+        if not isinstance(failure, ServerUnavailableError):
+            raise failure
+        try:
+            answer = yield from self._requests.session.again(call, failure)
+        except InterlockError as error:
+            self._requests.failed(request, error)
+            raise
+        request.unanswered = call.unknown > 0
+        return answer

@@ -1,0 +1,273 @@
+"""What one client tells its observers: passive, and without a voice of its own.
+
+Rules:
+
+* `Holds.observer` is None unless an observer wants the events of each use of a lock.
+* A frequent event is a bare tuple; a thread of the observers makes an object of it.
+* Waits are in a table, so that a wait that lasts too long is found. Uncontended locks are not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextvars import Context, copy_context
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from interlock._core import events
+from interlock._core.effects import Batch
+from interlock._core.holds import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from interlock._core.effects import Eval, Op
+    from interlock._core.holds import Hold, Holds
+    from interlock._core.scripts.lock import LockStatus
+    from interlock._core.watchdog import Round
+    from interlock.errors import LossReason
+
+
+class Frequent(NamedTuple):
+    """A frequent event, as it is recorded.
+
+    Attributes:
+        kind: the class of the event.
+        hold: what is or was to be held.
+        at: when, on the session's clock.
+        since: when the wait or the hold began.
+        detail: whether it waited; the class of an error.
+        context: the context variables of the thread or task.
+    """
+
+    kind: type[events.LockEvent]
+    hold: Hold
+    at: float
+    since: float
+    detail: object
+    context: Context
+
+
+class Contended(Protocol):
+    """A lock, as far as a wait for it is observed."""
+
+    kind: str
+
+    def query(self) -> Eval[LockStatus]:
+        """Return the script that tells who holds it."""
+        ...
+
+
+class Wait(NamedTuple):
+    """A thread or task that waits.
+
+    Attributes:
+        lock: what it waits for.
+        since: when it began, on the session's clock.
+        context: the context variables of the thread or task; None unless they are wanted.
+    """
+
+    lock: Contended
+    since: float
+    context: Context | None
+
+
+def _nobody(event: object) -> None:
+    del event
+
+
+class Observing:
+    """The events of one client.
+
+    Args:
+        holds: the client's table.
+        clock: the session's.
+        slow_acquire: seconds after which a wait is told; None for never.
+        slow_hold: seconds after which a hold is told; None for never.
+
+    Attributes:
+        emit: takes an event to the observers.
+        emit_frequent: takes a frequent one, to those who want it.
+        wall: returns the seconds since 1970.
+        client_id: the client.
+        server: the address of its server.
+        waits: what each waiting thread or task waits for.
+    """
+
+    def __init__(
+        self,
+        holds: Holds,
+        clock: Callable[[], float],
+        slow_acquire: float | None,
+        slow_hold: float | None,
+    ) -> None:
+        self.emit: Callable[[events.Event], None] = _nobody
+        self.emit_frequent: Callable[[Frequent], None] = _nobody
+        self.wall: Callable[[], float] = clock
+        self.client_id = self.server = ""
+        self.waits: dict[Hold, Wait] = {}
+        self._holds = holds
+        self._clock = clock
+        self._slow_acquire = slow_acquire
+        self._slow_hold = slow_hold
+        self._outages: dict[object, float] = {}
+        self._told: set[Hold] = set()
+
+    # The events of each use of a lock.
+
+    def acquired(self, hold: Hold, sent_at: float) -> None:
+        """Tell that *hold* was acquired, by a call that began at *sent_at* unless it waited."""
+        wait = self.waits.get(hold)
+        if wait is None:
+            context, waited = copy_context(), False
+        else:
+            # Another thread may have handed it over.
+            sent_at, context, waited = wait.since, wait.context or copy_context(), True
+        self.emit_frequent(Frequent(events.Acquired, hold, hold.since, sent_at, waited, context))
+
+    def released(self, hold: Hold) -> None:
+        """Tell that *hold* was released."""
+        at = self._clock()
+        self.emit_frequent(Frequent(events.Released, hold, at, hold.since, None, copy_context()))
+
+    def begin_wait(self, lock: Contended, hold: Hold, since: float) -> None:
+        """Note that *hold* of *lock* is waited for *since* then."""
+        if self._holds.observer is None:
+            self.waits[hold] = Wait(lock, since, None)
+            return
+        context = copy_context()
+        self.waits[hold] = Wait(lock, since, context)
+        self.emit_frequent(Frequent(events.Waiting, hold, self._clock(), since, None, context))
+
+    def end_wait(self, hold: Hold, error: BaseException | None) -> None:
+        """Note the end of a wait: *hold* is held, or *error* or the time ended it."""
+        wait = self.waits.pop(hold, None)
+        self._told.discard(hold)
+        if wait is None or self._holds.observer is None or hold.state is State.HELD:
+            return
+        what = None if error is None else type(error).__name__
+        context = wait.context or copy_context()
+        self.emit_frequent(Frequent(events.GaveUp, hold, self._clock(), wait.since, what, context))
+
+    # Seldom events.
+
+    def lost(self, hold: Hold, reason: LossReason) -> None:
+        """Tell that *hold* is lost; one that was meant to end with its lease counts as released."""
+        if hold.ran_out():
+            if self._holds.observer is not None:
+                self.released(hold)
+            return
+        self.emit(events.Lost(**self._of(hold), seconds=self._clock() - hold.since, reason=reason))
+
+    def abandoned(self, hold: Hold) -> None:
+        """Tell that *hold* is not renewed any more."""
+        seconds = self._clock() - hold.since
+        self.emit(events.Abandoned(**self._of(hold), seconds=seconds, lease=hold.lease))
+
+    def force_released(self, name: str, kind: str, reason: str = "") -> None:
+        """Tell that this client broke the lock *name*."""
+        self.emit(events.ForceReleased(**self._here(), name=name, kind=kind, reason=reason))
+
+    def server_changed(self) -> None:
+        """Tell that there is another primary."""
+        self.emit(events.ServerChanged(**self._here()))
+
+    def renewal(self, node: object, due: Sequence[Hold], started: float, result: Round) -> None:
+        """Tell how a round of renewal at *node* went, which began at *started*."""
+        now, failures = self._clock(), result.failures
+        if not due:
+            return
+        self.emit(
+            events.Renewed(
+                **self._here(), seconds=now - started, count=result.renewed, failed=len(failures)
+            )
+        )
+        if failures and node not in self._outages:
+            self._outages[node] = now
+            first = min(hold.valid_until for hold in due)
+            self.emit(
+                events.RenewalFailed(
+                    **self._here(),
+                    count=len(due),
+                    validity=max(first - now, 0.0),
+                    error=type(failures[0]).__name__,
+                    detail=str(failures[0]),
+                )
+            )
+        elif not failures and (since := self._outages.pop(node, None)) is not None:
+            self.emit(events.Recovered(**self._here(), seconds=now - since))
+
+    # What lasts too long.
+
+    def slow_waits(self, now: float) -> list[Hold]:
+        """Return what is waited for too long, each once; tell of what is held too long."""
+        if (limit := self._slow_hold) is not None:
+            for hold in self._holds:
+                late = hold.state is State.HELD and now - hold.since >= limit
+                if late and hold not in self._told:
+                    self._told.add(hold)
+                    self.emit(events.SlowHold(**self._of(hold), seconds=now - hold.since))
+        slow: list[Hold] = []
+        if (limit := self._slow_acquire) is not None:
+            for hold, wait in list(self.waits.items()):
+                if now - wait.since >= limit and hold not in self._told:
+                    self._told.add(hold)
+                    slow.append(hold)
+        self._told = {hold for hold in self._told if hold in self._holds or hold in self.waits}
+        return slow
+
+    def name_holders(self, slow: Sequence[Hold]) -> Op[None]:
+        """Tell of the *slow* waits, and who holds what they wait for.
+
+        Cost:
+            One round trip.
+        """
+        waits = [(hold, wait) for hold in slow if (wait := self.waits.get(hold)) is not None]
+        if not waits:
+            return
+        replies = yield from Batch(tuple(wait.lock.query() for _, wait in waits))
+        now = self._clock()
+        for (hold, wait), reply in zip(waits, replies, strict=True):
+            held_by = () if isinstance(reply, Exception) else tuple(reply.holders)
+            self.emit(
+                events.SlowAcquire(**self._of(hold), seconds=now - wait.since, held_by=held_by)
+            )
+
+    # What an observer may ask.
+
+    def holds(self) -> Mapping[str, int]:
+        """Return how many holds there are of each kind of lock."""
+        return Counter(hold.core.kind for hold in self._holds if hold.state is State.HELD)
+
+    def waiters(self) -> Mapping[str, int]:
+        """Return how many threads and tasks wait for each kind of lock."""
+        return Counter(wait.lock.kind for wait in list(self.waits.values()))
+
+    def validity(self) -> float | None:
+        """Return the seconds until the first hold ends without renewal; None without a hold."""
+        ends = [hold.valid_until for hold in self._holds if hold.state is State.HELD]
+        return max(min(ends) - self._clock(), 0.0) if ends else None
+
+    def event(self, frequent: Frequent) -> events.LockEvent:
+        """Return *frequent* as an object."""
+        kind, hold, at, since, detail, _ = frequent
+        fields = self._of(hold)
+        fields["time"] = self.wall() - (self._clock() - at)
+        if kind is events.Acquired:
+            fields.update(seconds=at - since, waited=detail, token=hold.token)
+        elif kind is events.Released:
+            fields.update(seconds=at - since)
+        elif kind is events.GaveUp:
+            fields.update(seconds=at - since, error=detail)
+        return kind(**fields)
+
+    def _here(self) -> dict[str, Any]:
+        return {"time": self.wall(), "client_id": self.client_id, "server": self.server}
+
+    def _of(self, hold: Hold) -> dict[str, Any]:
+        return {
+            **self._here(),
+            "name": hold.name,
+            "kind": hold.core.kind,
+            "holder": hold.holder,
+            "owner": hold.label,
+        }

@@ -1,0 +1,83 @@
+"""The place of one waiter in a queue of `waiters`, and how a lock goes round in one.
+
+What they stand for, and no rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.holds import Hold
+
+
+class Waiter:
+    """One waiter's place in the queue of a channel.
+
+    Attributes:
+        channel: what is waited for.
+        wakeup: what wakes its waiter, from whatever thread.
+        front: True while it is this waiter's turn to ask the server.
+        asking: True when something happened that makes asking worth it.
+        taken_for: set by an operation that leaves with what all wait for: seconds for which
+            nobody else can have it.
+        inherited: what the one before in the queue left in its ``taken_for``.
+        candidate: the hold that may be given to this waiter, or None.
+        busy: True while it asks the server itself.
+        offered: True while somebody gives the lock to it.
+        offered_until: when it asks all the same.
+        gone: True when it waits no longer.
+    """
+
+    __slots__ = (
+        "asking", "busy", "candidate", "channel", "front", "gone", "inherited", "offered",
+        "offered_until", "taken_for", "wakeup",
+    )  # fmt: skip
+
+    def __init__(self, channel: str, wakeup: Callable[[], None]) -> None:
+        self.channel = channel
+        self.wakeup = wakeup
+        self.front = False
+        self.asking = False
+        self.taken_for: float | None = None
+        self.inherited: float | None = None
+        self.candidate: Hold | None = None
+        self.busy = self.offered = self.gone = False
+        self.offered_until = 0.0
+
+    def take(self) -> bool:
+        """Return whether to ask the server now, and forget it."""
+        asking, self.asking = self.asking, False
+        return asking and self.front
+
+    def wake(self, *, ask: bool = True) -> None:
+        """Wake the waiter, to ask the server or just to look around."""
+        if ask:
+            self.asking = True
+        self.wakeup()
+
+
+@dataclass(slots=True)
+class Rotation:
+    """How a lock goes round among those who wait for it here, and when it is the others' turn.
+
+    Attributes:
+        left_free_at: when others had their last chance.
+        turns: how many more are handed over before it is freed; None when the next release begins
+            to count.
+        since: when that began.
+        freeing: True while it is being freed.
+        sitting_out: True from then until the front asks.
+        unheeded: messages that are not for us: our own, and those of the others who are before
+            us.
+    """
+
+    left_free_at: float
+    turns: int | None = None
+    since: float = 0.0
+    freeing: bool = False
+    sitting_out: bool = False
+    unheeded: int = 0

@@ -1,0 +1,255 @@
+"""Takes events to observers, each in a thread of its own.
+
+Rules:
+
+* Observers are the user's code: they may be slow, raise, hang, or call ``sys.exit``. The thread
+  that records an event never waits for them, and never runs them.
+* Each observer has a queue with a limit. Events that do not fit are counted, and the observer
+  is told.
+* Frequent events come in batches: a wake-up for each would cost more than the event.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from interlock._core.events import FREQUENT, Event, Observer, Overflowed
+from interlock._core.observing import Frequent
+from interlock._drivers import clock
+from interlock._drivers.callbacks import call_user
+from interlock._drivers.lifecycle import report
+from interlock.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.observing import Observing
+    from interlock._core.session import Session
+
+LIMIT = 20_000
+"""Events that wait for one observer."""
+BATCH = 0.05
+"""Seconds for which frequent events are collected."""
+LINGER = 20
+"""Batches without an event after which the thread ends."""
+LAST_WAIT = 0.25
+"""Seconds that a client which closes waits for its observers."""
+REPORT_EVERY = 1000
+"""Of the errors of one method, the first is reported, and then one of so many."""
+
+
+class Outbox:
+    """The queue of one observer.
+
+    Args:
+        observer: the user's.
+        events: the client's.
+    """
+
+    def __init__(self, observer: Observer, events: Observing) -> None:
+        self._observer = observer
+        self._events = events
+        base, kind = Observer, type(observer)
+        self._wanted = {
+            name
+            for name in vars(base)
+            if not name.startswith("_") and getattr(kind, name) is not getattr(base, name)
+        }
+        self.frequent = not self._wanted.isdisjoint(FREQUENT)
+        self.after_fork()
+
+    def after_fork(self) -> None:
+        """Forget what the parent process tells."""
+        self._mutex = threading.RLock()  # a signal handler may come in anywhere
+        self._wakeup = threading.Event()
+        self._queue: deque[Frequent | Event | Callable[[], object]] = deque()
+        self._running = self._ending = False
+        self._dropped = 0
+        self._errors: dict[str, int] = {}
+
+    def put(self, event: Frequent | Event | Callable[[], object]) -> None:
+        """Queue *event*; called on the hot path."""
+        if len(self._queue) >= LIMIT:
+            self._dropped += 1
+            return
+        self._queue.append(event)
+        if not self._running:
+            self._start()
+
+    def put_now(self, event: Event | Callable[[], object]) -> None:
+        """Queue *event*, and deliver it at once."""
+        self.put(event)
+        self._wakeup.set()
+
+    def flush(self, timeout: float) -> None:
+        """Wait at most *timeout* seconds until everything is delivered."""
+        deadline = clock.now() + timeout
+        self._ending = True
+        self._wakeup.set()
+        while self._running and self._queue and clock.now() < deadline:
+            time.sleep(0.002)
+
+    def _start(self) -> None:
+        with self._mutex:
+            if self._running:
+                return
+            self._running = True
+        call_user(self, f"the observer {self._observer!r}", self._run)
+
+    def _run(self) -> None:
+        idle = 0
+        while idle < LINGER:
+            _ = self._wakeup.wait(BATCH)
+            self._wakeup.clear()
+            idle = 0 if self._deliver_all() else idle + 1
+            if self._ending or not self.frequent:
+                break
+        with self._mutex:
+            self._running = False
+        if self._queue:  # it came in just now
+            self._start()
+
+    def _deliver_all(self) -> bool:
+        """Deliver what waits; return whether there was anything."""
+        queue = self._queue
+        if not queue and not self._dropped:
+            return False
+        while queue:
+            self._deliver(queue.popleft())
+        dropped, self._dropped = self._dropped, 0
+        if dropped:
+            here = {"client_id": self._events.client_id, "server": self._events.server}
+            self._deliver(Overflowed(time=time.time(), count=dropped, **here))
+        return True
+
+    def _deliver(self, event: Frequent | Event | Callable[[], object]) -> None:
+        method = "attached"
+        try:
+            if isinstance(event, Frequent):
+                method = event.kind.method
+                if method in self._wanted:
+                    told = self._events.event(event)
+                    # A copy: another observer may be in it just now.
+                    event.context.copy().run(getattr(self._observer, method), told)
+            elif isinstance(event, Event):
+                method = event.method
+                if method in self._wanted:
+                    getattr(self._observer, method)(event)
+            else:
+                _ = event()
+        except BaseException as error:  # noqa: BLE001 - the user's code; the next event comes all the same
+            self._failed(method, error)
+
+    def _failed(self, method: str, error: BaseException) -> None:
+        count = self._errors[method] = self._errors.get(method, 0) + 1
+        if count % REPORT_EVERY == 1:
+            # An exception hook of threads ignores SystemExit.
+            wrapped = RuntimeError(f"{method}() of an observer failed ({count} times so far)")
+            wrapped.__cause__ = error
+            report(f"the observer {type(self._observer).__name__}", wrapped)
+
+    def attach(self) -> None:
+        """Show the client to the observer."""
+        self.put_now(partial(self._observer.attached, self._events))
+
+    def detach(self) -> None:
+        """Take the client from the observer, after everything that is queued."""
+        self._ending = True
+        self.put_now(partial(self._observer.detached, self._events))
+
+
+class Observers:
+    """The observers of one client.
+
+    Args:
+        session: the client's state.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._holds = session.holds
+        self._events = session.events
+        self._mutex = threading.RLock()
+        self._boxes: tuple[Outbox, ...] = ()
+        session.events.wall = time.time
+        session.events.emit = self._put
+        self._logs = session.options.log
+        # Made with the first event: a client that has nothing to log does not need `logging`.
+        self._log: Outbox | None = None
+
+    def add(self, observer: Observer) -> Callable[[], None]:
+        """Tell *observer* of everything from now on; return what ends that.
+
+        Raises:
+            ConfigError: it is not an `Observer`.
+        """
+        observer_: Any = observer
+        if not isinstance(observer_, Observer):
+            raise ConfigError(
+                f"an observer is an object of a subclass of interlock.Observer, not {observer_!r}"
+            )
+        box = Outbox(observer, self._events)
+        with self._mutex:
+            self._boxes = (*self._boxes, box)
+            self._choose()
+        box.attach()
+        return partial(self._remove, box)
+
+    def _remove(self, box: Outbox) -> None:
+        with self._mutex:
+            if box not in self._boxes:
+                return
+            self._boxes = tuple(other for other in self._boxes if other is not box)
+            self._choose()
+        box.detach()
+
+    def _choose(self) -> None:
+        """Tell the hot path whether an observer wants each use of a lock."""
+        boxes = [box for box in self._boxes if box.frequent]
+        if len(boxes) == 1:
+            self._events.emit_frequent = boxes[0].put
+        else:
+            self._events.emit_frequent = partial(_put_each, boxes)
+        self._holds.observer = self._events if boxes else None
+
+    def _put(self, event: Event) -> None:
+        boxes = self._boxes
+        for box in boxes:
+            box.put_now(event)
+        if self._logs:
+            self._log_box().put_now(event)
+
+    def _log_box(self) -> Outbox:
+        with self._mutex:
+            if self._log is None:
+                from interlock._drivers.log import Log  # noqa: PLC0415 - as above
+
+                self._log = Outbox(Log(), self._events)
+            return self._log
+
+    def close(self) -> None:
+        """Deliver what is left, and forget the observers."""
+        with self._mutex:
+            boxes, self._boxes = self._boxes, ()
+            self._choose()
+            log = self._log
+        for box in boxes:
+            box.detach()
+        until = clock.now() + LAST_WAIT
+        for box in (*boxes, *([log] if log is not None else [])):
+            box.flush(until - clock.now())
+
+    def after_fork(self) -> None:
+        """Go on in a forked child, with the same observers."""
+        self._mutex = threading.RLock()
+        self._log = None
+        for box in self._boxes:
+            box.after_fork()
+
+
+def _put_each(boxes: list[Outbox], event: Frequent) -> None:
+    for box in boxes:
+        box.put(event)

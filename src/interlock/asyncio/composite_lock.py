@@ -1,0 +1,98 @@
+"""Several locks held as one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._core import multi_lock, red_lock
+from interlock._core.lock_base import LockBase
+from interlock.asyncio.lock import Lock
+from interlock.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock._core.composite import CompositeLock
+    from interlock._core.holds import Owner
+    from interlock._drivers.aio import AsyncDriver
+    from interlock.options import Duration
+
+
+class MultiLock(Lock):
+    """All of several locks or none; also made by `Client.multi_lock`.
+
+    Members may be of any kind and of several clients. They are acquired in one canonical order, so that multi locks that share members
+    do not wait for each other in a ring. It is held by whom its members are held by: the task, or what all of them name by ``owner=``.
+    A *timeout* or *lease* that a member was made with does not count.
+
+    Args:
+        *locks: the members.
+        timeout: seconds that a ``with`` statement waits; None for ever.
+        lease: seconds after which a hold ends by itself; longer than it takes to acquire all members.
+
+    Raises:
+        ConfigError: no members, one of them twice, or members that cannot be held together.
+    """
+
+    def __init__(
+        self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
+    ) -> None:
+        core = multi_lock.MultiLock(_members(locks))
+        driver, owner = _shared(core, locks)
+        super().__init__(driver, core, timeout=timeout, lease=lease, owner=owner)
+        # The clients of all members are in use as long as this is.
+        self._drivers = [lock.driver for lock in locks]
+
+
+class RedLock(Lock):
+    """A majority of locks on independent servers, asked all at once; also made by `Client.red_lock`.
+
+    It survives the loss of a minority of the servers: each is given a fiftieth of the lease to answer, 0.05 s at least and 0.5 s at
+    most. It is held by whom its members are held by: the task, or what all of them name by ``owner=``.
+
+    Args:
+        *locks: one for each server; an odd number from 3, or a warning says why.
+        timeout: seconds that a ``with`` statement waits; None for ever.
+        lease: seconds after which a hold ends by itself.
+
+    Raises:
+        ConfigError: no members, one of them twice, or members that cannot be held together.
+    """
+
+    def __init__(
+        self, *locks: Lock, timeout: Duration | None = None, lease: Duration | None = None
+    ) -> None:
+        core = red_lock.RedLock(_members(locks))
+        driver, owner = _shared(core, locks)
+        super().__init__(driver, core, timeout=timeout, lease=lease, owner=owner)
+        # The clients of all members are in use as long as this is.
+        self._drivers = [lock.driver for lock in locks]
+
+
+def _members(locks: Sequence[object]) -> list[LockBase]:
+    members: list[LockBase] = []
+    for lock in locks:
+        if isinstance(lock, list | tuple | set):
+            raise ConfigError("give the locks as arguments of their own: *locks, not one list")
+        if not isinstance(lock, Lock):
+            raise ConfigError(
+                f"a member must be a lock of this face, not {lock!r}: "
+                "those of sync and of asyncio clients cannot be held as one"
+            )
+        if not isinstance(lock.core, LockBase):
+            raise ConfigError(f"{lock!r} is several locks itself and cannot be a member")
+        members.append(lock.core)
+    return members
+
+
+def _shared(core: CompositeLock, locks: Sequence[Lock]) -> tuple[AsyncDriver, Owner | None]:
+    """Return who performs for *core*, which is of *locks*, and whom all of them name by ``owner=``."""
+    owners = {
+        lock.core: lock._fixed_owner  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - of its own kind
+        for lock in locks
+    }
+    if len({owner and owner.label for owner in owners.values()}) > 1:
+        raise ConfigError("locks of different owner= words cannot be held as one")
+    # The same one in whatever order they were given.
+    first = core.members[0]
+    return next(lock.driver for lock in locks if lock.core is first), owners[first]

@@ -1,0 +1,133 @@
+"""Ask one server for everything that `rules` looks at; nothing of it is changed.
+
+A server need not answer: managed ones forbid CONFIG, a locked-down user may not run INFO. That is
+a fact like another. Only a connection that fails ends the asking.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import redis
+
+from interlock._links.redis_client import redis_client
+from interlock.check.acl_probe import try_rights
+from interlock.check.facts import Facts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from interlock._links.endpoint import Endpoint
+    from interlock.check.requirements import Requirements
+
+    T = TypeVar("T")
+
+PINGS = 5
+SETTINGS = (
+    "appendfsync",
+    "min-replicas-to-write",
+    "save",
+    "stop-writes-on-bgsave-error",
+    "timeout",
+)
+"""What is not in INFO."""
+LOOPBACK = ("localhost", "127.", "::1")
+
+
+def collect(
+    endpoint: Endpoint, name: str | None, requirements: Requirements, timeout: float
+) -> Facts:
+    """Return what the server at *endpoint* is like.
+
+    Args:
+        endpoint: the server.
+        name: of an object that it would keep and that nobody uses, to try the rights under; None
+            if there is none.
+        requirements: what the user must be permitted.
+        timeout: seconds for connecting and for each answer.
+
+    Raises:
+        ServerUnavailableError: it cannot be reached, or the connection failed meanwhile.
+
+    Cost:
+        About 30 round trips on up to three connections.
+    """
+    # This one is made for its errors, which say what to do.
+    endpoint.connect(timeout).disconnect()
+    client = redis_client(endpoint, timeout)
+    try:
+        return _Inquiry(client).facts(endpoint, name, requirements, timeout)
+    except (redis.RedisError, OSError) as error:
+        raise endpoint.unconnected(error) from error
+    finally:
+        client.close()
+
+
+class _Inquiry:
+    """Asks, and keeps what was not answered."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        # redis-py's commands are typed as if they might be awaitable.
+        self._client: Any = client
+        self._silent: dict[str, str] = {}
+
+    def facts(
+        self, endpoint: Endpoint, name: str | None, requirements: Requirements, timeout: float
+    ) -> Facts:
+        round_trip = self._round_trip()
+        info: dict[str, object] | None = self._ask("INFO", self._client.info)
+        sentinel = (info or {}).get("redis_mode") == "sentinel"
+        rights, heard = None, None
+        if not sentinel and name is not None:
+            rights, heard = try_rights(self._client, name, requirements, timeout)
+        options = endpoint.pool_options(timeout)
+        return Facts(
+            where=endpoint.where,
+            transport="tls" if endpoint.tls else "unix" if "path" in options else "tcp",
+            local="path" in options or endpoint.where.startswith(LOOPBACK),
+            user=self._ask("ACL WHOAMI", self._client.acl_whoami)
+            or options.get("username")
+            or "default",
+            round_trip=round_trip,
+            info=info,
+            config={} if sentinel else self._config(),
+            clock_offset=self._ask("TIME", self._clock_offset),
+            rights=rights,
+            heard=heard,
+            silent=self._silent,
+        )
+
+    def _ask(self, command: str, question: Callable[[], T]) -> T | None:
+        try:
+            return question()
+        except redis.ResponseError as error:
+            self._silent[command] = str(error)
+            return None
+
+    def _round_trip(self) -> float:
+        samples: list[float] = []
+        for _ in range(PINGS):
+            began = time.perf_counter()
+            self._ask("PING", self._client.ping)  # a refusal takes as long
+            samples.append(time.perf_counter() - began)
+        return statistics.median(samples)
+
+    def _config(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for name in SETTINGS:
+            answer: dict[str, str] | None = self._ask(
+                "CONFIG", partial(self._client.config_get, name)
+            )
+            if answer is None:
+                break
+            found.update(answer)
+        return found
+
+    def _clock_offset(self) -> float:
+        began = time.time()
+        seconds, microseconds = self._client.time()
+        return float(seconds + microseconds / 1e6 - (began + time.time()) / 2)

@@ -1,0 +1,87 @@
+"""What a check is to be about."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Self
+
+from interlock.check.rights import KINDS, Rights, acl_line, rights
+from interlock.errors import ConfigError
+from interlock.options import Options, check_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+_PATTERN = re.compile(r"[^*?\[\]\\\s]*\*?")
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """What the application does, as far as a server's fitness depends on it.
+
+    Attributes:
+        objects: the kinds that it uses, by the names of their factories.
+        names: how its objects are called: a name, or the beginning of names and ``*``.
+        options: the client's.
+        finding: commands that finding the servers takes.
+        sharded: whether messages go by sharded channels.
+    """
+
+    objects: Sequence[str] = ("lock",)
+    names: str = "*"
+    options: Options = field(default_factory=Options)
+    finding: tuple[str, ...] = ()
+    sharded: bool = False
+
+    def __post_init__(self) -> None:
+        unknown = [kind for kind in self.objects if kind not in KINDS]
+        if unknown or not self.objects:
+            raise ConfigError(f"wanted objects of {', '.join(KINDS)}, found {unknown or 'none'}")
+        if not _PATTERN.fullmatch(check_name(self.names)):
+            raise ConfigError(
+                f"names must be a name, or the beginning of names and *, such as 'locks:*', not {self.names!r}"
+            )
+
+    @property
+    def name_pattern(self) -> str:
+        """Return *names* as the server sees them."""
+        mapper = self.options.name_mapper
+        return self.names if mapper is None else mapper(self.names)
+
+    def examples(self) -> Iterator[str]:
+        """Yield names that are covered and that nobody uses, without end.
+
+        The name itself where there is but one.
+        """
+        if "*" not in self.name_pattern:
+            yield self.name_pattern
+            return
+        while True:
+            yield self.name_pattern.replace("*", f"interlock-check-{uuid.uuid4()}")
+
+    @property
+    def rights(self) -> Rights:
+        """Return what the user must be permitted."""
+        others = (*self._confirming(), *self.finding)
+        telling = self.options.pubsub != "off"
+        return rights(self.objects, dict.fromkeys(others), telling=telling, sharded=self.sharded)
+
+    def _confirming(self) -> tuple[str, ...]:
+        """Return the commands by which replicas are asked."""
+        policy = self.options.replicas
+        if policy == "off" or policy.mode == "off":
+            return ()
+        asking = "waitaof" if policy.fsync else "wait"
+        return (asking, "info") if policy.count == "all" else (asking,)
+
+    def reaching(self, finding: Iterable[str], *, sharded: bool) -> Self:
+        """Return the same for servers that it takes the commands *finding* to find, and with this kind of channels."""
+        return replace(
+            self, finding=tuple(dict.fromkeys((*self.finding, *finding))), sharded=sharded
+        )
+
+    def acl_line(self) -> str:
+        """Return the line of an ACL file that permits that and nothing more."""
+        return acl_line(self.rights, self.name_pattern)

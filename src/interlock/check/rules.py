@@ -1,0 +1,255 @@
+"""From what a server is like to what that means for locks: pure.
+
+Each rule looks at one thing and yields what it found. Its first word in `_finding` calls are
+`Finding.check`, which programs may rely on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._core.session import GRACE
+from interlock._links.replies import refusal
+from interlock.check.data_rules import eviction, persistence, replicas
+from interlock.check.report import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from interlock.check.facts import Facts
+    from interlock.check.requirements import Requirements
+
+OK, NOTE, WARNING, ERROR = Severity
+OLDEST = (6, 2)
+MUCH_OFFSET = 1.0
+"""Seconds between the clocks that are worth telling."""
+MANY_CLIENTS = 0.8
+"""The part of maxclients that is worth telling."""
+SHORT_IDLE = 60
+"""Seconds. A pooled connection of a calm application may well be idle for longer."""
+
+_HOW_TO_LOOK = {
+    "INFO": "with a user that may (redis-cli INFO), or in the console of a managed service: version, role, replicas, memory and its"
+    " maxmemory-policy, persistence, number of clients",
+    "CONFIG": "with a user that may (redis-cli CONFIG GET '*'), or in the console of a managed service: appendfsync, save, timeout,"
+    " min-replicas-to-write",
+    "TIME": "on both machines, at the same moment: date +%s.%N",
+}
+_SPARED = {"+subscribe", "+ssubscribe", "+unsubscribe", "+sunsubscribe", "+ping"}
+
+
+def apply_rules(facts: Facts, requirements: Requirements) -> tuple[Finding, ...]:
+    """Return a finding for everything that was looked at, and for what could not be looked at."""
+    if facts.word("redis_mode") == "sentinel":
+        return (
+            Finding(
+                "role",
+                ERROR,
+                "a Sentinel: it knows where servers are and keeps no locks itself",
+                "give its address as redis+sentinel://HOST:PORT/SERVICE",
+            ),
+        )
+    return tuple(finding for rule in RULES for finding in rule(facts, requirements))
+
+
+def _silence(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
+    for command, how in _HOW_TO_LOOK.items():
+        if command in facts.silent:
+            yield Finding(
+                command.lower(),
+                NOTE,
+                f"unknown what {command} would tell: the server said {facts.silent[command]!r}",
+                f"look {how}",
+            )
+
+
+def _latency(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
+    found = f"a round trip takes {facts.round_trip * 1000:.1f} ms"
+    if facts.round_trip < GRACE / 2:
+        yield Finding("latency", OK, found)
+    else:
+        yield Finding(
+            "latency",
+            WARNING,
+            f"{found}, and a single try (timeout=0) gives the server {GRACE:g} s",
+            "use a server that is nearer, or a timeout above 0",
+        )
+
+
+def _version(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
+    if facts.info is None:
+        return
+    own = facts.word("valkey_version")
+    text = own or facts.word("redis_version")
+    found = f"{'Valkey' if own else 'Redis'} {text}"
+    digits = [int(part) if part.isdigit() else 0 for part in text.split(".")]
+    if tuple(digits) >= OLDEST:
+        yield Finding("version", OK, found)
+    else:
+        yield Finding(
+            "version", ERROR, f"{found}: interlock is made for Redis 6.2 and later, and Valkey",
+            "upgrade the server",
+        )  # fmt: skip
+
+
+def _role(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
+    if facts.info is None:
+        return
+    if facts.word("role") == "slave":
+        primary = f"{facts.word('master_host')}:{facts.word('master_port')}"
+        yield Finding(
+            "role",
+            ERROR,
+            f"a replica of {primary}: it refuses writes, or keeps them to itself",
+            f"connect to the primary, {primary}",
+        )
+    else:
+        yield Finding("role", OK, "a primary")
+
+
+def _cluster(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    if facts.number("cluster_enabled") and "cluster|slots" not in requirements.finding:
+        yield Finding(
+            "cluster",
+            ERROR,
+            "one node of a cluster: names that belong to another node are refused",
+            "give its address as redis+cluster://HOST:PORT",
+        )
+
+
+def _writes(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
+    if facts.rights is None:
+        return
+    for code, text in facts.rights.refused.items():
+        if code != "READONLY" or facts.word("role") != "slave":  # else the role has told it
+            yield Finding("writes", ERROR, str(refusal(text, None, facts.where)))
+
+
+def _rights(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    rights, what = (
+        facts.rights,
+        f"{', '.join(requirements.objects)} under {requirements.name_pattern!r}",
+    )
+    if rights is None:
+        yield Finding(
+            "rights",
+            NOTE,
+            f"not tried: no name under {requirements.name_pattern!r} belongs to this node",
+        )
+        return
+    if rights.missing:
+        bare = set(rights.missing)
+        deaf = (
+            all(rule in _SPARED or rule.startswith("&") for rule in bare) and "+publish" not in bare
+        )
+        yield Finding(
+            "rights",
+            WARNING if deaf else ERROR,
+            f"user {facts.user!r} lacks {' '.join(rights.missing)} for {what}"
+            + (": who waits hears nothing and looks every poll_cap seconds" if deaf else ""),
+            f"ACL SETUSER {facts.user} {' '.join(rights.missing)}",
+        )
+    if rights.unknown:
+        yield Finding(
+            "rights",
+            NOTE if rights.missing else WARNING,
+            f"unknown whether user {facts.user!r} may do the rest: {rights.unknown}",
+            "permit what is missing and check again; --names (names=) tells how the application's names begin",
+        )
+    if not rights.missing and not rights.unknown:
+        yield Finding("rights", OK, f"user {facts.user!r} may run the scripts of {what}")
+
+
+def _messages(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    if requirements.options.pubsub == "off":
+        yield Finding(
+            "messages",
+            NOTE,
+            f"pubsub is off: nobody is told of releases, and who waits looks every {requirements.options.poll_cap:g} s",
+        )
+    elif facts.heard:
+        kind = "sharded" if requirements.sharded else "plain"
+        yield Finding("messages", OK, f"a message by a {kind} channel arrives")
+    elif facts.heard is not None:
+        yield Finding(
+            "messages",
+            WARNING,
+            "a message that was published did not arrive: waiters look every poll_cap seconds",
+            "look for a proxy between here and the server that does not pass pub/sub on",
+        )
+
+
+def _clock(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
+    if facts.clock_offset is None:
+        return
+    found = f"the server's clock is {abs(facts.clock_offset):.3f} s {'ahead' if facts.clock_offset > 0 else 'behind'}"
+    if abs(facts.clock_offset) < MUCH_OFFSET + facts.round_trip:
+        yield Finding("clock", OK, found)
+    else:
+        yield Finding(
+            "clock",
+            WARNING,
+            f"{found}: leases do not depend on that, but a clock that is put right in one step lets them end early or late",
+            "have both machines follow a time server, by slewing",
+        )
+
+
+def _clients(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
+    limit, now = facts.number("maxclients"), facts.number("connected_clients")
+    if not limit:
+        return
+    found = f"{now} of {limit} connections are in use"
+    if now < MANY_CLIENTS * limit:
+        yield Finding("clients", OK, found)
+    else:
+        yield Finding(
+            "clients",
+            WARNING,
+            f"{found}: at the limit nobody can connect, and waiting acquires wait longer",
+            "raise maxclients, or lower max_connections in the clients' URLs",
+        )
+
+
+def _idle(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
+    seconds = facts.setting("timeout")
+    if seconds is None:
+        return
+    if seconds == 0 or seconds >= SHORT_IDLE:
+        found = f"closed after {seconds} s (timeout)" if seconds else "never closed"
+        yield Finding("idle", OK, f"idle connections are {found}")
+    else:
+        yield Finding(
+            "idle",
+            NOTE,
+            f"connections are closed after {seconds} s of silence (timeout): the next command connects anew, which takes longer",
+            f"CONFIG SET timeout 0, or {SHORT_IDLE} and more",
+        )
+
+
+def _transport(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
+    del requirements
+    if facts.transport == "tls":
+        yield Finding("transport", OK, "TLS")
+    elif facts.local:
+        yield Finding("transport", OK, "within this machine")
+    else:
+        yield Finding(
+            "transport",
+            NOTE,
+            "without TLS: whoever hears the network can read the password and release locks",
+            "use rediss:// where the network is not trusted",
+        )
+
+
+RULES: tuple[Callable[[Facts, Requirements], Iterator[Finding]], ...] = (
+    _latency, _version, _role, _cluster, replicas, eviction, persistence, _writes, _rights, _messages, _clock, _clients, _idle,
+    _transport, _silence,
+)  # fmt: skip

@@ -1,0 +1,141 @@
+"""Locks as lines of text: for `interlock list`, `show` and `top`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from interlock.inspection import ClientInfo, HolderInfo, LockInfo
+
+HEADINGS = ("NAME", "KIND", "HELD FOR", "RENEWED", "HOLDER", "WAITING")
+_SHORTEST = (10, 8, 8, 8, 24, 7)
+_WIDEST = (48, 22, 11, 10, 60, 40)
+_KINDS = {
+    "fair_lock": "fair",
+    "fenced_lock": "fenced",
+    "read_write_lock": "",
+    "group_lock": "group",
+    "leased_semaphore": "permits",
+    "count_down_latch": "latch",
+}
+
+
+class Row(NamedTuple):
+    """One line of the list."""
+
+    name: str
+    kind: str
+    held_for: str
+    renewed: str
+    holder: str
+    waiting: str
+
+
+def safe(text: str) -> str:
+    """Return *text* with everything escaped that a terminal would act on."""
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
+def clock_time(seconds: float | None) -> str:
+    """Return *seconds* as hours, minutes and seconds; a question mark if they are not known."""
+    if seconds is None:
+        return "?"
+    whole = int(seconds)
+    days, rest = divmod(whole, 86400)
+    text = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    return f"{days}d {text}" if days else text
+
+
+def kind_of(info: LockInfo) -> str:
+    """Return the kind of a lock in one or two words."""
+    word = info.mode or _KINDS.get(info.kind, info.kind)
+    depth = max((holder.depth for holder in info.holders), default=1)
+    if info.holder_count > 1:
+        return f"{word} by {info.holder_count}"
+    return f"{word} x{depth}" if depth > 1 else word
+
+
+def client_of(client: ClientInfo, fallback: str) -> str:
+    """Return what is known of a client: its host, process and program."""
+    parts: list[str] = []
+    if client.host:
+        parts.append(client.host)
+    if client.pid is not None:
+        parts.append(f"pid {client.pid}")
+    if client.program:
+        parts.append(client.program)
+    if client.address and not client.host:
+        parts.append(client.address)
+    if not parts:
+        parts.append(fallback)
+    if client.doubt:
+        parts.append("(doubtful)")
+    elif client.answering is False:
+        parts.append("(not answering)")
+    return " ".join(parts)
+
+
+def holder_of(info: LockInfo) -> str:
+    """Return who holds a lock."""
+    if not info.holders:
+        return f"free: {info.free}" if info.free is not None else "nobody"
+    first = info.holders[0]
+    text = client_of(first.client, first.holder)
+    if first.thread:
+        text = f"{text} {first.thread}"
+    more = info.holder_count - 1
+    return f"{text} and {more} more" if more > 0 else text
+
+
+def renewed_of(holder: HolderInfo) -> str:
+    """Return when a hold was renewed last."""
+    ago = holder.renewed_ago
+    if ago is None:
+        return "no" if holder.renewed is False else "?"
+    return f"LATE {ago:.0f}s" if holder.late else f"{ago:.0f} s ago"
+
+
+def waiting_of(info: LockInfo) -> str:
+    """Return how many wait, and how long the first of them has."""
+    if not info.waiting and not info.waiters:
+        return "-"
+    count = max(info.waiting, len(info.waiters))
+    longest = max((each.waited for each in info.waiters if each.waited is not None), default=None)
+    text = (
+        str(count) if info.kind == "fair_lock" else f"{count} clients" if count > 1 else "1 client"
+    )
+    return text if longest is None else f"{text}, first {clock_time(longest)}"
+
+
+def row_of(info: LockInfo) -> Row:
+    """Return the line of a lock."""
+    late = next((holder for holder in info.holders if holder.late), None)
+    holder = late or next(iter(info.holders), None)
+    return Row(
+        safe(info.name),
+        kind_of(info),
+        clock_time(info.held_for),
+        "" if holder is None else renewed_of(holder),
+        safe(holder_of(info)),
+        waiting_of(info),
+    )
+
+
+def lines(rows: Sequence[Row], *, heading: bool) -> Iterator[str]:
+    """Yield *rows* in columns, below the headings if they are wanted.
+
+    Columns are as wide as these rows need, within bounds.
+    """
+    table: list[tuple[str, ...]] = [HEADINGS] if heading else []
+    table += rows
+    widths = [
+        min(max(shortest, *(len(row[column]) for row in (HEADINGS, *rows))), widest)
+        for column, (shortest, widest) in enumerate(zip(_SHORTEST, _WIDEST, strict=True))
+    ]
+    for row in table:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        yield "  ".join(cells).rstrip()

@@ -1,0 +1,206 @@
+"""Read the cards of clients: what they say of themselves, their holds and their waits.
+
+Theory. Anybody who may write to the server can forge a card, and other versions write other
+fields. So each value has a type and a bound. A value that does not fit is left out, and its client
+is marked as doubtful. No lock algorithm reads a card.
+
+The format is that of `interlock._core.card`, which writes it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from interlock._core.card import CARD, FORMAT
+from interlock.inspection.info import ClientInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LONGEST_VALUE = 4096
+"""Bytes of one value of a card that are read."""
+LONGEST_TEXT = 300
+"""Characters of a name that a card tells."""
+LONGEST_TIME = 10 * 365 * 86400.0
+"""Seconds: no hold is older."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A hold or a wait, as a card tells it.
+
+    Attributes:
+        holder: the holder id of it.
+        key: the lock's key.
+        age: seconds since it began, by the server's clock.
+        owner: tells the threads and tasks of one client apart.
+        thread: what the thread or task is called.
+        kind: of the lock.
+        lease: seconds; 0 for a wait.
+        renewed: whether the hold is renewed.
+        trace_id: of the trace in which it was acquired; empty if there is none.
+    """
+
+    holder: str
+    key: str
+    age: float
+    owner: int
+    thread: str = ""
+    kind: str = ""
+    lease: float = 0.0
+    renewed: bool = False
+    trace_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a card tells.
+
+    Attributes:
+        client: of whom it tells.
+        number: how often it was written, as far as its client knows.
+        holds: by holder and key.
+        waits: by holder and key.
+    """
+
+    client: ClientInfo
+    number: int = 0
+    holds: dict[tuple[str, str], Entry] = field(default_factory=dict[tuple[str, str], Entry])
+    waits: dict[tuple[str, str], Entry] = field(default_factory=dict[tuple[str, str], Entry])
+
+
+class DoubtError(ValueError):
+    """A part of a card that cannot be what a client has written."""
+
+
+def card_key(client_id: str) -> str:
+    """Return the key of the card of *client_id*."""
+    return CARD.format(client_id)
+
+
+def entry_field(mark: str, holder: str, key: str) -> str:
+    """Return the field of a card that tells of a hold (*mark* ``h``) or of a wait (``w``)."""
+    return f"{mark} {holder} {key}"
+
+
+def read_card(client_id: str, reply: object) -> Card | None:
+    """Return the card of *client_id* from the *reply* to `card_read`; None if there is none."""
+    if reply is None:
+        return None
+    try:
+        now, left, *flat = cast("list[Any]", reply)
+        fields = {_text(flat[i]): flat[i + 1] for i in range(0, len(flat) - 1, 2)}
+        written = _number(fields.pop("written", b""), 0, 1e15)
+        silent = max((int(now) - written) / 1000, 0.0)
+        told = _object(fields.pop("client", b""))
+        version = told.get("format")
+        if version != FORMAT:
+            return _doubtful(client_id, f"its format is {str(version)[:20]!r}, not {FORMAT}")
+        period = _bounded(told.get("period"), 0.01, LONGEST_TIME)
+    except (DoubtError, TypeError, ValueError) as error:
+        return _doubtful(client_id, str(error)[:100] or "it cannot be read")
+    del left
+    holds: dict[tuple[str, str], Entry] = {}
+    waits: dict[tuple[str, str], Entry] = {}
+    doubt = ""
+    for name, value in fields.items():
+        try:
+            mark, holder, key = name.split(" ", 2)
+            if ":" in holder and not holder.startswith(f"{client_id}:"):
+                doubt = "it tells of another client's hold"
+                continue
+            entry = _entry(holder, key, _object(value), silent)
+        except (DoubtError, TypeError, ValueError) as error:
+            doubt = str(error)[:100]
+            continue
+        (holds if mark == "h" else waits)[holder, key] = entry
+    client = ClientInfo(
+        client_id,
+        library="interlock",
+        version=_short(told.get("version")),
+        host=_short(told.get("host")),
+        pid=_whole(told.get("pid")),
+        program=_short(told.get("program")),
+        # One round may be late because its thread was; two are not.
+        answering=silent < 2 * period + 1,
+        holds=_whole(told.get("holds")),
+        waits=_whole(told.get("waits")),
+        doubt=doubt,
+    )
+    return Card(client, _whole(told.get("number")) or 0, holds, waits)
+
+
+def client_of_name(name: str, address: str) -> ClientInfo | None:
+    """Return whom the connection *name* tells of, as CLIENT LIST has it; None for another name."""
+    parts = name.split(":", 4)
+    if len(parts) != 5 or parts[0] != "interlock":  # noqa: PLR2004 - the parts of our names
+        return None
+    _, client_id, host, pid, program = parts
+    return ClientInfo(
+        client_id[:64],
+        library="interlock",
+        host=host[:LONGEST_TEXT],
+        pid=int(pid) if pid.isdecimal() and len(pid) < 10 else None,  # noqa: PLR2004
+        program=program[:LONGEST_TEXT],
+        address=address,
+    )
+
+
+def _doubtful(client_id: str, why: str) -> Card:
+    return Card(ClientInfo(client_id, library="interlock", doubt=f"its card is doubtful: {why}"))
+
+
+def _entry(holder: str, key: str, told: dict[str, Any], silent: float) -> Entry:
+    return Entry(
+        holder=holder,
+        key=key,
+        age=_bounded(told.get("age"), 0, LONGEST_TIME) + silent,
+        owner=int(_bounded(told.get("owner"), 0, 2**53)),
+        thread=_short(told.get("thread")),
+        kind=_short(told.get("kind")),
+        lease=_bounded(told.get("lease", 0), 0, LONGEST_TIME),
+        renewed=told.get("renewed") is True,
+        trace_id=_short(told.get("trace")),
+    )
+
+
+def _object(value: object) -> dict[str, Any]:
+    if isinstance(value, int):
+        raise DoubtError(f"a value has {value} bytes")
+    try:
+        found = json.loads(cast("bytes", value))
+    except (ValueError, RecursionError) as error:
+        raise DoubtError("a value is no JSON") from error
+    if not isinstance(found, dict):
+        raise DoubtError("a value is no JSON object")
+    return cast("dict[str, Any]", found)
+
+
+def _bounded(value: object, least: float, most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise DoubtError(f"wanted a number from {least:g} to {most:g}, found {str(value)[:20]!r}")
+    return float(value)
+
+
+def _number(value: object, least: float, most: float) -> float:
+    return _bounded(float(cast("bytes", value)) if value else None, least, most)
+
+
+def _whole(value: object) -> int | None:
+    known = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
+    return cast("int", value) if known else None
+
+
+def _short(value: object) -> str:
+    return value[:LONGEST_TEXT] if isinstance(value, str) else ""
+
+
+def _text(value: object) -> str:
+    return cast("bytes", value).decode("utf-8", "replace")
+
+
+def fields_for(wanted: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the fields of a card that tell of its client and of the *wanted* holds."""
+    return ["written", "client", *(entry_field("h", holder, key) for holder, key in wanted)]

@@ -1,0 +1,50 @@
+"""What the faces call: the same reading, in the caller's thread or beside an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from interlock.inspection.reader import Reader
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Iterator
+
+    from interlock._links.cluster import Cluster
+    from interlock._links.endpoint import Endpoint
+    from interlock.inspection.info import LockInfo
+    from interlock.options import Options
+
+
+def read_locks(
+    servers: Endpoint | Cluster, options: Options, pattern: str, kinds: Iterable[str]
+) -> Iterator[LockInfo]:
+    """Yield the locks of *servers*; arguments and errors as `Reader.pages`."""
+    with Reader(servers, options) as reader:
+        for page in reader.pages(pattern, kinds):
+            yield from page
+
+
+async def read_locks_async(
+    servers: Endpoint | Cluster, options: Options, pattern: str, kinds: Iterable[str]
+) -> AsyncIterator[LockInfo]:
+    """Yield the same, read in a thread page by page while the event loop goes on."""
+    with closing(Reader(servers, options)) as reader:
+        pages = reader.pages(pattern, kinds)
+        while (page := await asyncio.to_thread(next, pages, None)) is not None:
+            for info in page:
+                yield info
+
+
+def read_lock(servers: Endpoint | Cluster, options: Options, key: str) -> LockInfo | None:
+    """Return what is known of the lock *key*; errors as `Reader.describe`."""
+    with Reader(servers, options) as reader:
+        return reader.describe(key)
+
+
+async def read_lock_async(
+    servers: Endpoint | Cluster, options: Options, key: str
+) -> LockInfo | None:
+    """Return the same, read in a thread; cancelled, it leaves that thread to end by itself."""
+    return await asyncio.to_thread(read_lock, servers, options, key)

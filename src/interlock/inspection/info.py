@@ -1,0 +1,153 @@
+"""What is told about locks: plain values, which JSON can carry."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+LATE_SHARE = 2 / 3
+"""A renewed hold with less than this share of its lease left was not renewed in time."""
+LATE_MARGIN = 0.05
+"""Share of the lease that a renewal takes on its way, and that does not count as late."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientInfo:
+    """One client object of one process.
+
+    Attributes:
+        client_id: the first half of its holder ids.
+        library: ``"interlock"``, ``"Redisson"``, or empty where that is not known.
+        version: of the library; empty where it is not known.
+        host: the machine's name; empty where it is not known.
+        pid: the process; None where it is not known.
+        program: what the process runs; empty where it is not known.
+        address: from where it is connected; empty where it is not known.
+        answering: whether its card was refreshed in time; None where there is no card.
+        holds: how many holds it has; None where it is not known.
+        waits: how many of its threads and tasks wait for a lock; None where it is not known.
+        doubt: why its card is not to be believed; empty if it is.
+    """
+
+    client_id: str
+    library: str = ""
+    version: str = ""
+    host: str = ""
+    pid: int | None = None
+    program: str = ""
+    address: str = ""
+    answering: bool | None = None
+    holds: int | None = None
+    waits: int | None = None
+    doubt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HolderInfo:
+    """One holder of a lock, or one permit of a leased semaphore.
+
+    Attributes:
+        holder: ``"<client id>:<number>"``, or the id of a permit.
+        client: the client, as far as it is known.
+        mode: ``"read"`` or ``"write"`` for a read/write lock, else empty.
+        depth: how often it was entered.
+        remaining: seconds until it ends unless it is renewed; None if it never ends.
+        held_for: seconds; None where no card tells.
+        lease: seconds of one renewal, or of the whole hold; None where no card tells.
+        renewed: whether it is renewed; None where no card tells.
+        thread: the thread or task; empty where no card tells.
+        trace_id: of the trace in which it was acquired; empty if there is none.
+    """
+
+    holder: str
+    client: ClientInfo
+    mode: str = ""
+    depth: int = 1
+    remaining: float | None = None
+    held_for: float | None = None
+    lease: float | None = None
+    renewed: bool | None = None
+    thread: str = ""
+    trace_id: str = ""
+
+    @property
+    def late(self) -> bool:
+        """Return whether its renewal is late: the holder is dying, or cut off from the server."""
+        if not self.renewed or self.lease is None or self.remaining is None:
+            return False
+        return self.remaining < (LATE_SHARE - LATE_MARGIN) * self.lease
+
+    @property
+    def renewed_ago(self) -> float | None:
+        """Return the seconds since its last renewal, None where that is not known."""
+        if not self.renewed or self.lease is None or self.remaining is None:
+            return None
+        return max(self.lease - self.remaining, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class WaiterInfo:
+    """One thread or task that waits for a lock.
+
+    Attributes:
+        holder: the holder id under which it will hold the lock.
+        client: the client, as far as it is known.
+        waited: seconds; None where no card tells.
+        remaining: seconds for which its place in a fair queue is kept; None without a queue.
+        thread: the thread or task; empty where no card tells.
+    """
+
+    holder: str
+    client: ClientInfo
+    waited: float | None = None
+    remaining: float | None = None
+    thread: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LockInfo:
+    """One lock, or another object with holders, as the server had it.
+
+    Attributes:
+        name: the key in Redis.
+        kind: the factory of such an object, as far as the server shows it: ``"lock"``,
+            ``"fair_lock"``, ``"fenced_lock"``, ``"read_write_lock"``, ``"group_lock"``,
+            ``"semaphore"``, ``"leased_semaphore"`` or ``"count_down_latch"``.
+        mode: ``"read"`` or ``"write"`` for a read/write lock, else empty.
+        holders: who holds it; of very many only the first.
+        holder_count: how many hold it.
+        remaining: seconds until the last hold ends unless it is renewed; None if never.
+        waiters: who waits, in the order of a fair queue. Cards tell of others in `describe` only.
+        waiting: how many wait in the fair queue, or else how many clients listen for a release.
+        free: free permits of a semaphore, or the count of a latch; else None.
+        token: the last fencing token; None where there is none.
+    """
+
+    name: str
+    kind: str
+    mode: str = ""
+    holders: tuple[HolderInfo, ...] = ()
+    holder_count: int = 0
+    remaining: float | None = None
+    waiters: tuple[WaiterInfo, ...] = ()
+    waiting: int = 0
+    free: int | None = None
+    token: int | None = None
+
+    @property
+    def late(self) -> bool:
+        """Return whether the renewal of one of its holds is late."""
+        return any(holder.late for holder in self.holders)
+
+    @property
+    def held_for(self) -> float | None:
+        """Return the seconds of its longest hold, None where no card tells."""
+        known = [each.held_for for each in self.holders if each.held_for is not None]
+        return max(known, default=None)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the same as what JSON can carry."""
+        told = asdict(self)
+        told["late"] = self.late
+        for holder, entry in zip(self.holders, told["holders"], strict=True):
+            entry["late"] = holder.late
+        return told

@@ -1,0 +1,188 @@
+-- lock_info: tell what kind of lock a key is, who holds it, and who stands in its queue.
+--
+-- It changes nothing. A key that is no lock costs one or two short looks. Keys beside the first one
+-- are in the same slot; one that the user may not read counts as missing.
+--
+-- KEYS[1]  key      hash of a lock, zset of a leased semaphore, or string of a semaphore or latch
+-- ARGV[1]  limit    integer > 0, of holders and of waiters that are told
+-- ARGV[2]  queue    string, the key of the list of a fair lock
+-- ARGV[3]  places   string, the key of the zset with the deadlines of that list
+-- ARGV[4]  entries  string, what the key of every reader's entry begins with
+-- ARGV[5]  token    string, the key of the fencing token
+-- ARGV[6]  free     string, the key of the free permits, for the zset of a leased semaphore
+--
+-- Returns  nil for what is no lock; else {kind, milliseconds that are left, number of holders,
+--          {holder, depth, milliseconds, ...}, {waiter, milliseconds, ...}, length of the queue,
+--          token, free permits}
+-- Source   none; the keys are those of Redisson 4.7.0
+-- Wire     nothing is written
+local key, limit, queue, places = KEYS[1], tonumber(ARGV[1]), ARGV[2], ARGV[3]
+local entries, token, free = ARGV[4], ARGV[5], ARGV[6]
+local HOLDER, DEEPEST, LONGEST = '^[%x-]+:%d+$', 100, 400
+
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function asked(...)
+  local reply = redis.pcall(...)
+  return not (type(reply) == 'table' and reply.err) and reply
+end
+
+local function depth_of(text)
+  return #text <= 10 and text:match('^%d+$') and tonumber(text)
+end
+
+-- The longest lease of a reader's entries; -2 if all have ended.
+local function left_of_reader(holder, depth)
+  local left = -2
+  for n = 1, math.min(depth, DEEPEST) do
+    local entry = asked('pttl', entries .. holder .. ':rwlock_timeout:' .. n)
+    left = math.max(left, entry or -2)
+  end
+  return left
+end
+
+local function read_write(fields, mode, count)
+  local holders, left = {}, redis.call('pttl', key)
+  for i = 1, #fields, 2 do
+    local field, depth = fields[i], depth_of(fields[i + 1])
+    local holder = field:gsub(':write$', '')
+    if field ~= 'mode' then
+      if not depth or not holder:match(HOLDER) then
+        return nil
+      end
+      local theirs = field == holder and left_of_reader(holder, depth) or left
+      if theirs ~= -2 then
+        for _, part in ipairs({field, depth, theirs}) do
+          holders[#holders + 1] = part
+        end
+      else
+        count = count - 1
+      end
+    end
+  end
+  return {mode, left, count - 1, holders, {}, 0, false, false}
+end
+
+local function group(fields, count)
+  local holders, left, depths = {}, redis.call('pttl', key), {}
+  for i = 1, #fields, 2 do
+    local holder = fields[i]:match('^[^:]+:([%x-]+:%d+):lock_count$')
+    local depth = depth_of(fields[i + 1])
+    if holder and depth then
+      local ends = redis.call('hget', key, (fields[i]:gsub('lock_count$', 'expire_time')))
+      ends = ends and tonumber(ends)
+      if ends and ends > now and not depths[holder] then
+        depths[holder] = depth
+        for _, part in ipairs({holder, depth, ends - now}) do
+          holders[#holders + 1] = part
+        end
+      end
+    end
+  end
+  count = math.max(#holders / 3, math.floor(count / 3))
+  return {'group', left, count, holders, {}, 0, false, false}
+end
+
+local function waiters_of(queue_length)
+  local waiters = {}
+  for _, waiter in ipairs(queue_length > 0 and asked('lrange', queue, 0, limit - 1) or {}) do
+    if #waiter <= LONGEST then
+      local ends = asked('zscore', places, waiter)
+      waiters[#waiters + 1] = waiter
+      waiters[#waiters + 1] = ends and math.floor(tonumber(ends) - now) or -1
+    end
+  end
+  return waiters
+end
+
+local function plain(fields, count)
+  local holders, left = {}, redis.call('pttl', key)
+  for i = 1, #fields, 2 do
+    local depth = depth_of(fields[i + 1])
+    if not depth or not fields[i]:match(HOLDER) then
+      return nil
+    end
+    for _, part in ipairs({fields[i], depth, left}) do
+      holders[#holders + 1] = part
+    end
+  end
+  local length = asked('llen', queue) or 0
+  local drawn = asked('get', token)
+  drawn = drawn and tonumber(drawn)
+  return {'lock', left, count, holders, waiters_of(length), length, drawn, false}
+end
+
+local function hash()
+  local count = redis.call('hlen', key)
+  local mode = redis.call('hstrlen', key, 'mode') <= 5 and redis.call('hget', key, 'mode')
+  local names = count <= limit and redis.call('hkeys', key)
+  local fields = {}
+  if names then
+    for _, name in ipairs(names) do
+      if #name > LONGEST or redis.call('hstrlen', key, name) > LONGEST then
+        return nil
+      end
+    end
+    fields = redis.call('hgetall', key)
+  else
+    fields = redis.call('hscan', key, 0, 'count', limit)[2]
+    for i = #fields, 3 * limit + 1, -1 do
+      fields[i] = nil
+    end
+  end
+  if #fields == 0 or #fields[1] > LONGEST or #fields[2] > LONGEST then
+    return nil
+  elseif mode == 'read' or mode == 'write' then
+    return read_write(fields, mode, count)
+  elseif count % 3 == 0 and fields[1]:match('^[%w+/]+') and not fields[1]:match(HOLDER) then
+    local answer = group(fields, count)
+    return #answer[4] > 0 and answer or nil
+  end
+  return plain(fields, count)
+end
+
+local function leased()
+  local count = redis.call('zcount', key, '(' .. now, '+inf')
+  local first = '(' .. now
+  local found = redis.call('zrangebyscore', key, first, '+inf', 'withscores', 'limit', 0, limit)
+  local holders, last = {}, -1
+  for i = 1, #found, 2 do
+    if #found[i] ~= 16 then
+      return nil
+    end
+    last = math.max(last, tonumber(found[i + 1]) - now)
+    for _, part in ipairs({found[i], 1, math.floor(tonumber(found[i + 1]) - now)}) do
+      holders[#holders + 1] = part
+    end
+  end
+  local permits = asked('get', free)
+  permits = permits and #permits <= 20 and tonumber(permits)
+  if not permits then
+    return nil
+  end
+  return {'leased', math.floor(last), count, holders, {}, 0, false, permits}
+end
+
+local function string_of_digits()
+  if redis.call('strlen', key) > 20 then
+    return nil
+  end
+  local text = redis.call('get', key)
+  local count = text:match('^-?%d+$') and tonumber(text)
+  return count and {'number', redis.call('pttl', key), 0, {}, {}, 0, false, count} or nil
+end
+
+local kind = redis.call('type', key).ok
+if kind == 'hash' then
+  return hash()
+elseif kind == 'zset' then
+  return leased()
+elseif kind == 'string' then
+  return string_of_digits()
+end
+local length = kind == 'none' and asked('llen', queue) or 0
+if length > 0 then
+  return {'lock', -2, 0, {}, waiters_of(length), length, false, false}
+end
+return nil

@@ -1,0 +1,269 @@
+"""The judgement: facts in, findings out, no server."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from interlock.check import Finding, Requirements, Severity
+from interlock.check.facts import Facts, RightsFacts
+from interlock.check.rules import apply_rules
+from interlock.errors import ConfigError
+from interlock.options import Options, best_effort, required
+
+OK, NOTE, WARNING, ERROR = Severity
+HEALTHY: dict[str, object] = {
+    "redis_version": "7.0.15",
+    "redis_mode": "standalone",
+    "role": "master",
+    "connected_slaves": 0,
+    "maxmemory": 0,
+    "maxmemory_policy": "noeviction",
+    "used_memory": 50,
+    "evicted_keys": 0,
+    "aof_enabled": 1,
+    "rdb_last_bgsave_status": "ok",
+    "aof_last_write_status": "ok",
+    "maxclients": 100,
+    "connected_clients": 1,
+}
+SETTINGS = {
+    "appendfsync": "always",
+    "save": "",
+    "timeout": "0",
+    "min-replicas-to-write": "0",
+    "stop-writes-on-bgsave-error": "yes",
+}
+
+
+def found(
+    check: str,
+    *,
+    info: dict[str, object] | None = None,
+    config: dict[str, str] | None = None,
+    options: Options | None = None,
+    **facts: object,
+) -> list[Finding]:
+    """Return the findings about *check* on a server that is healthy but for what is given."""
+    whole = Facts(
+        info=HEALTHY | (info or {}), config=SETTINGS | (config or {}), **{"heard": True, **facts}
+    )
+    return [
+        one
+        for one in apply_rules(whole, Requirements(options=options or Options()))
+        if one.check == check
+    ]
+
+
+def follower(state: str = "online", lag: int = 0) -> dict[str, object]:
+    """Return INFO's words about one replica."""
+    return {
+        "connected_slaves": 1,
+        "slave0": {"ip": "10.0.0.2", "port": 6379, "state": state, "lag": lag},
+    }
+
+
+def full(policy: str, evicted: int = 0, used: int = 50) -> dict[str, object]:
+    """Return INFO's words about a bounded memory of 100."""
+    return {
+        "maxmemory": 100,
+        "maxmemory_policy": policy,
+        "evicted_keys": evicted,
+        "used_memory": used,
+    }
+
+
+def test_a_healthy_server_gives_nothing_to_worry_about() -> None:
+    """On a server as it should be every finding is ok, and none asks for anything to be done."""
+    facts = Facts(info=HEALTHY, config=SETTINGS, heard=True, clock_offset=0.0)
+    findings = apply_rules(facts, Requirements())
+    assert {one.severity for one in findings} == {OK}
+    assert not any(one.advice for one in findings)
+    assert len({one.check for one in findings}) == len(findings) == 12
+
+
+@pytest.mark.parametrize(
+    ("check", "changes", "severity", "says"),
+    [
+        ("latency", {"round_trip": 0.07}, OK, "70.0 ms"),
+        ("latency", {"round_trip": 0.2}, WARNING, "200.0 ms"),
+        ("version", {"info": {"redis_version": "6.2.0"}}, OK, "Redis 6.2.0"),
+        ("version", {"info": {"redis_version": "6.0.16"}}, ERROR, "6.0.16"),
+        ("version", {"info": {"valkey_version": "8.1.8"}}, OK, "Valkey 8.1.8"),
+        ("version", {"info": {"redis_version": "8.4-rc1"}}, OK, "8.4-rc1"),
+        ("role", {}, OK, "primary"),
+        (
+            "role",
+            {"info": {"role": "slave", "master_host": "db", "master_port": 7000}},
+            ERROR,
+            "db:7000",
+        ),
+        ("role", {"info": {"redis_mode": "sentinel"}}, ERROR, "Sentinel"),
+        ("cluster", {"info": {"cluster_enabled": 1}}, ERROR, "cluster"),
+        ("replicas", {}, OK, "none"),
+        ("replicas", {"info": follower()}, NOTE, "1 in step"),
+        ("replicas", {"info": follower(lag=60)}, WARNING, "10.0.0.2:6379 (online, lag 60 s)"),
+        ("replicas", {"info": follower("wait_bgsave")}, WARNING, "wait_bgsave"),
+        ("eviction", {}, OK, "maxmemory is not set"),
+        ("eviction", {"info": {"maxmemory_policy": "allkeys-lru"}}, OK, "not set"),
+        ("eviction", {"info": full("noeviction")}, OK, "50%"),
+        ("eviction", {"info": full("noeviction", used=95)}, WARNING, "OOM"),
+        ("eviction", {"info": full("volatile-lru")}, WARNING, "none was evicted so far"),
+        ("eviction", {"info": full("volatile-ttl", evicted=3)}, ERROR, "3 keys were evicted"),
+        ("eviction", {"info": full("allkeys-lru")}, ERROR, "two owners"),
+        ("persistence", {}, OK, "before it is acknowledged"),
+        ("persistence", {"config": {"appendfsync": "everysec"}}, NOTE, "every second"),
+        ("persistence", {"config": {"appendfsync": "no"}}, WARNING, "when the system likes"),
+        ("persistence", {"info": {"aof_enabled": 0}}, WARNING, "nothing is written"),
+        (
+            "persistence",
+            {"info": {"aof_enabled": 0}, "config": {"save": "3600 1"}},
+            WARNING,
+            "save 3600 1",
+        ),
+        ("rights", {}, OK, "may run the scripts of lock"),
+        ("rights", {"rights": RightsFacts(missing=("+hset",))}, ERROR, "lacks +hset"),
+        ("rights", {"rights": RightsFacts(missing=("+subscribe",))}, WARNING, "poll_cap"),
+        ("rights", {"rights": RightsFacts(missing=("&x*",))}, WARNING, "poll_cap"),
+        ("rights", {"rights": RightsFacts(missing=("&x*", "+publish"))}, ERROR, "+publish"),
+        ("messages", {}, OK, "plain"),
+        ("messages", {"heard": False}, WARNING, "did not arrive"),
+        ("messages", {"options": Options(pubsub="off")}, NOTE, "looks every 2 s"),
+        ("clock", {"clock_offset": 0.3}, OK, "0.300 s ahead"),
+        ("clock", {"clock_offset": -3.0}, WARNING, "3.000 s behind"),
+        ("clients", {}, OK, "1 of 100"),
+        ("clients", {"info": {"connected_clients": 80}}, WARNING, "80 of 100"),
+        ("idle", {}, OK, "never"),
+        ("idle", {"config": {"timeout": "300"}}, OK, "300 s"),
+        ("idle", {"config": {"timeout": "10"}}, NOTE, "10 s"),
+        ("transport", {"transport": "tls", "local": False}, OK, "TLS"),
+        ("transport", {"transport": "unix"}, OK, "this machine"),
+        ("transport", {"local": False}, NOTE, "without TLS"),
+    ],
+)
+def test_a_fact_has_its_finding(
+    check: str, changes: dict[str, object], severity: Severity, says: str
+) -> None:
+    """One fact gives one finding: as bad as it is, told with its figures, and with advice unless it is ok."""
+    [finding] = found(check, **changes)
+    assert finding.severity is severity
+    assert says in finding.found
+    advice_needed = severity > OK and changes.get("options") is None
+    assert bool(finding.advice) == advice_needed
+
+
+@pytest.mark.parametrize(
+    ("policy", "followers", "severity"),
+    [
+        (required("all"), {}, ERROR),
+        (required(2), follower(), ERROR),
+        (required(1), follower(lag=60), ERROR),
+        (best_effort(2), follower(), WARNING),
+        (required("all"), follower(), NOTE),
+    ],
+)
+def test_replicas_that_must_acknowledge_are_counted(
+    policy: object, followers: dict[str, object], severity: Severity
+) -> None:
+    """Where the client wants replicas to acknowledge, too few in step are told, those that lag among them."""
+    findings = found("replicas", info=followers, options=Options(replicas=policy))
+    assert findings[0].severity is severity
+
+
+def test_locks_that_must_be_on_disk_need_a_log_of_writes() -> None:
+    """With fsync=True a server without appendonly is an error, and one with it is not."""
+    options = Options(replicas=required(0, fsync=True))
+    finding, *_ = found("replicas", info={"aof_enabled": 0}, options=options)
+    assert (finding.severity, "appendonly no" in finding.found) == (ERROR, True)
+    assert [one.severity for one in found("replicas", options=options)] == [OK]
+
+
+def test_a_minimum_of_replicas_that_is_not_there_refuses_every_acquire() -> None:
+    """min-replicas-to-write above the number of replicas in step is an error."""
+    config = {"min-replicas-to-write": "1"}
+    assert found("replicas", config=config)[-1].severity is ERROR
+    assert "NOREPLICAS" in found("replicas", config=config)[-1].found
+    assert [one.severity for one in found("replicas", config=config, info=follower())] == [NOTE]
+
+
+@pytest.mark.parametrize(("stops", "severity"), [("yes", ERROR), ("no", WARNING)])
+def test_a_disk_that_failed_is_told(stops: str, severity: Severity) -> None:
+    """A write to disk that failed is told, and is an error where the server then refuses acquires."""
+    findings = found(
+        "persistence",
+        info={"rdb_last_bgsave_status": "err"},
+        config={"stop-writes-on-bgsave-error": stops},
+    )
+    assert findings[0].severity is severity
+    assert "rdb_last_bgsave_status" in findings[0].found
+
+
+def test_what_the_server_does_not_tell_is_unknown() -> None:
+    """Without INFO, CONFIG and TIME each is told as unknown with how to look, and nothing is guessed."""
+    silent = {"INFO": "NOPERM no", "CONFIG": "ERR unknown command", "TIME": "NOPERM no"}
+    findings = apply_rules(Facts(info=None, silent=silent, heard=True), Requirements())
+    unknown = [one for one in findings if one.severity is NOTE]
+    assert [one.check for one in unknown] == ["info", "config", "time"]
+    assert all(one.found.startswith("unknown") and one.advice for one in unknown)
+    assert "ERR unknown command" in unknown[1].found
+    known = {one.check for one in findings} - {"info", "config", "time"}
+    assert known == {"latency", "rights", "messages", "transport"}
+
+
+def test_without_config_the_rest_of_info_still_counts() -> None:
+    """A log of writes whose fsync is not told is a note, and no snapshots are claimed."""
+    for enabled, severity, says in ((1, NOTE, "unknown"), (0, WARNING, "perhaps snapshots")):
+        facts = Facts(info={**HEALTHY, "aof_enabled": enabled}, heard=True)
+        [finding] = [
+            one for one in apply_rules(facts, Requirements()) if one.check == "persistence"
+        ]
+        assert finding.severity is severity
+        assert says in finding.found
+
+
+def test_rights_that_could_not_be_tried_are_not_called_fine() -> None:
+    """When commands could not be tried that is a warning by itself, and a note beside what is known to be missing."""
+    [alone] = found("rights", rights=RightsFacts(unknown="because"))
+    assert alone.severity is WARNING
+    missing, rest = found("rights", rights=RightsFacts(missing=("~x",), unknown="because"))
+    assert (missing.severity, rest.severity) == (ERROR, NOTE)
+
+
+def test_a_refusal_of_writes_is_an_error() -> None:
+    """What the server answers to every write is told once, and not again where the role has told it."""
+    refused = {"READONLY": "READONLY You can't write against a read only replica."}
+    rights = RightsFacts(refused=refused)
+    [finding] = found("writes", rights=rights)
+    assert finding.severity is ERROR
+    assert "read-only replica" in finding.found
+    assert not found("writes", rights=rights, info={"role": "slave"})
+
+
+@pytest.mark.parametrize(
+    "requirements",
+    [
+        {"objects": ("mutex",)},
+        {"objects": ()},
+        {"names": "a*b"},
+        {"names": "a?"},
+        {"names": "a b"},
+        {"names": ""},
+    ],
+)
+def test_wishes_that_cannot_be_are_refused(requirements: dict[str, object]) -> None:
+    """Objects that do not exist, and patterns that are more than a beginning, are a ConfigError."""
+    with pytest.raises(ConfigError):
+        Requirements(**requirements)
+
+
+def test_the_how_to_explains_every_check() -> None:
+    """The table of docs/how-to/check.md has every word that `Finding.check` can be, and no other."""
+    root = Path(__file__).parents[2]
+    page = (root / "docs/how-to/check.md").read_text().partition("## What is looked at")[2]
+    rows = re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE)
+    explained = {word for row in rows for word in re.findall(r"`(\w+)`", row)}
+    sources = "".join(path.read_text() for path in (root / "src/interlock/check").glob("*.py"))
+    made = set(re.findall(r'Finding\(\s*"(\w+)"', sources)) | {"info", "config", "time"}
+    assert made == explained

@@ -1,0 +1,87 @@
+"""Fixtures of the tests of locks held as one: independent servers, and both faces."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.composite.table import Table
+from tests.lock.lock_like import Face
+from tests.support.servers import RedisServer
+
+from interlock._core import red_lock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+
+
+PATIENCE = 5.0
+"""Seconds that a server is given to answer a red lock, where a test does not say otherwise: being on the processor in time is luck."""
+
+
+@pytest.fixture(autouse=True)
+def patience(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, patient: None
+) -> None:
+    """Have servers waited for as long as the test's module says, whatever the lease."""
+    seconds = getattr(request.module, "PATIENCE", PATIENCE)
+    monkeypatch.setattr(red_lock, "LEAST_PATIENCE", seconds)
+    monkeypatch.setattr(red_lock, "MOST_PATIENCE", seconds)
+
+
+def _started(count: int) -> Iterator[Sequence[RedisServer]]:
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(RedisServer()) for _ in range(count)]
+
+
+@pytest.fixture(scope="session")
+def shared_servers() -> Iterator[Sequence[RedisServer]]:
+    """Give five servers that no test harms."""
+    yield from _started(5)
+
+
+@pytest.fixture
+def servers(shared_servers: Sequence[RedisServer]) -> Sequence[RedisServer]:
+    """Give five servers that no test harms, without data."""
+    for server in shared_servers:
+        server.execute("FLUSHALL")
+    return shared_servers
+
+
+@pytest.fixture
+def own_servers(request: pytest.FixtureRequest) -> Iterator[Sequence[RedisServer]]:
+    """Give three servers, or as many as the test says, that are the test's own to harm."""
+    yield from _started(getattr(request, "param", 3))
+
+
+@pytest.fixture
+async def table(face: Face, servers: Sequence[RedisServer]) -> AsyncIterator[Table]:
+    """Give each face in turn on three servers that no test harms."""
+    set_up = Table(face, servers[:3])
+    yield set_up
+    await set_up.end()
+
+
+@pytest.fixture
+async def five(face: Face, servers: Sequence[RedisServer]) -> AsyncIterator[Table]:
+    """Give each face in turn on five servers that no test harms."""
+    set_up = Table(face, servers)
+    yield set_up
+    await set_up.end()
+
+
+@pytest.fixture
+async def own(face: Face, own_servers: Sequence[RedisServer]) -> AsyncIterator[Table]:
+    """Give each face in turn on servers of the test's own."""
+    set_up = Table(face, own_servers)
+    yield set_up
+    await set_up.end()
+
+
+@pytest.fixture
+async def tasks(servers: Sequence[RedisServer]) -> AsyncIterator[Table]:
+    """Give the asyncio face on three servers that no test harms."""
+    set_up = Table(Face("asyncio"), servers[:3])
+    yield set_up
+    await set_up.end()

@@ -1,0 +1,50 @@
+"""What multi and red locks are played with: a face, some servers of their own, and a client of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.lock.lock_like import Face, Kind, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.support.servers import RedisServer
+
+_NONE = Kind("joint", lambda *_: None)
+
+
+class Table(Stage):
+    """A face and the servers of a test.
+
+    Attributes:
+        servers: all of them.
+    """
+
+    def __init__(self, face: Face, servers: Sequence[RedisServer]) -> None:
+        super().__init__(face, _NONE, servers[0].url(), redis_client=None)
+        self.servers = servers
+
+    def clients(self, urls: Sequence[str] | None = None, **options: Any) -> list[Any]:
+        """Return a client of each server, or of each of *urls*."""
+        chosen = urls or [server.url() for server in self.servers]
+        return [self.client(url, **options) for url in chosen]
+
+    def red(self, clients: Sequence[Any], name: str = "name", **options: Any) -> Any:
+        """Return the red lock *name* over *clients*."""
+        return self.face.module.RedLock(*[client.lock(name) for client in clients], **options)
+
+    def multi(self, client: Any, *names: str, **options: Any) -> Any:
+        """Return the multi lock over *names* of *client*."""
+        return client.multi_lock(*[client.lock(name) for name in names], **options)
+
+    def stored(self) -> list[list[str]]:
+        """Return what is on each server that answers."""
+        return [self.keys_of(server) for server in self.servers if server.alive]
+
+    @staticmethod
+    def keys_of(server: RedisServer) -> list[str]:
+        """Return what is on *server*."""
+        keys = server.execute("KEYS", "*")
+        assert isinstance(keys, list)
+        return sorted(key.decode() for key in keys)

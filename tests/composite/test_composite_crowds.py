@@ -1,0 +1,292 @@
+"""Many who want several locks at once: nobody waits for ever, and nobody who is stopped leaves some of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.composite.table import Table
+from tests.lock.children import Child
+from tests.lock.interrupting import Blow, Points
+from tests.support.servers import wait_until
+
+import interlock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.support.servers import RedisServer
+
+CROWD = 20
+NAMES = "abcdef"
+
+
+async def test_random_subsets(table: Table) -> None:
+    """Twenty threads or tasks of three clients that take random subsets of six locks all come to their end, one at a time."""
+    draw = random.Random(7)
+    clients = [table.client() for _ in range(3)]
+    inside, entries = dict.fromkeys(NAMES, 0), list[int]()
+
+    async def work(number: int) -> None:
+        owner, client = table.owner(), clients[number % 3]
+        for _ in range(3):
+            names = draw.sample(NAMES, draw.randint(2, 4))
+            lock = table.multi(client, *names)
+            await owner.do(lock.acquire)
+            for name in names:
+                inside[name] += 1
+            assert max(inside.values()) == 1
+            await asyncio.sleep(draw.random() / 100)
+            for name in names:
+                inside[name] -= 1
+            entries.append(number)
+            await owner.do(lock.release)
+
+    await asyncio.wait_for(asyncio.gather(*map(work, range(CROWD))), 60)
+    assert len(entries) == 3 * CROWD
+    assert table.stored()[0] == []
+
+
+async def test_many_want_one_red_lock(table: Table) -> None:
+    """Ten threads or tasks of two processes' worth of clients have a red lock one at a time, and all have it."""
+    groups = [table.clients() for _ in range(2)]
+    inside, entries = list[int](), list[int]()
+
+    async def work(number: int) -> None:
+        lock, owner = table.red(groups[number % 2]), table.owner()
+        for _ in range(3):
+            await owner.do(lock.acquire)
+            inside.append(number)
+            assert inside == [number]
+            await asyncio.sleep(0.002)
+            inside.remove(number)
+            entries.append(number)
+            await owner.do(lock.release)
+
+    await asyncio.wait_for(asyncio.gather(*map(work, range(10))), 60)
+    assert len(entries) == 30
+    assert table.stored() == [[], [], []]
+
+
+async def test_opposite_order(table: Table) -> None:
+    """Against one who takes the same locks in the opposite order, by hand and without giving way, both come through."""
+    client, another = table.client(), table.client()
+    lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
+    rounds = 2
+
+    async def against_the_order() -> None:
+        for _ in range(rounds):
+            await other.do(another.lock("b").acquire)
+            await asyncio.sleep(0.05)
+            await other.do(another.lock("a").acquire)
+            await other.do(another.lock("a").release)
+            await other.do(another.lock("b").release)
+
+    async def in_order() -> None:
+        for _ in range(rounds):
+            await owner.do(lock.acquire)
+            await asyncio.sleep(0.05)
+            await owner.do(lock.release)
+
+    await asyncio.wait_for(asyncio.gather(in_order(), against_the_order()), 60)
+    assert table.stored()[0] == []
+
+
+async def test_two_who_both_give_way(table: Table) -> None:
+    """Two in opposite orders that both give back after the same time, as Redisson does, do not keep in step for ever."""
+    client, another = table.client(), table.client()
+    lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
+    java = [another.lock("b"), another.lock("a")]
+
+    async def as_java_does() -> None:
+        done = False
+        while not done:
+            held = []
+            for one in java:
+                if not await other.do(one.acquire, timeout=1.5 * len(java)):
+                    break
+                held.append(one)
+                await asyncio.sleep(0.05)
+            done = len(held) == len(java)
+            for one in held:
+                await other.do(one.release)
+
+    async def in_order() -> None:
+        await owner.do(lock.acquire)
+        await asyncio.sleep(0.05)
+        await owner.do(lock.release)
+
+    await asyncio.wait_for(asyncio.gather(in_order(), as_java_does()), 60)
+    assert table.stored()[0] == []
+
+
+KINDS = ["multi", "red"]
+
+
+def _make(table: Table, kind: str, clients: Sequence[Any]) -> Any:
+    locks = [client.lock("name") for client in clients]
+    made = table.face.module.MultiLock if kind == "multi" else table.face.module.RedLock
+    return made(*locks)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_cancelled_anywhere(tasks: Table, kind: str, moment: Any) -> None:
+    """Wherever an acquire is cancelled, no member is left, and the task can acquire it at once."""
+    lock = _make(tasks, kind, tasks.clients())
+    await lock.acquire()
+    await lock.release()
+    number = 0
+    while True:
+        points = Points(number, moment)
+        try:
+            await points.run(lock.acquire())
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
+            assert await lock.acquire(timeout=5)
+        assert await lock.hold_count() == 1
+        await lock.release()
+        assert tasks.stored() == [[], [], []]
+        if not points.reached:
+            break
+        number += 1
+    assert number >= (3 if kind == "multi" else 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_cancelled_while_waiting(tasks: Table, kind: str) -> None:
+    """Who is cancelled while it waits for the last members gives back the first."""
+    clients, others = tasks.clients(), tasks.clients()
+    lock, owner = _make(tasks, kind, clients), tasks.owner()
+    for other in others[1:]:
+        await owner.do(other.lock("name").acquire)
+    waiting = asyncio.create_task(lock.acquire())
+    await asyncio.sleep(0.3)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    for other in others[1:]:
+        await owner.do(other.lock("name").release)
+    assert tasks.stored() == [[], [], []]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed(servers: Sequence[RedisServer], kind: str) -> None:
+    """What a process held that is killed is gone everywhere when its lease is over, and not much later."""
+    code = f"""
+    urls = url.split()
+    clients = [interlock.connect(one, lease=1.5) for one in urls]
+    lock = interlock.{kind.title()}Lock(*[client.lock("name") for client in clients])
+    lock.acquire()
+    say("held")
+    time.sleep(60)
+    """
+    urls = [server.url() for server in servers[:3]]
+    with Child(code, " ".join(urls)) as child:
+        assert child.hear() == "held"
+        assert [Table.keys_of(server) for server in servers[:3]] == [["name"]] * 3
+        child.kill()
+        clients = [interlock.connect(url) for url in urls]
+        made = interlock.MultiLock if kind == "multi" else interlock.RedLock
+        lock = made(*[client.lock("name") for client in clients])
+        began = time.monotonic()
+        assert lock.acquire(timeout=20)
+        assert time.monotonic() - began < 6
+        lock.release()
+        for client in clients:
+            client.close()
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.parametrize("kind", KINDS)
+def test_ctrl_c_anywhere_in_a_with_statement(servers: Sequence[RedisServer], kind: str) -> None:
+    """Wherever Ctrl-C strikes in a with statement, all members are this thread's to release or none, and none is left behind."""
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(interlock.connect(s.url(), lease=60)) for s in servers[:3]]
+        lookers = [stack.enter_context(server.client()) for server in servers[:3]]
+        locks = [client.lock("name") for client in clients]
+        lock: Any = (interlock.MultiLock if kind == "multi" else interlock.RedLock)(*locks)
+        blow = Blow(1)
+        while blow.struck:
+            with contextlib.suppress(KeyboardInterrupt), blow, lock:
+                pass
+            holds = [one.hold for one in locks]
+            assert all(holds) or holds == [None] * 3, f"{blow} left {holds}"
+            if all(holds):
+                # Python has no place between the last step of an acquire and the block that it is for.
+                lock.release()
+            wait_until(
+                lambda: not any(each.dbsize() for each in lookers), 10, f"{blow} leaves nothing"
+            )
+            blow = blow.next()
+    assert blow.at > 400
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("when", ["free", "waiting"])
+def test_interrupted_by_the_keyboard(servers: Sequence[RedisServer], kind: str, when: str) -> None:
+    """Wherever Ctrl-C strikes, in a with statement that is entered again and again or waits, all members are held or none."""
+    code = f"""
+    urls = url.split()
+    clients = [interlock.connect(one) for one in urls]
+    locks = [client.lock("name") for client in clients]
+    lock = interlock.{kind.title()}Lock(*locks)
+    lock.acquire()
+    lock.release()
+    say("ready")
+    for _ in range(6):
+        sys.stdin.readline()
+        try:
+            say("begun")
+            while True:
+                with lock:
+                    pass
+        except KeyboardInterrupt:
+            pass
+        held = [one.hold is not None and one.hold.valid for one in locks]
+        assert held in ([False] * 3, [True] * 3), held
+        if lock.hold:  # it struck when all was held, and the with statement did not know yet
+            lock.release()
+        say("interrupted")
+    for client in clients:
+        client.close()
+    """
+    used = servers[:3]
+    draw = random.Random(11)
+    others = [interlock.connect(server.url()) for server in used[1:]]
+    try:
+        with Child(code, " ".join(server.url() for server in used)) as child:
+            assert child.hear() == "ready"
+            for _ in range(6):
+                if when == "waiting":
+                    for other in others:
+                        assert other.lock("name").acquire(timeout=10)
+                child.tell()
+                assert child.hear() == "begun"
+                time.sleep(0.05 + draw.random() / 20)
+                child.signal(signal.SIGINT)
+                assert child.hear() == "interrupted"
+                if when == "waiting":
+                    for other in others:
+                        other.lock("name").release()
+                assert _soon_empty(used)
+            assert child.end() == (0, "")
+    finally:
+        for other in others:
+            other.close()
+
+
+def _soon_empty(servers: Sequence[RedisServer]) -> bool:
+    deadline = time.monotonic() + 5
+    while any(Table.keys_of(server) for server in servers):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True

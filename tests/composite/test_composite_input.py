@@ -1,0 +1,148 @@
+"""What cannot be held together, and what had better not be."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import interlock
+import interlock.asyncio
+from interlock.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.composite.table import Table
+    from tests.support.servers import RedisServer
+
+MADE = ["MultiLock", "RedLock"]
+
+
+@pytest.mark.parametrize("made", MADE)
+async def test_no_members(table: Table, made: str) -> None:
+    """Nothing cannot be held."""
+    with pytest.raises(ConfigError, match="needs members"):
+        getattr(table.face.module, made)()
+
+
+@pytest.mark.parametrize("made", MADE)
+async def test_the_same_lock_twice(table: Table, made: str) -> None:
+    """A lock cannot be a member twice: by another client of its server, or as another kind of the same key, neither."""
+    one, two = table.client(), table.client()
+    make = getattr(table.face.module, made)
+    for twin in (one.lock("name"), two.lock("name"), two.fair_lock("name"), one.spin_lock("name")):
+        with pytest.raises(ConfigError, match="'name' is a member twice"):
+            make(one.lock("other"), twin, one.lock("name"))
+
+
+@pytest.mark.parametrize("made", MADE)
+async def test_both_faces(table: Table, made: str) -> None:
+    """Locks of sync and of asyncio clients cannot be held as one, whichever face is asked."""
+    with interlock.connect(table.url) as sync:
+        async with interlock.asyncio.connect(table.url) as tasks:
+            for locks in ((sync.lock("a"), tasks.lock("b")), (tasks.lock("a"), sync.lock("b"))):
+                for module in (interlock, interlock.asyncio):
+                    with pytest.raises(ConfigError, match="sync and of asyncio"):
+                        getattr(module, made)(*locks)
+            with pytest.raises(ConfigError, match="a member must be a lock"):
+                interlock.MultiLock(sync.lock("a"), "b")  # type: ignore[arg-type]
+
+
+async def test_nested(table: Table) -> None:
+    """Locks that are several themselves cannot be members."""
+    client = table.client()
+    inner = table.multi(client, "a", "b")
+    with pytest.raises(ConfigError, match="several locks itself"):
+        client.multi_lock(inner, client.lock("c"))
+
+
+async def test_owner_words(table: Table) -> None:
+    """It belongs to whom its members belong to by owner=, if that is one and the same."""
+    a, b = table.clients()[:2]
+    lock = table.face.module.MultiLock(a.lock("x", owner="job"), b.lock("x", owner="job"))
+    same = table.face.module.MultiLock(b.lock("x", owner="job"), a.lock("x", owner="job"))
+    nobody = table.face.module.MultiLock(a.lock("x"), b.lock("x"))
+    one, two = table.owner(), table.owner()
+    await one.do(lock.acquire)
+    assert await two.do(same.acquire, timeout=0) is True
+    assert await two.do(nobody.acquire, timeout=0) is False
+    await one.do(same.release)
+    await two.do(lock.release)
+    assert table.stored() == [[], [], []]
+    for other in (b.lock("x", owner="another"), b.lock("x")):
+        with pytest.raises(ConfigError, match="owner="):
+            table.face.module.MultiLock(a.lock("x", owner="job"), other)
+
+
+@pytest.mark.parametrize(
+    ("count", "why"),
+    [
+        (1, "survives the loss of 0: take an odd number"),
+        (2, "survives the loss of 0, as one over 1 does"),
+        (4, "survives the loss of 1, as one over 3 does"),
+    ],
+)
+async def test_a_weak_red_lock(five: Table, count: int, why: str) -> None:
+    """An even number of servers, or fewer than three, is warned of with the reason, at the line of the user."""
+    locks = [client.lock("name") for client in five.clients()[:count]]
+    with pytest.warns(UserWarning, match=why) as caught:
+        five.face.module.RedLock(*locks)
+    with pytest.warns(UserWarning, match=why) as by_factory:
+        five.client().red_lock(*locks)
+    assert {warning.filename for warning in (*caught, *by_factory)} == {__file__}
+
+
+async def test_several_members_on_one_server(table: Table) -> None:
+    """A quorum of one server is warned of; a multi lock of one server is not."""
+    client = table.client()
+    with pytest.warns(UserWarning, match="3 members on 1 servers"):
+        client.red_lock(*[client.lock(name) for name in "abc"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        client.multi_lock(*[client.lock(name) for name in "abc"])
+        table.face.module.RedLock(*[other.lock("name") for other in table.clients()])
+
+
+@pytest.mark.parametrize("made", MADE)
+async def test_bad_times(table: Table, made: str) -> None:
+    """A lease or timeout that cannot be is refused, and nothing is left of the attempt."""
+    locks = [client.lock("name") for client in table.clients()]
+    make, owner = getattr(table.face.module, made), table.owner()
+    for bad in ({"timeout": -2}, {"lease": 0}, {"lease": -1}):
+        with pytest.raises(ValueError, match="must be"):
+            make(*locks, **bad)
+        with pytest.raises(ValueError, match="must be"):
+            await owner.do(make(*locks).acquire, **bad)
+    with pytest.raises(OverflowError):
+        await owner.do(make(*locks).acquire, timeout=threading.TIMEOUT_MAX * 2)
+    assert table.stored() == [[], [], []]
+
+
+async def test_names(table: Table) -> None:
+    """It is called what its members are called, each name once, and shows what is known of it."""
+    client = table.client()
+    multi, red = table.multi(client, "b", "a"), table.red(table.clients())
+    assert (multi.name, red.name) == ("a + b", "name")
+    assert repr(multi) == "<MultiLock 'a + b' not held here>"
+    owner = table.owner()
+    await owner.do(red.acquire)
+    assert (await owner.do(repr, red)).startswith("<RedLock 'name' <Hold 'name' valid holder=")
+    await owner.do(red.release)
+
+
+def test_many_members_of_one_client(servers: Sequence[RedisServer]) -> None:
+    """Twenty members of one client are released by one write on one connection, without threads."""
+    with interlock.connect(servers[0].url()) as client:
+        lock: Any = client.multi_lock(*[client.lock(f"n{number}") for number in range(20)])
+        before = threading.active_count()
+        for _ in range(3):
+            with lock:
+                assert len(servers[0].execute("KEYS", "*")) == 20  # type: ignore[arg-type]
+        assert threading.active_count() <= before + 1
+        listed = servers[0].execute("CLIENT", "LIST")
+        assert isinstance(listed, list | bytes | str)
+        [pool] = client._driver._pool._pools.values()
+        assert len(pool._open) == 1

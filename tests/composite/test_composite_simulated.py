@@ -1,0 +1,159 @@
+"""Multi and red locks in the simulator: three servers, and whichever fault befalls whichever effect."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from operator import sub
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.every_fault import FAULTS, OPTIONS
+
+from interlock._core.composite_members import depths
+from interlock._core.lock import Lock
+from interlock._core.multi_lock import MultiLock
+from interlock._core.red_lock import RedLock
+from interlock.errors import InterlockError
+from interlock.testing.schedule import EFFECT_KINDS, Interrupted, Schedule
+from interlock.testing.simulator import Simulator
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from interlock._core.composite import CompositeLock
+    from interlock._core.composite_hold import CompositeHold
+    from interlock._core.effects import Op
+    from interlock.testing.simulator import Process, SimulatedClient
+
+SERVERS = 3
+REST = 60.0
+"""Seconds: longer than any lease, and what the background may still have to bring."""
+RATES = {**dict.fromkeys(EFFECT_KINDS, 0.02), "abandon": 0.0, "outage": 0.03, "lose messages": 0.05}
+TROUBLE = (InterlockError, Interrupted)
+
+
+class World:
+    """Three servers and any number of machines, each with a client of every server and one clock."""
+
+    def __init__(self, seed: int, schedule: Schedule) -> None:
+        self.simulator = Simulator(seed, schedule=schedule, invariants=())
+        self.networks = [
+            self.simulator.network,
+            *(self.simulator.server() for _ in range(SERVERS - 1)),
+        ]
+        self.held: list[tuple[SimulatedClient, CompositeHold]] = []
+        self.machines: list[list[SimulatedClient]] = []
+
+    def machine(self) -> list[SimulatedClient]:
+        """Return the clients of another machine."""
+        clients = [self.simulator.client(server=network, **OPTIONS) for network in self.networks]
+        for client in clients:
+            client.clock = client.session.clock = clients[0].clock
+        self.machines.append(clients)
+        return clients
+
+    def spawn(
+        self,
+        kind: type[CompositeLock],
+        *,
+        timeout: float,
+        lease: float | None = None,
+        rounds: int = 1,
+    ) -> None:
+        """Start a process, on a machine of its own, that acquires twice and releases twice, *rounds* times."""
+        clients = self.machine()
+        joint = kind([Lock(client.session, "name") for client in clients])
+
+        def entered(me: Process) -> Generator[Op[Any], Any, CompositeHold | None]:
+            """Acquire; what ends in nothing, or by an error, leaves the depths of all members as they were."""
+            former = depths(joint._holds(me.owner))
+            hold: CompositeHold | None = None
+            with suppress(*TROUBLE):
+                hold = yield joint.acquire(me.owner, me.client.clock() + timeout, lease)
+            assert hold is not None or max(map(sub, depths(joint._holds(me.owner)), former)) <= 0
+            return hold
+
+        def program(me: Process) -> Generator[Op[Any], Any, None]:
+            for _ in range(rounds):
+                hold = yield from entered(me)
+                try:
+                    if hold is not None:
+                        self._enter(clients[0], hold)
+                        _ = yield from entered(me)
+                        yield me.sleep(0.05)
+                except TROUBLE:
+                    pass
+                while hold is not None and hold.kept():
+                    try:
+                        yield joint.release(me.owner)
+                    except TROUBLE:
+                        break
+
+        self.simulator.spawn(clients[0], program, f"p{len(self.machines) - 1}")
+
+    def _enter(self, client: SimulatedClient, hold: CompositeHold) -> None:
+        for other, former in self.held:
+            assert other is client or not former.valid(other.clock()), "two hold it"
+        self.held.append((client, hold))
+
+    def play(self) -> None:
+        """Run until all is at rest, and look whether anything is left."""
+        while self.simulator.running():
+            self.simulator.run_for(1)
+        self.simulator.heal()
+        self.simulator.run_for(REST)
+        for client in self.simulator.clients:
+            if not client.crashed:
+                assert len(client.cleanups) == 0
+                assert len(client.session.holds) == 0
+                assert client.session.waiters.channels() == []
+        for network in self.networks:
+            assert network.dump() == {}
+
+
+def _world(
+    kind: type[CompositeLock], seed: int, schedule: Schedule, lease: float | None = None
+) -> World:
+    world = World(seed, schedule)
+    world.spawn(kind, timeout=2, lease=lease)
+    world.spawn(kind, timeout=3, lease=lease)
+    world.play()
+    return world
+
+
+@pytest.mark.parametrize("lease", [None, 5.0], ids=["renewed", "leased"])
+@pytest.mark.parametrize("kind", [MultiLock, RedLock])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_one_fault_at_every_effect(
+    kind: type[CompositeLock], fault: str, lease: float | None
+) -> None:
+    """Whichever effect a fault befalls, two never hold it and nothing is left of it on any server or in any table."""
+    recorded = _world(kind, 1, Schedule(), lease)
+    processes = [machine[0].processes[0] for machine in recorded.machines]
+    assert len(recorded.held) == 2
+    for process in processes:
+        assert len(process.effects) > 2
+        for place in range(len(process.effects)):
+            _ = _world(kind, 1, Schedule({(process.name, place): FAULTS[fault]}), lease)
+
+
+@pytest.mark.parametrize("kind", [MultiLock, RedLock])
+@pytest.mark.parametrize("seed", range(12))
+def test_many_faults_at_random(kind: type[CompositeLock], seed: int) -> None:
+    """Under random faults two never hold it, and nothing is left of it when all is at rest."""
+    world = World(seed, Schedule(rates=RATES))
+    for timeout in (5.0, 30.0, 0.0):
+        world.spawn(kind, timeout=timeout, rounds=3)
+    world.play()
+
+
+@pytest.mark.parametrize("kind", [MultiLock, RedLock])
+@pytest.mark.parametrize("seed", range(10))
+def test_the_dead_leave_nothing(kind: type[CompositeLock], seed: int) -> None:
+    """Whenever a machine dies, what it held ends with its lease on every server, and the others go on."""
+    world = World(seed, Schedule(rates=RATES))
+    for timeout in (5.0, 30.0, 2.0):
+        world.spawn(kind, timeout=timeout, rounds=3)
+    dying = world.machines[seed % 3]
+    world.simulator.timeline.at(seed * 0.013, lambda: [client.crash() for client in dying])
+    world.play()

@@ -1,0 +1,90 @@
+"""The multi lock when servers fail or replies are lost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.lock.lock_like import until
+from tests.support.proxy import FaultProxy, command, drop_reply
+
+from interlock.errors import NotHeldError, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from tests.composite.table import Table
+    from tests.support.servers import RedisServer
+
+
+async def test_a_server_that_is_down(own: Table) -> None:
+    """When a member's server is down the acquire says so, and what the others granted is given back."""
+    clients = own.clients(command_timeout=2, outage_timeout=0.5)
+    lock = own.face.module.MultiLock(*[client.lock("name") for client in clients])
+    owner = own.owner()
+    await owner.do(lock.acquire)
+    await owner.do(lock.release)
+    max(own.servers, key=_place).kill()
+    for timeout in (0, 0.5):
+        with pytest.raises(ServerUnavailableError):
+            await owner.do(lock.acquire, timeout=timeout)
+        await until(lambda: own.stored() == [[], []], 10, "it is given back")
+    for call in (lock.locked, lock.force_release):
+        with pytest.raises(ServerUnavailableError):
+            await owner.do(call)
+
+
+async def test_an_outage_is_sat_out(own: Table) -> None:
+    """Who waits while a member's server is away holds the others for a while only, and goes on when it is back."""
+    clients = own.clients(outage_timeout=20)
+    lock = own.face.module.MultiLock(*[client.lock("name") for client in clients[:2]])
+    owner = own.owner()
+    await owner.do(lock.acquire)
+    await owner.do(lock.release)
+    last = max(own.servers[:2], key=_place)
+    last.kill()
+    waiting = asyncio.create_task(owner.do(lock.acquire))
+    await until(lambda: ["name"] in own.stored(), 5, "it has the first")
+    await until(lambda: ["name"] not in own.stored(), 20, "it has given the first back")
+    last.restart()
+    assert await waiting
+    await owner.do(lock.release)
+
+
+def _place(server: RedisServer) -> str:
+    """Return what the canonical order goes by."""
+    return str(server.port)
+
+
+async def test_a_release_goes_everywhere(own: Table) -> None:
+    """A member's server that is down at the release is told of; the others are free, and it may be tried again."""
+    clients = own.clients(outage_timeout=0.3, command_timeout=0.3)
+    lock = own.face.module.MultiLock(*[client.lock("name") for client in clients])
+    owner = own.owner()
+    await owner.do(lock.acquire)
+    own.servers[0].pause()
+    with pytest.raises(ServerUnavailableError):
+        await owner.do(lock.release)
+    for server in own.servers[1:]:
+        await until(lambda there=server: own.keys_of(there) == [], 10, "the others are free")
+    own.servers[0].resume()
+    await until(
+        lambda: own.keys_of(own.servers[0]) == [], 10, "the background has carried it through"
+    )
+    await owner.do(lock.release)
+    with pytest.raises(NotHeldError):
+        await owner.do(lock.release)
+
+
+async def test_a_lost_reply_loses_nothing(table: Table) -> None:
+    """A member whose reply is lost is asked again; nobody notices."""
+    with FaultProxy(("127.0.0.1", table.servers[1].port)) as proxy:
+        clients = table.clients([table.servers[0].url(), proxy.url()])
+        lock = table.face.module.MultiLock(*[client.lock("name") for client in clients])
+        owner = table.owner()
+        proxy.on_request(command("EVALSHA", nth=1), drop_reply)
+        proxy.on_request(command("EVALSHA", nth=3), drop_reply)
+        await owner.do(lock.acquire, timeout=5)
+        await owner.do(lock.release)
+        assert len(proxy.fired) == 2
+        assert table.stored() == [[], [], []]
+        await table.end()

@@ -1,0 +1,276 @@
+"""The multi lock on real servers: all members or none."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.lock_like import until
+
+from interlock._core import multi_lock
+from interlock.errors import (
+    AcquireTimeoutError,
+    HoldLostError,
+    NotHeldError,
+    WrongTypeError,
+)
+
+if TYPE_CHECKING:
+    from tests.composite.table import Table
+
+
+async def test_all_are_held_and_given_back(table: Table) -> None:
+    """Members of several servers and kinds are all held, and are all free after the release."""
+    a, b, c = table.clients()
+    lock = table.face.module.MultiLock(
+        a.lock("plain"), b.fenced_lock("fenced"), c.fair_lock("fair"), a.spin_lock("spin")
+    )
+    owner = table.owner()
+    assert await owner.do(lock.acquire) is True
+    assert table.stored() == [
+        ["plain", "spin"],
+        ["fenced", "redisson_lock_token:{fenced}"],
+        ["fair"],
+    ]
+    assert await owner.do(lock.owned) is True
+    assert await table.owner().do(lock.locked) is True
+    await owner.do(lock.release)
+    assert table.stored() == [[], ["redisson_lock_token:{fenced}"], []]
+    assert await owner.do(lock.locked) is False
+    with pytest.raises(NotHeldError):
+        await owner.do(lock.release)
+
+
+@pytest.mark.parametrize("taken", [0, 1, 2])
+async def test_one_that_is_taken_bars_all(table: Table, taken: int) -> None:
+    """Whichever member another holds, a single try takes nothing and leaves nothing, and says so at once."""
+    clients = table.clients()
+    locks = [client.lock("name") for client in clients]
+    lock, other, owner = table.face.module.MultiLock(*locks), table.owner(), table.owner()
+    await other.do(locks[taken].acquire)
+    assert await owner.do(lock.acquire, timeout=0) is False
+    assert await owner.do(lock.acquire, blocking=False) is False
+    assert table.stored() == [["name"] if number == taken else [] for number in range(3)]
+    assert await owner.do(lock.locked) is True
+    await other.do(locks[taken].release)
+    assert await owner.do(lock.acquire, timeout=0) is True
+    await owner.do(lock.release)
+
+
+async def test_time_out(table: Table) -> None:
+    """A wait that ends in nothing leaves nothing; a with statement says which locks it was about."""
+    client = table.client()
+    lock, owner, other = table.multi(client, "a", "b", timeout=0.3), table.owner(), table.owner()
+    await other.do(client.lock("b").acquire)
+    assert await owner.do(lock.acquire, timeout=0.3) is False
+    with pytest.raises(AcquireTimeoutError) as caught:
+        await owner.do(table.face.enter, lock)
+    assert (caught.value.name, caught.value.timeout) == ("a + b", 0.3)
+    assert table.stored()[0] == ["b"]
+    await other.do(client.lock("b").release)
+
+
+async def test_waits_for_the_last(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for a member has it soon after its release, long before any poll is due, and keeps the others meanwhile."""
+    monkeypatch.setattr(multi_lock, "MEMBER_BUDGET", 60)
+    client, another = table.client(poll_cap=60), table.client()
+    lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
+    await other.do(another.lock("b").acquire)
+    waiting = asyncio.create_task(owner.do(lock.acquire))
+    await until(lambda: table.stored()[0] == ["a", "b"], 5, "it has the first")
+    await asyncio.sleep(0.3)
+    await other.do(another.lock("b").release)
+    assert await asyncio.wait_for(waiting, 10)
+    await owner.do(lock.release)
+
+
+async def test_waits_for_the_first_without_a_budget(table: Table) -> None:
+    """Who waits for the first member holds nothing, so it stays in its queue for longer than any budget."""
+    client, another = table.client(poll_cap=60), table.client()
+    lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
+    await other.do(another.lock("a").acquire)
+    waiting = asyncio.create_task(owner.do(lock.acquire))
+    await asyncio.sleep(4)  # 2 members: 2.25 to 3.75 s
+    assert table.stored()[0] == ["a"]
+    await other.do(another.lock("a").release)
+    assert await asyncio.wait_for(waiting, 10)
+    await owner.do(lock.release)
+
+
+async def test_reentry(table: Table) -> None:
+    """The owner may enter again, together or one by one; each level is released on its own, and only the last frees."""
+    client = table.client()
+    lock, owner = table.multi(client, "a", "b"), table.owner()
+    for depth in (1, 2, 3):
+        assert await owner.do(lock.acquire, timeout=0)
+        assert await owner.do(lock.hold_count) == depth
+    await owner.do(client.lock("a").acquire)
+    assert await owner.do(lock.hold_count) == 3
+    await owner.do(client.lock("a").release)
+    for depth in (2, 1, 0):
+        await owner.do(lock.release)
+        assert await owner.do(lock.hold_count) == depth
+    assert table.stored()[0] == []
+
+
+async def test_what_was_held_before_stays_held(table: Table) -> None:
+    """A member that the owner had already goes back to its former depth when a try comes to nothing."""
+    client, another = table.client(), table.client()
+    lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
+    await owner.do(client.lock("a").acquire)
+    await other.do(another.lock("b").acquire)
+    assert await owner.do(lock.acquire, timeout=0.1) is False
+    assert await owner.do(client.lock("a").hold_count) == 1
+    with pytest.raises(NotHeldError):
+        await owner.do(lock.release)
+    assert await owner.do(client.lock("a").hold_count) == 1
+    await owner.do(client.lock("a").release)
+    await other.do(another.lock("b").release)
+
+
+async def test_a_lease_ends_all(table: Table) -> None:
+    """With a lease all members end together, although they were acquired one after the other; then it is lost."""
+    clients = table.clients()
+    locks = [client.lock("name") for client in clients]
+    lock, owner = table.face.module.MultiLock(*locks, lease=1.5), table.owner()
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    assert 0 < hold.remaining <= 1.5
+    assert hold.valid
+    await until(lambda: table.stored() == [[], [], []], 5, "all have ended")
+    assert hold.lost.is_set()
+    assert not hold
+    with pytest.raises(HoldLostError) as caught:
+        await owner.do(lock.release)
+    assert caught.value.name == "name"
+
+
+async def test_extend(table: Table) -> None:
+    """What is extended has the new lease in every member."""
+    clients = table.clients()
+    lock = table.face.module.MultiLock(*[client.lock("name") for client in clients], lease=5)
+    owner = table.owner()
+    with pytest.raises(NotHeldError):
+        await owner.do(lock.extend, 60)
+    await owner.do(lock.acquire)
+    await owner.do(lock.extend, 60)
+    for server in table.servers:
+        assert 50_000 < int(str(server.execute("PTTL", "name"))) <= 60_000
+    hold = await owner.do(lambda: lock.hold)
+    assert 50 < hold.remaining <= 60
+    assert 50 < await owner.do(lock.remaining) <= 60
+    await owner.do(lock.release)
+
+
+async def test_one_that_is_lost_is_the_loss_of_all(table: Table) -> None:
+    """When one member is lost the hold is lost, told once; the others are given back by the release that says so."""
+    clients = table.clients(lease=2)
+    lock = table.face.module.MultiLock(*[client.lock("name") for client in clients])
+    owner, told = table.owner(), list[str]()
+    hold = await owner.do(table.face.enter, lock)
+    await owner.do(hold.on_lost, lambda: told.append("lost"))
+    await table.owner().do(clients[1].lock("name").force_release)
+    await until(hold.lost.is_set, 5, "it is told")
+    await until(lambda: told, 5, "the callback ran")
+    with pytest.raises(HoldLostError) as caught:
+        await owner.do(table.face.leave, lock)
+    assert caught.value.reason == "force-released"
+    assert table.stored() == [[], [], []]
+    assert told == ["lost"]
+
+
+async def test_a_lost_one_is_acquired_anew_once_released(table: Table) -> None:
+    """Who lost it cannot enter it; one release frees all members at all depths, and makes room for a hold of one depth."""
+    clients = table.clients()
+    lock = table.face.module.MultiLock(*[client.lock("name") for client in clients])
+    owner = table.owner()
+    await owner.do(lock.acquire)
+    await owner.do(lock.acquire)
+    await table.owner().do(clients[1].lock("name").force_release)
+    for call in (lock.acquire, lock.release):
+        with pytest.raises(HoldLostError):
+            await owner.do(call)
+    assert table.stored() == [[], [], []]
+    assert await owner.do(lock.acquire, timeout=2)
+    assert await owner.do(lock.hold_count) == 1
+    await owner.do(lock.release)
+    assert table.stored() == [[], [], []]
+    with pytest.raises(NotHeldError):
+        await owner.do(lock.release)
+
+
+async def test_one_that_is_lost_on_the_way(table: Table) -> None:
+    """A member that is lost while the others are waited for is acquired again; what is held at last is all of them."""
+    client, another = table.client(lease=20), table.client()
+    lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
+    await other.do(another.lock("b").acquire)
+    waiting = asyncio.create_task(owner.do(lock.acquire, lease=20))
+    await until(lambda: table.stored()[0] == ["a", "b"], 5, "it has the first")
+    await other.do(another.lock("a").force_release)
+    await other.do(another.lock("b").release)
+    assert await asyncio.wait_for(waiting, 5)
+    assert table.stored()[0] == ["a", "b"]
+    await owner.do(lock.release)
+
+
+async def test_extending_what_is_lost(table: Table) -> None:
+    """What has lost a member cannot be extended, and says why; the others are given back then."""
+    client, another = table.client(), table.client()
+    lock, owner = table.multi(client, "a", "b"), table.owner()
+    hold = await owner.do(table.face.enter, lock)
+    await table.owner().do(another.lock("b").force_release)
+    with pytest.raises(HoldLostError) as caught:
+        await owner.do(lock.extend, 60)
+    assert (caught.value.name, caught.value.reason) == ("a + b", "force-released")
+    with pytest.raises(HoldLostError, match="force-released"):
+        hold.ensure()
+    assert table.stored()[0] == []
+    with pytest.raises(NotHeldError):
+        await owner.do(lock.release)
+
+
+async def test_force_release(table: Table) -> None:
+    """Whoever asks frees every member, and is told whether any was locked; the holder is told of the loss."""
+    client = table.client()
+    lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
+    assert await other.do(lock.force_release) is False
+    await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    again = await owner.do(lambda: lock.hold)
+    assert hash(again._hold) == hash(hold._hold)
+    assert again._hold == hold._hold
+    assert hold._hold != "another thing"
+    assert repr(hold._hold) == "<CompositeHold 'a + b' of 2, 2 needed>"
+    assert await other.do(lock.force_release) is True
+    assert hold.lost.is_set()
+    assert table.stored()[0] == []
+    with pytest.raises(HoldLostError):
+        await owner.do(lock.release)
+
+
+async def test_the_hold_releases_from_anywhere(table: Table) -> None:
+    """The hold can be released by another thread or task, once."""
+    client = table.client()
+    lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
+    hold = await owner.do(table.face.enter, lock)
+    assert (hold.name, hold.depth, hold.token) == ("a + b", 1, None)
+    await other.do(hold.release)
+    assert table.stored()[0] == []
+    assert not hold
+    assert hold.depth == 0
+    with pytest.raises(NotHeldError):
+        await other.do(hold.release)
+    with pytest.raises(NotHeldError):
+        await owner.do(hold.ensure)
+    assert await owner.do(lambda: lock.hold) is None
+
+
+async def test_a_key_that_is_something_else(table: Table) -> None:
+    """A member whose name is in use by something else is told of, and nothing is left in the others."""
+    client = table.client()
+    table.servers[0].execute("SET", "b", "text")
+    lock: Any = table.multi(client, "a", "b", "c")
+    with pytest.raises(WrongTypeError):
+        await table.owner().do(lock.acquire)
+    assert table.stored()[0] == ["b"]

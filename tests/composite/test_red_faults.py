@@ -1,0 +1,278 @@
+"""The red lock when servers fail: a minority costs a time-out and no more, a majority is told of."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.composite.table import Table
+from tests.lock.lock_like import until
+
+import interlock
+from interlock._core import red_lock
+from interlock.errors import HoldLostError, QuorumError, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.support.servers import RedisServer
+
+FIVE = pytest.mark.parametrize("own_servers", [5], indirect=True)
+
+
+def _kill(server: RedisServer) -> None:
+    server.kill()
+
+
+def _pause(server: RedisServer) -> None:
+    server.pause()
+
+
+down = pytest.mark.parametrize("fail", [_kill, _pause], ids=["refused", "paused"])
+PATIENCE = 0.75
+"""Seconds that a server is given to answer (see the fixture `patience`)."""
+SLACK = 2.0
+"""Seconds for which a machine with more to do than it can may keep everybody waiting."""
+
+
+def _revive(servers: Sequence[RedisServer]) -> None:
+    for server in servers:
+        if server.alive:
+            server.resume()
+        else:
+            server.restart()
+
+
+@FIVE
+@pytest.mark.parametrize(
+    ("fail", "warm"),
+    [(_kill, True), (_pause, True), (_kill, False)],
+    ids=["refused", "paused", "never-there"],
+)
+async def test_a_minority_that_is_down(
+    own: Table, fail: Callable[[RedisServer], None], warm: bool
+) -> None:
+    """Two of five servers that are down cost their time-outs, together and not one after the other, and no error."""
+    clients = own.clients()
+    lock, owner = own.red(clients), own.owner()
+    if warm:
+        await owner.do(lock.acquire)
+        await owner.do(lock.release)
+    for server in own.servers[:2]:
+        fail(server)
+    for _ in range(2):
+        began = time.monotonic()
+        assert await owner.do(lock.acquire, timeout=0)
+        assert await owner.do(lock.acquire, timeout=0)
+        hold = await owner.do(lambda: lock.hold)
+        assert hold.remaining > 29 - 2 * PATIENCE - SLACK
+        assert await owner.do(lock.locked) is True
+        assert await owner.do(lock.hold_count) == 2
+        await owner.do(lock.extend, 60)
+        await owner.do(lock.release)
+        await owner.do(lock.release)
+        assert time.monotonic() - began < 7 * PATIENCE + SLACK
+        assert await owner.do(lock.locked) is False
+        assert await owner.do(lock.force_release) is False
+    _revive(own.servers[:2])
+    await until(lambda: own.stored() == [[]] * 5, 20, "nothing is left where nobody answered")
+
+
+@down
+async def test_a_majority_that_is_down(own: Table, fail: Callable[[RedisServer], None]) -> None:
+    """Without a quorum of servers QuorumError says of each what is wrong; what the others granted is given back."""
+    clients = own.clients(outage_timeout=0.5)
+    lock, owner = own.red(clients), own.owner()
+    await owner.do(lock.acquire)
+    await owner.do(lock.release)
+    for server in own.servers[:2]:
+        fail(server)
+    for limit in ({"timeout": 0}, {"timeout": 0.3}, {}):
+        with pytest.raises(QuorumError) as caught:
+            await owner.do(lock.acquire, **limit)
+        assert len(caught.value.causes) == 2
+        for server in own.servers[:2]:
+            where = f"name at 127.0.0.1:{server.port}"
+            assert isinstance(caught.value.causes[where], ServerUnavailableError)
+        await until(lambda: own.keys_of(own.servers[2]) == [], 10, "it is given back")
+    for call in (lock.locked, lock.remaining, lock.force_release):
+        with pytest.raises(QuorumError):
+            await owner.do(call)
+    _revive(own.servers[:2])
+
+
+async def test_an_outage_is_sat_out(own: Table) -> None:
+    """Who waits while a majority is away goes on when it is back."""
+    clients = own.clients()
+    lock, owner = own.red(clients), own.owner()
+    await owner.do(lock.acquire)
+    await owner.do(lock.release)
+    for server in own.servers[:2]:
+        server.kill()
+    waiting = asyncio.create_task(owner.do(lock.acquire, timeout=30))
+    await asyncio.sleep(0.5)
+    assert not waiting.done()
+    own.servers[0].restart()
+    assert await waiting
+    assert own.stored() == [["name"], ["name"]]
+    await owner.do(lock.release)
+
+
+@FIVE
+async def test_renewal_keeps_the_quorum(own: Table) -> None:
+    """It is kept beyond its lease while a minority is down; that is no loss."""
+    clients = own.clients(lease=2)
+    lock, owner = own.red(clients), own.owner()
+    hold = await owner.do(own.face.enter, lock)
+    for server in own.servers[1:3]:
+        server.kill()
+    for _ in range(45):
+        await asyncio.sleep(0.1)
+        assert hold.valid
+    assert not hold.lost.is_set()
+    await owner.do(own.face.leave, lock)
+    assert own.stored() == [[], [], []]
+
+
+async def test_a_minority_that_lost_its_data(own: Table) -> None:
+    """A server that comes back empty is no loss while the quorum stands, and does not get the lock written anew."""
+    clients = own.clients(lease=2.5)
+    lock, owner = own.red(clients), own.owner()
+    hold = await owner.do(own.face.enter, lock)
+    member = await owner.do(lambda: clients[1].lock("name").hold)
+    own.servers[1].restart()
+    await until(member.lost.is_set, 10, "the renewal has found it out")
+    await asyncio.sleep(1)  # another renewal of the others
+    assert hold.valid
+    assert not hold.lost.is_set()
+    assert own.stored() == [["name"], [], ["name"]]
+    assert await own.owner().do(lock.acquire, timeout=0) is False
+    await owner.do(own.face.leave, lock)
+    assert own.stored() == [[], [], []]
+
+
+async def test_a_majority_that_lost_its_data(own: Table) -> None:
+    """When a quorum of servers comes back empty the hold is lost, told once, and given back where it still stands."""
+    clients = own.clients(lease=2)
+    lock, owner, told = own.red(clients), own.owner(), list[str]()
+    hold = await owner.do(own.face.enter, lock)
+    await owner.do(hold.on_lost, lambda: told.append("lost"))
+    for server in own.servers[:2]:
+        server.restart()
+    await until(lambda: told, 10, "it is told")
+    assert hold.lost.is_set()
+    assert not hold
+    with pytest.raises(HoldLostError):
+        await owner.do(hold.ensure)
+    with pytest.raises(HoldLostError):
+        await owner.do(own.face.leave, lock)
+    assert told == ["lost"]
+    assert own.stored() == [[], [], []]
+    assert await owner.do(lock.acquire, timeout=10)
+    assert await owner.do(lock.hold_count) == 1
+    await owner.do(lock.release)
+
+
+async def test_a_majority_out_of_reach(own: Table) -> None:
+    """When a quorum cannot be reached for a whole lease the hold is lost at the end of its validity."""
+    clients = own.clients(lease=2)
+    lock, owner = own.red(clients), own.owner()
+    hold = await owner.do(own.face.enter, lock)
+    for server in own.servers[:2]:
+        server.pause()
+    assert hold.valid
+    await until(hold.lost.is_set, 10, "it is told")
+    with pytest.raises(HoldLostError) as caught:
+        await owner.do(own.face.leave, lock)
+    assert caught.value.reason == "unreachable past validity"
+    for server in own.servers[:2]:
+        server.resume()
+
+
+@down
+async def test_a_release_without_a_minority(
+    own: Table, fail: Callable[[RedisServer], None]
+) -> None:
+    """One server of three that is down at the release is no error, for the others can do without it too."""
+    clients = own.clients(lease=30)
+    lock, owner = own.red(clients), own.owner()
+    await owner.do(lock.acquire)
+    fail(own.servers[0])
+    began = time.monotonic()
+    await owner.do(lock.release)
+    assert time.monotonic() - began < PATIENCE + SLACK
+    assert [own.keys_of(server) for server in own.servers[1:]] == [[], []]
+    assert await owner.do(lambda: lock.hold) is None
+    if own.servers[0].alive:
+        own.servers[0].resume()
+        await until(
+            lambda: own.stored() == [[], [], []], 10, "the background has carried it through"
+        )
+
+
+async def test_a_release_without_a_majority(own: Table) -> None:
+    """A release that leaves too many servers unasked is told of, can be tried again, and is carried through behind."""
+    clients = own.clients(lease=30)
+    lock, owner = own.red(clients), own.owner()
+    await owner.do(lock.acquire)
+    for server in own.servers[:2]:
+        server.pause()
+    with pytest.raises(ServerUnavailableError):
+        await owner.do(lock.release)
+    assert own.keys_of(own.servers[2]) == []
+    for server in own.servers[:2]:
+        server.resume()
+    await owner.do(lock.release)
+    await until(lambda: own.stored() == [[], [], []], 10, "it is free everywhere")
+
+
+async def test_reentry_without_a_minority(own: Table) -> None:
+    """A server that is away at one entry and back at the next holds as deep as the others: no release is one too many."""
+    clients = own.clients(lease=30)
+    lock, owner = own.red(clients), own.owner()
+    await owner.do(lock.acquire)
+    for server in own.servers:
+        server.pause()
+        assert await owner.do(lock.acquire, timeout=0)
+        server.resume()
+    for depth in (4, 3, 2, 1):
+        assert await owner.do(lock.hold_count) == depth
+        assert await own.owner().do(lock.acquire, timeout=0) is False
+        await owner.do(lock.release)
+    await until(lambda: own.stored() == [[], [], []], 10, "it is free everywhere")
+
+
+def test_a_connection_that_died_idle(own_servers: Sequence[RedisServer]) -> None:
+    """A connection that is dead before anything is written costs nobody a server."""
+    clients = [interlock.connect(server.url()) for server in own_servers]
+    lock = interlock.RedLock(*[client.lock("name") for client in clients])
+    lock.acquire()
+    lock.release()
+    for client in clients[:2]:
+        [pool] = client._driver._pool._pools.values()
+        for connection in pool._idle:
+            connection.close()
+    lock.acquire(timeout=0)
+    assert all(Table.keys_of(server) == ["name"] for server in own_servers)
+    lock.release()
+    for client in clients:
+        client.close()
+
+
+async def test_a_first_connection_that_takes_its_time(
+    own_servers: Sequence[RedisServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Connections that take longer to be made than a server is given to answer are no reason to give up before the time is up."""
+    monkeypatch.setattr(red_lock, "LEAST_PATIENCE", 0.05)
+    clients = [interlock.asyncio.connect(server.url()) for server in own_servers]
+    for client in clients:
+        # Hooked in where the embedded server is started: before the connection is made.
+        [lane] = client._driver._multiplexer._lanes.values()
+        lane._endpoint._prepare = lambda: time.sleep(0.4)
+    lock = interlock.asyncio.RedLock(*[client.lock("name") for client in clients])
+    assert await lock.acquire(timeout=20, lease=2)
+    await lock.release()
+    for client in clients:
+        await client.close()

@@ -1,0 +1,251 @@
+"""The red lock on real servers that are well: a quorum of all, asked at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.lock.lock_like import until
+from tests.support.proxy import FaultProxy
+
+from interlock._core import red_lock
+from interlock.errors import HoldLostError, NotHeldError, ReentryError
+
+if TYPE_CHECKING:
+    from tests.composite.table import Table
+
+
+async def test_all_servers_are_asked_at_once(five: Table) -> None:
+    """It is held on every server, for one round trip to each, and free everywhere after one more."""
+    with FaultProxy(("127.0.0.1", five.servers[0].port)) as proxy:
+        clients = five.clients([proxy.url(), *(server.url() for server in five.servers[1:])])
+        lock, owner = five.red(clients), five.owner()
+        await owner.do(lock.acquire)
+        await owner.do(lock.release)
+        proxy.clear_record()
+        await owner.do(lock.acquire)
+        assert five.stored() == [["name"]] * 5
+        assert proxy.round_trips == 1
+        await owner.do(lock.release)
+        assert five.stored() == [[]] * 5
+        assert proxy.round_trips == 2
+        await five.end()
+
+
+@pytest.mark.parametrize(("taken", "granted"), [(1, True), (2, True), (3, False), (5, False)])
+async def test_a_quorum_decides(five: Table, taken: int, granted: bool) -> None:
+    """Three of five are enough and two are not; who fails has nothing left anywhere."""
+    clients = five.clients()
+    lock, other, owner = five.red(clients), five.owner(), five.owner()
+    for client in clients[:taken]:
+        await other.do(client.lock("name").acquire)
+    assert await owner.do(lock.acquire, timeout=0) is granted
+    if granted:
+        hold = await owner.do(lambda: lock.hold)
+        assert hold.valid
+        assert hold.depth == 1
+        await owner.do(lock.release)
+    assert five.stored() == [["name"]] * taken + [[]] * (5 - taken)
+    assert await owner.do(lock.locked) is not granted
+
+
+async def test_validity(table: Table) -> None:
+    """A hold is valid for its lease less what passed while it was asked for and what clocks may drift."""
+    lock, owner = table.red(table.clients()), table.owner()
+    began = time.monotonic()
+    assert await owner.do(lock.acquire, lease=10)
+    elapsed = time.monotonic() - began
+    hold = await owner.do(lambda: lock.hold)
+    assert 10 - 2 * elapsed - 1 < hold.remaining < 10 - 10 * 0.001
+    assert 9 < await owner.do(lock.remaining) <= 10
+    await owner.do(lock.extend, 60)
+    assert 50 < hold.remaining < 60
+    for server in table.servers:
+        assert 50_000 < int(str(server.execute("PTTL", "name"))) <= 60_000
+    await owner.do(lock.release)
+
+
+async def test_a_lease_ends_it(table: Table) -> None:
+    """A hold with a lease is not renewed; its end is a loss."""
+    lock, owner = table.red(table.clients(), lease=0.5), table.owner()
+    hold = await owner.do(table.face.enter, lock)
+    await until(lambda: table.stored() == [[], [], []], 5, "all have ended")
+    assert hold.lost.is_set()
+    with pytest.raises(HoldLostError):
+        await owner.do(table.face.leave, lock)
+
+
+async def test_renewal(table: Table) -> None:
+    """Without a lease it is renewed on every server for as long as it is held."""
+    lock, owner = table.red(table.clients(lease=2)), table.owner()
+    hold = await owner.do(table.face.enter, lock)
+    for _ in range(25):
+        await asyncio.sleep(0.1)
+        assert table.stored() == [["name"]] * 3
+        assert hold.valid
+    await owner.do(table.face.leave, lock)
+    assert table.stored() == [[], [], []]
+
+
+async def test_reentry(table: Table) -> None:
+    """The owner may enter again; another may not; each level is released on its own, and only the last frees."""
+    clients = table.clients()
+    lock, owner, other = table.red(clients), table.owner(), table.owner()
+    for depth in (1, 2, 3):
+        assert await owner.do(lock.acquire, timeout=0)
+        assert await owner.do(lock.hold_count) == depth
+    for server in table.servers:
+        assert list(server.execute("HVALS", "name")) == [b"3"]  # type: ignore[call-overload]
+    assert await other.do(lock.acquire, timeout=0) is False
+    with pytest.raises(NotHeldError):
+        await other.do(lock.release)
+    for depth in (2, 1, 0):
+        await owner.do(lock.release)
+        assert await owner.do(lock.hold_count) == depth
+    assert table.stored() == [[], [], []]
+    with pytest.raises(NotHeldError):
+        await owner.do(lock.release)
+
+
+async def test_reentry_finds_the_loss(table: Table) -> None:
+    """An entry that finds the quorum gone is told so; what is left is given back when it is left, and only then."""
+    clients, others = table.clients(), table.clients()
+    lock, owner, other = table.red(clients), table.owner(), table.owner()
+    await owner.do(lock.acquire)
+    for client in others[:2]:
+        await other.do(client.lock("name").force_release)
+    with pytest.raises(HoldLostError):
+        await owner.do(lock.acquire)
+    hold = await owner.do(lambda: lock.hold)
+    assert hold.lost.is_set()
+    assert table.stored() == [[], [], ["name"]]
+    with pytest.raises(HoldLostError):
+        await owner.do(lock.release)
+    assert table.stored() == [[], [], []]
+
+
+async def test_members_that_are_not_reentrant(table: Table) -> None:
+    """A second acquire by the owner of members that cannot be entered twice is refused, and changes nothing."""
+    clients = table.clients()
+    members = [client.lock("name", reentrant=False) for client in clients]
+    lock, owner = table.face.module.RedLock(*members), table.owner()
+    await owner.do(lock.acquire)
+    with pytest.raises(ReentryError):
+        await owner.do(lock.acquire)
+    assert await owner.do(lock.hold_count) == 1
+    await owner.do(lock.release)
+    assert table.stored() == [[], [], []]
+
+
+async def test_what_was_held_before_stays_held(table: Table) -> None:
+    """A member that the owner had already is entered once more, and goes back to its former depth afterwards."""
+    clients = table.clients()
+    lock, owner, other = table.red(clients), table.owner(), table.owner()
+    mine = clients[0].lock("name")
+    await owner.do(mine.acquire)
+    assert await owner.do(lock.acquire)
+    await owner.do(lock.release)
+    assert await owner.do(mine.hold_count) == 1
+    for client in clients[1:]:
+        await other.do(client.lock("name").acquire)
+    assert await owner.do(lock.acquire, timeout=0.2) is False
+    assert await owner.do(mine.hold_count) == 1
+    await owner.do(mine.release)
+
+
+async def test_who_waits_for_one_server_holds_nobody_up(table: Table) -> None:
+    """A quorum is taken although somebody of the same client waits for one member alone."""
+    clients, holder, waiter, owner = table.clients(), table.owner(), table.owner(), table.owner()
+    await holder.do(clients[0].lock("name").acquire)
+    waiting = asyncio.create_task(waiter.do(clients[0].lock("name").acquire))
+    await until(clients[0]._driver.session.waiters.channels, 5, "it waits")
+    assert await owner.do(table.red(clients).acquire, timeout=5)
+    assert not waiting.done()
+    await owner.do(table.red(clients).release)
+    await holder.do(clients[0].lock("name").release)
+    assert await asyncio.wait_for(waiting, 5)
+    await waiter.do(clients[0].lock("name").release)
+
+
+@pytest.mark.parametrize("same_clients", [True, False])
+async def test_who_waits_has_it_soon(
+    table: Table, monkeypatch: pytest.MonkeyPatch, same_clients: bool
+) -> None:
+    """Who waits is told of the release and has it long before it would look again."""
+    monkeypatch.setattr(red_lock, "POLL", 60)
+    mine = table.clients(poll_cap=60)
+    lock, theirs = table.red(mine), table.red(mine if same_clients else table.clients())
+    owner, other = table.owner(), table.owner()
+    for _ in range(5):
+        await other.do(theirs.acquire)
+        waiting = asyncio.create_task(owner.do(lock.acquire))
+        await asyncio.sleep(0.3)
+        assert not waiting.done()
+        await other.do(theirs.release)
+        assert await asyncio.wait_for(waiting, 5)
+        await owner.do(lock.release)
+
+
+async def test_waiting_costs_little(table: Table) -> None:
+    """Ten who wait in one process ask each server a few times a second, all together."""
+    with FaultProxy(("127.0.0.1", table.servers[1].port)) as proxy:
+        urls = [table.servers[0].url(), proxy.url(), table.servers[2].url()]
+        clients = table.clients(urls)
+        lock, holder = table.red(clients), table.owner()
+        theirs = table.red(table.clients())
+        await holder.do(theirs.acquire)
+        waiting = [
+            asyncio.create_task(table.owner().do(lock.acquire, timeout=3)) for _ in range(10)
+        ]
+        await asyncio.sleep(0.5)
+        proxy.clear_record()
+        await asyncio.sleep(2)
+        assert proxy.commands["EVALSHA"] <= 30
+        assert await asyncio.gather(*waiting) == [False] * 10
+        await holder.do(theirs.release)
+        await table.end()
+
+
+async def test_force_release(table: Table) -> None:
+    """Whoever asks frees it on every server; the holder is told, once."""
+    clients = table.clients()
+    lock, owner, other, told = table.red(clients), table.owner(), table.owner(), list[int]()
+    assert await other.do(lock.force_release) is False
+    hold = await owner.do(table.face.enter, lock)
+    await owner.do(hold.on_lost, lambda: told.append(1))
+    assert await other.do(lock.force_release) is True
+    assert table.stored() == [[], [], []]
+    await until(lambda: told, 5, "the callback ran")
+    with pytest.raises(HoldLostError) as caught:
+        await owner.do(table.face.leave, lock)
+    assert (caught.value.name, caught.value.reason) == ("name", "force-released")
+    assert told == [1]
+
+
+async def test_listening_to_what_is_lost_already(table: Table) -> None:
+    """A callback that comes after the loss is called at once."""
+    lock, owner, told = table.red(table.clients()), table.owner(), list[int]()
+    hold = await owner.do(table.face.enter, lock)
+    await table.owner().do(lock.force_release)
+    await owner.do(hold.on_lost, lambda: told.append(1))
+    await until(lambda: told, 5, "the callback ran")
+    with pytest.raises(HoldLostError):
+        await owner.do(hold.ensure)
+    with pytest.raises(HoldLostError):
+        await owner.do(hold.release)
+
+
+async def test_a_task_is_cancelled_by_the_loss(tasks: Table) -> None:
+    """Who asked for it is interrupted in its block by the loss of the quorum, and sees HoldLostError."""
+    lock = tasks.red(tasks.clients())
+
+    async def work() -> None:
+        async with lock as hold:
+            hold.cancel_on_lost()
+            await tasks.owner().do(lock.force_release)
+            await asyncio.sleep(30)
+
+    with pytest.raises(HoldLostError):
+        await asyncio.wait_for(asyncio.create_task(work()), 10)

@@ -1,0 +1,181 @@
+"""Words that help newcomers in their first hours, on both faces."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import time
+import warnings
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from face_calls import call, told
+
+import interlock
+from interlock import ConfigError, MisuseWarning, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from interlock.testing.servers import RedisServer
+
+    from lock.lock_like import Face
+
+
+@pytest.fixture
+async def client(face: Face, redis_url: str) -> AsyncIterator[Any]:
+    """Give a client of each face in turn."""
+    made = face.module.connect(redis_url)
+    yield made
+    await told(made.close())
+
+
+KINDS = ("Lock", "Semaphore", "LeasedSemaphore", "CountDownLatch", "ReadWriteLock", "Client")
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "Hold", "Permit"])
+def test_a_class_is_no_factory(face: Face, kind: str) -> None:
+    """A class that users do not construct says who makes its objects."""
+    for argument in ("name", "redis://localhost"):
+        with pytest.raises(TypeError, match=r"client\.lock\(name\)"):
+            getattr(face.module, kind)(argument)
+
+
+async def test_nothing_is_pickled(client: Any) -> None:
+    """Pickling a client or one of its objects says what to do instead."""
+    things = [client, client.lock("a"), client.read_write_lock("a"), client.semaphore("a")]
+    things += [client.leased_semaphore("a"), client.count_down_latch("a")]
+    things += [client.multi_lock(client.lock("a"), client.lock("b"))]
+    for thing in things:
+        with pytest.raises(TypeError, match=r"connect\(url\) in each process"):
+            pickle.dumps(thing)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("lock", r"read or write, which have acquire\(\)"),
+        ("unlock", r"read or write, which have release\(\)"),
+        ("tryLock", r"read or write, which have acquire\(timeout"),
+        ("acquire", r"read.acquire or write.acquire"),
+        ("readLock", "use read$"),
+        ("getName", "use name$"),
+    ],
+)
+async def test_a_read_write_lock_is_no_lock(client: Any, name: str, advice: str) -> None:
+    """A read/write lock advises names that exist: its sides, and what they have."""
+    with pytest.raises(AttributeError, match=advice):
+        getattr(client.read_write_lock("name"), name)
+
+
+@pytest.mark.parametrize("owner", [4, b"me", object()])
+async def test_an_owner_is_a_word(client: Any, owner: object) -> None:
+    """``owner=`` takes a string that is not empty."""
+    with pytest.raises(TypeError, match="an owner must be a str"):
+        client.lock("name", owner=owner)
+    with pytest.raises(ConfigError, match="must not be empty"):
+        client.lock("name", owner="")
+
+
+@pytest.mark.parametrize("kind", ["lock", "fair_lock", "fenced_lock", "spin_lock"])
+async def test_reentrant_is_a_bool(client: Any, kind: str) -> None:
+    """``reentrant="no"`` is refused: it would count as true."""
+    with pytest.raises(TypeError, match="reentrant must be True or False, not 'no'"):
+        getattr(client, kind)("name", reentrant="no")
+
+
+async def test_a_callback_is_callable(face: Face, client: Any) -> None:
+    """`Hold.on_lost` refuses at once what cannot be called."""
+    lock = client.lock("name", owner="me")
+    await call(face, lock.acquire)
+    with pytest.raises(TypeError, match="a callback must be callable, not 3"):
+        lock.hold.on_lost(3)
+    await call(face, lock.release)
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://h/0/1", "redis://h/01x", "rediss://h/1/2?db=3", "redis+sentinel://h/m/0/1"]
+)
+def test_a_path_is_one_database(face: Face, url: str) -> None:
+    """A URL whose path is more than the number of a database is refused."""
+    with pytest.raises(ConfigError, match="path must be the number of a database"):
+        face.module.connect(url)
+
+
+def test_warnings_point_at_the_users_line(
+    face: Face, monkeypatch: pytest.MonkeyPatch, redis_url: str
+) -> None:
+    """The warnings of `connect` name the line that called it."""
+    from interlock._links import urls
+
+    monkeypatch.setattr(urls, "_warned", [])
+    monkeypatch.delenv("INTERLOCK_URL", raising=False)
+    monkeypatch.delenv("REDIS_URL", raising=False)
+    for mistake in (
+        lambda: face.module.connect(redis_url, lease=30000),
+        lambda: interlock.Options(lease=30000),
+        face.module.connect,
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            mistake()
+        assert [warning.filename for warning in caught] == [__file__]
+    assert issubclass(caught[0].category, urls.EmbeddedWarning)
+    with pytest.warns(MisuseWarning, match="milliseconds"):
+        face.module.connect(redis_url, lease=30000)
+
+
+async def _refusal(face: Face, url: str) -> str:
+    client = face.module.connect(url, command_timeout=0.3)
+    try:
+        with pytest.raises(ServerUnavailableError) as caught:
+            await call(face, client.lock("name").acquire)
+    finally:
+        await told(client.close())
+    return str(caught.value)
+
+
+async def test_no_connection_is_told_alike(redis_url: str) -> None:
+    """Both faces give the same advice for a plain port, a closed one, and a missing socket."""
+    from lock.lock_like import Face
+
+    plain = redis_url.replace("redis://", "rediss://")
+    for url, advice in {
+        plain: "no answer in time; check whether this port speaks TLS",
+        "redis://localhost:1": "cannot connect to localhost:1: Connection refused",
+        "rediss://localhost:1": "cannot connect to localhost:1: Connection refused",
+        "unix:///nonexistent": "cannot connect to /nonexistent: No such file or directory",
+    }.items():
+        texts = [await _refusal(Face(name), url) for name in ("sync", "asyncio")]
+        assert texts[0] == texts[1]
+        assert advice in texts[0]
+
+
+async def test_a_failed_release_tells_the_rest(face: Face, fresh_server: RedisServer) -> None:
+    """A release that gets no answer says that the lock ends with its lease."""
+    client = face.module.connect(fresh_server.url(), command_timeout=0.3, outage_timeout=0.1)
+    lock = client.lock("name", owner="me")
+    await call(face, lock.acquire)
+    fresh_server.pause()
+    with pytest.raises(ServerUnavailableError, match="ends with its lease, unless another release"):
+        await call(face, lock.release)
+    with suppress(ServerUnavailableError):
+        await told(client.close())
+    fresh_server.resume()
+
+
+async def test_closing_takes_one_timeout(fresh_server: RedisServer) -> None:
+    """Closing an asyncio client of a silent server takes about one command timeout."""
+    client = interlock.asyncio.connect(fresh_server.url(), command_timeout=1.0)
+    await client.lock("name").acquire()
+    fresh_server.pause()
+    waiting = asyncio.create_task(client.lock("other").acquire())
+    await asyncio.sleep(0)
+    started = time.monotonic()
+    with pytest.raises(ServerUnavailableError, match="what was held ends with its lease"):
+        await client.close()
+    assert time.monotonic() - started < 1.6
+    with suppress(interlock.InterlockError):
+        await waiting
+    fresh_server.resume()

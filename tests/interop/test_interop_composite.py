@@ -1,0 +1,98 @@
+"""Locks of several members that are held in both languages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.interop.agent import REFUSALS, AgentError
+from tests.interop.conftest import connect
+from tests.interop.pair import PROMPT, Pair, Party
+from tests.support.servers import RedisServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def others() -> Iterator[list[RedisServer]]:
+    """Give two more servers."""
+    with RedisServer() as one, RedisServer() as two:
+        yield [one, two]
+
+
+@pytest.fixture
+def red_pair(pair: Pair, others: list[RedisServer]) -> Pair:
+    """Give `pair`, connected to three servers."""
+    for agent in (pair.first, pair.second):
+        for number, server in enumerate(others):
+            if f"server{number}" not in agent.client_ids:
+                connect(agent, server, f"server{number}")
+    return pair
+
+
+def _members(pair: Pair, *clients: str) -> dict[str, list[dict[str, str]]]:
+    return {
+        "members": [
+            {"client": client, "kind": "lock", "name": f"{pair.name}:{n}"}
+            for n, client in enumerate(clients)
+        ]
+    }
+
+
+def test_a_multi_lock_waits_for_each_member_of_the_other_language(pair: Pair) -> None:
+    """A multi-lock enters when its last member is free, wherever that was held, and keeps all of them from the other language."""
+    of = _members(pair, "main", "main", "main")
+    holders = [Party(pair.first, f"h{n}", member) for n, member in enumerate(of["members"])]
+    joint = pair.of_second("multi", **of)
+    for holder in holders[1:]:
+        assert holder.ask("acquire", lease=60)
+    waiting = joint.wait(timeout=60)
+    holders[1].ask("release")
+    holders[2].ask("release")
+    assert waiting.result(2 * PROMPT).value is True
+    assert not any(holder.ask("acquire", timeout=0) for holder in holders)
+    joint.ask("release")
+    assert all(holder.ask("acquire", timeout=0) for holder in holders)
+    for holder in holders:
+        holder.ask("release")
+
+
+def test_two_multi_locks_exclude_each_other(pair: Pair) -> None:
+    """Multi-locks of the same members are one lock for both languages."""
+    one, other = pair.at("multi", **_members(pair, "main", "main"))
+    assert one.ask("acquire", timeout=PROMPT)
+    assert not other.ask("acquire", timeout=0)
+    with pytest.raises(AgentError) as refusal:
+        other.ask("release")
+    assert refusal.value.kind in REFUSALS
+    one.ask("release")
+    assert other.ask("acquire", timeout=PROMPT)
+    other.ask("release")
+
+
+def test_a_red_lock_excludes_the_other_language(red_pair: Pair) -> None:
+    """Two red locks on the same three servers exclude each other across languages, and the release lets the other in."""
+    one, other = red_pair.at("red", **_members(red_pair, "main", "server0", "server1"))
+    assert one.ask("acquire", timeout=PROMPT, lease=60)
+    assert not other.ask("acquire", timeout=0.5, lease=60)
+    one.ask("release")
+    assert other.ask("acquire", timeout=PROMPT, lease=60)
+    other.ask("release")
+
+
+def test_a_red_lock_needs_a_majority_that_the_other_language_leaves(red_pair: Pair) -> None:
+    """With one member held by the other language a red lock enters; with two it does not, and it gives back what it got."""
+    of = _members(red_pair, "main", "server0", "server1")
+    singles = [Party(red_pair.first, f"m{n}", member) for n, member in enumerate(of["members"])]
+    joint = red_pair.of_second("red", **of)
+    assert singles[0].ask("acquire", lease=60)
+    assert joint.ask("acquire", timeout=PROMPT, lease=60)
+    joint.ask("release")
+    assert singles[1].ask("acquire", lease=60)
+    assert not joint.ask("acquire", timeout=1, lease=60)
+    assert singles[2].ask("acquire", timeout=0), "the third was not given back"
+    for single in singles:
+        single.ask("release")
+    assert joint.ask("acquire", timeout=PROMPT, lease=60)
+    joint.ask("release")

@@ -1,0 +1,56 @@
+"""Fixtures for the tests of observers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import interlock
+from interlock import observe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from interlock import Client
+
+
+class Recorder(observe.Observer):
+    """Keeps every event."""
+
+    def __init__(self) -> None:
+        self.events: list[observe.Event] = []
+        self.clients: list[observe.ClientView] = []
+
+    def attached(self, client: observe.ClientView) -> None:
+        """Keep it."""
+        self.clients.append(client)
+
+    def detached(self, client: observe.ClientView) -> None:
+        """Forget it."""
+        self.clients.remove(client)
+
+    def of(self, kind: type[observe.Event]) -> list[observe.Event]:
+        """Return the events of one kind."""
+        return [event for event in self.events if type(event) is kind]
+
+    def keep(self, event: observe.Event) -> None:
+        """Keep it."""
+        self.events.append(event)
+
+    acquired = released = waiting = gave_up = lost = abandoned = keep  # type: ignore[assignment]
+    force_released = slow_acquire = slow_hold = renewed = keep  # type: ignore[assignment]
+    renewal_failed = recovered = server_changed = overflowed = keep  # type: ignore[assignment]
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    """Give an observer that keeps every event."""
+    return Recorder()
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[Client]:
+    """Give a client that renews often, and finds waits and holds slow soon."""
+    with interlock.connect(redis_url, lease=0.9, slow_acquire=0.2, slow_hold=0.2) as client:
+        yield client

@@ -1,0 +1,329 @@
+"""Observers are told everything, on both faces, and no observer harms its client."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from interlock.testing.servers import wait_until
+
+import interlock
+import interlock.asyncio
+from interlock import ConfigError, HoldLostError, observe
+from interlock._drivers import observers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock.testing.proxy import FaultProxy
+    from interlock.testing.servers import RedisServer
+
+    from interlock import Client
+    from observe.conftest import Recorder
+
+
+def names(recorder: Recorder) -> list[str]:
+    """Return the kinds of the events in order, without those that time brings."""
+    timed = {"Renewed", "SlowHold", "SlowAcquire"}
+    found = [type(event).__name__ for event in recorder.events]
+    return [name for name in found if name not in timed]
+
+
+def test_each_use_of_a_lock_is_told(client: Client, recorder: Recorder) -> None:
+    """An acquire and a release are told in order, with durations, and a re-entry is not."""
+    client.observe(recorder)
+    before = time.time()
+    with client.fenced_lock("orders") as hold, client.fenced_lock("orders"):
+        time.sleep(0.05)  # the hold lasts
+    wait_until(lambda: len(recorder.events) == 2, 5, "both are told")
+
+    acquired, released = recorder.events
+    assert isinstance(acquired, observe.Acquired)
+    assert isinstance(released, observe.Released)
+    assert (acquired.name, acquired.kind, acquired.token) == ("orders", "fenced lock", hold.token)
+    assert acquired.holder == hold.holder
+    assert acquired.client_id == client.client_id
+    assert "MainThread" in acquired.owner
+    assert not acquired.waited
+    assert 0 < acquired.seconds < 5
+    assert 0.05 <= released.seconds < 5
+    assert before - 0.1 < acquired.time < released.time + 0.001 < time.time() + 0.1
+
+
+async def test_tasks_are_told_of_too(redis_url: str, recorder: Recorder) -> None:
+    """The asyncio face tells the same events, a hand-over to a waiting task included."""
+    async with interlock.asyncio.connect(redis_url) as client:
+        client.observe(recorder)
+
+        async def work() -> None:
+            async with client.lock("orders"):
+                await asyncio.sleep(0.01)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(3):
+                group.create_task(work())
+
+    assert sorted(names(recorder)) == ["Acquired"] * 3 + ["Released"] * 3 + ["Waiting"] * 2
+    waited = [event for event in recorder.events if isinstance(event, observe.Acquired)]
+    assert sorted(event.waited for event in waited) == [False, True, True]
+    assert max(event.seconds for event in waited) >= 0.02
+
+
+def test_waits_that_end_without_the_lock_are_told(client: Client, recorder: Recorder) -> None:
+    """A wait that times out is told with its length, and leaves no waiter in the table."""
+    client.observe(recorder)
+    with client.lock("orders"):
+        done = in_thread(lambda: client.lock("orders").acquire(timeout=0.1))
+        wait_until(lambda: recorder.clients[0].waiters() == {"lock": 1}, 5, "it waits")
+        done.join()
+        assert recorder.clients[0].waiters() == {}
+        assert recorder.clients[0].holds() == {"lock": 1}
+        assert 0 < (recorder.clients[0].validity() or 0) <= 0.9
+    wait_until(lambda: bool(recorder.of(observe.Released)), 5, "all is told")
+
+    (gave_up,) = recorder.of(observe.GaveUp)
+    assert isinstance(gave_up, observe.GaveUp)
+    assert gave_up.seconds >= 0.1
+    assert gave_up.error is None
+
+
+def test_permits_are_told(client: Client, recorder: Recorder) -> None:
+    """Permits of a leased semaphore are told as locks are."""
+    client.observe(recorder)
+    semaphore = client.leased_semaphore("permits")
+    semaphore.try_set_permits(1)
+    with semaphore.acquire():
+        pass
+    wait_until(lambda: names(recorder) == ["Acquired", "Released"], 5, "both are told")
+
+
+def test_slow_waits_and_holds_are_told_once(client: Client, recorder: Recorder) -> None:
+    """A long wait is told once, with who holds the lock; a long hold is told once too."""
+    client.observe(recorder)
+    with client.lock("orders") as hold:
+        holder = hold.holder
+        done = in_thread(lambda: client.lock("orders").acquire(timeout=1.5))
+        done.join()
+    wait_until(lambda: bool(recorder.of(observe.GaveUp)), 5, "all is told")
+
+    (slow,) = recorder.of(observe.SlowAcquire)
+    assert isinstance(slow, observe.SlowAcquire)
+    assert slow.held_by == (holder,)
+    assert slow.seconds >= 0.2
+    (long,) = recorder.of(observe.SlowHold)
+    assert isinstance(long, observe.SlowHold)
+    assert long.holder == holder
+
+
+def test_losses_are_told(client: Client, recorder: Recorder) -> None:
+    """A lock that is broken is told as broken by its breaker, and as lost by its holder."""
+    client.observe(recorder)
+    lock = client.lock("orders")
+    with pytest.raises(HoldLostError), lock:
+        lock.force_release()
+        wait_until(lambda: bool(recorder.of(observe.Lost)), 5, "it is told")
+        lock.release()
+        pytest.fail("it is lost")
+    (lost,) = recorder.of(observe.Lost)
+    assert isinstance(lost, observe.Lost)
+    assert lost.reason == "force-released"
+    wait_until(lambda: bool(recorder.of(observe.ForceReleased)), 5, "it is told")
+    assert not recorder.of(observe.Released)
+
+
+def test_a_lease_that_its_owner_chose_may_end(client: Client, recorder: Recorder) -> None:
+    """A rate limit, whose lease ends outside of any block, counts as released and not as lost."""
+    client.observe(recorder)
+    assert client.lock("limit").acquire(lease=0.1)
+    wait_until(lambda: names(recorder) == ["Acquired", "Released"], 5, "both are told")
+
+
+@pytest.mark.filterwarnings("ignore:hold of 'orders':ResourceWarning")
+def test_abandoned_holds_are_told(client: Client, recorder: Recorder) -> None:
+    """A hold whose thread has ended is told as abandoned."""
+    client.observe(recorder)
+    in_thread(lambda: client.lock("orders").acquire()).join()
+    wait_until(lambda: bool(recorder.of(observe.Abandoned)), 5, "it is told")
+
+
+def test_an_outage_is_told_once(redis_url: str, proxy: FaultProxy, recorder: Recorder) -> None:
+    """Renewal that fails is told once for an outage, with the validity left, and then its end."""
+    with interlock.connect(proxy.url(), lease=3, command_timeout=0.2) as client:
+        client.observe(recorder)
+        with client.lock("orders"):
+            proxy.stop_accepting()
+            proxy.disconnect()
+            wait_until(lambda: bool(recorder.of(observe.RenewalFailed)), 5, "it fails")
+            rounds = len(recorder.of(observe.Renewed))
+            wait_until(lambda: len(recorder.of(observe.Renewed)) > rounds + 1, 5, "it fails again")
+            proxy.start_accepting()
+            wait_until(lambda: bool(recorder.of(observe.Recovered)), 5, "it recovers")
+    (failed,) = recorder.of(observe.RenewalFailed)
+    assert isinstance(failed, observe.RenewalFailed)
+    assert 0 < failed.validity < 3
+    assert failed.error == "ServerUnavailableError"
+    assert failed.count == 1
+
+
+def test_another_primary_is_told(client: Client, recorder: Recorder) -> None:
+    """What the Sentinel monitor calls when there is another primary tells the observers."""
+    client.observe(recorder)
+    client._driver._renewer.move()
+    wait_until(lambda: bool(recorder.of(observe.ServerChanged)), 5, "it is told")
+
+
+def test_the_hot_path_knows_when_nobody_listens(client: Client, recorder: Recorder) -> None:
+    """An observer of seldom events only, or one that was taken away, costs a lock nothing."""
+
+    class Quiet(observe.Observer):
+        def lost(self, event: observe.Lost) -> None: ...
+
+    holds = client._driver.session.holds
+    assert holds.observer is None
+    client.observe(Quiet())
+    assert holds.observer is None
+    stop, stop_other = client.observe(recorder), client.observe(recorder)
+    stop()
+    assert holds.observer is not None
+    stop_other()
+    stop_other()
+    assert holds.observer is None
+    wait_until(lambda: not recorder.clients, 5, "it is detached")
+    with client.lock("orders"):
+        pass
+    assert recorder.events == []
+
+
+class Bad(observe.Observer):
+    """Harms its thread."""
+
+    def __init__(self, harm: Callable[[], object]) -> None:
+        self.harm = harm
+        self.missed = 0
+
+    def acquired(self, event: observe.Acquired) -> None:
+        """Do harm."""
+        del event
+        self.harm()
+
+    def overflowed(self, event: observe.Overflowed) -> None:
+        """Count what it missed."""
+        self.missed += event.count
+
+
+def _raise() -> None:
+    raise LookupError("as it does")
+
+
+@pytest.mark.parametrize("harm", [_raise, sys.exit, KeyboardInterrupt])
+def test_an_observer_that_raises_is_reported_once(
+    client: Client, recorder: Recorder, harm: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception in an observer is reported; it stops no lock, no event and no other observer."""
+    reported: list[BaseException] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: reported.append(args.exc_value))
+
+    def strike() -> None:
+        thrown = harm()
+        if isinstance(thrown, BaseException):
+            raise thrown
+
+    client.observe(Bad(strike))
+    client.observe(recorder)
+    for _ in range(20):
+        with client.lock("orders"):
+            pass
+    wait_until(lambda: len(names(recorder)) == 40 and bool(reported), 5, "all is told")
+    assert len(reported) == 1
+    assert "acquired() of an observer failed" in str(reported[0])
+
+
+def test_an_observer_that_hangs_misses_events(
+    redis_url: str, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An observer that hangs delays no lock and no renewal, and learns how much it missed."""
+    monkeypatch.setattr(observers, "LIMIT", 10)
+    free = threading.Event()
+    bad = Bad(free.wait)
+    with interlock.connect(redis_url, lease=0.6) as client:
+        client.observe(bad)
+        client.observe(recorder)
+        with client.lock("held") as held:
+            for _ in range(40):
+                with client.lock("orders"):
+                    pass
+            wait_until(lambda: len(recorder.of(observe.Renewed)) >= 3, 5, "it is renewed")
+            assert held.valid
+        free.set()
+        wait_until(lambda: bad.missed > 0, 5, "it is told what it missed")
+
+
+def test_closing_does_not_wait_for_an_observer_that_hangs(redis_url: str) -> None:
+    """A client closes within a moment, whatever its observers do."""
+    free = threading.Event()
+    client = interlock.connect(redis_url)
+    client.observe(Bad(free.wait))
+    with client.lock("orders"):
+        pass
+    started = time.monotonic()
+    client.close()
+    assert time.monotonic() - started < 2
+    free.set()
+
+
+def test_what_is_no_observer_is_refused(client: Client) -> None:
+    """An object that is not an `Observer` is refused with a sentence that names it."""
+    with pytest.raises(ConfigError, match=r"subclass of interlock\.Observer, not 7"):
+        client.observe(7)  # type: ignore[arg-type]
+
+
+def test_a_forked_child_has_its_own_events(redis_url: str, recorder: Recorder) -> None:
+    """An observer goes on in a forked child, where the client has another id."""
+    read, write = os.pipe()
+    with interlock.connect(redis_url) as client:
+        client.observe(recorder)
+        with client.lock("parent"):
+            pass
+        wait_until(lambda: len(recorder.events) == 2, 5, "the parent is told")
+        child = os.fork()
+        if child == 0:
+            recorder.events.clear()
+            with client.lock("child"):
+                pass
+            with contextlib.suppress(TimeoutError):
+                wait_until(lambda: len(recorder.events) == 2, 5, "the child is told")
+            ids = {event.client_id for event in recorder.events}
+            os.write(write, repr((len(recorder.events), ids == {client.client_id})).encode())
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert os.read(read, 100) == b"(2, True)"
+        assert {event.client_id for event in recorder.events} == {client.client_id}
+    os.close(read)
+    os.close(write)
+
+
+def test_nothing_outlives_the_client(
+    server: RedisServer, redis_url: str, recorder: Recorder, quiescent: None
+) -> None:
+    """The threads of observers end with their client."""
+    with interlock.connect(redis_url) as client:
+        client.observe(recorder)
+        with client.lock("orders"):
+            pass
+    assert names(recorder) == ["Acquired", "Released"]
+    assert recorder.clients == []
+    gc.collect()
+
+
+def in_thread(work: Callable[[], object]) -> threading.Thread:
+    """Start a thread that does *work*."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread

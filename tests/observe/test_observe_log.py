@@ -1,0 +1,135 @@
+"""The log of a client: the logger ``interlock``, with the name and the figures of each event."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from interlock.testing.servers import wait_until
+
+import interlock
+from interlock import ConfigError, HoldLostError, Options, observe
+
+if TYPE_CHECKING:
+    from interlock.testing.proxy import FaultProxy
+
+    from interlock import Client
+
+
+def records(caplog: pytest.LogCaptureFixture, event: str) -> list[logging.LogRecord]:
+    """Return what was logged of one kind of event."""
+    return [record for record in caplog.records if vars(record).get("event") == event]
+
+
+def logged(caplog: pytest.LogCaptureFixture, event: str) -> logging.LogRecord:
+    """Wait for the one record of *event*, and return it."""
+    wait_until(lambda: bool(records(caplog, event)), 5, f"{event} is logged")
+    (record,) = records(caplog, event)
+    assert record.name == "interlock"
+    return record
+
+
+def test_slow_waits_and_holds_are_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    """A long wait is a warning that names the holder, and a long hold is a warning."""
+    with client.lock("orders") as hold:
+        holder = hold.holder
+        waiter = threading.Thread(target=lambda: client.lock("orders").acquire(timeout=1.2))
+        waiter.start()
+        slow, long = logged(caplog, "lock.slow_acquire"), logged(caplog, "lock.slow_hold")
+        waiter.join()
+    assert slow.levelno == long.levelno == logging.WARNING
+    assert f"for lock 'orders', held by {holder}" in slow.getMessage()
+    assert vars(slow)["held_by"] == (holder,)
+    assert vars(long)["lock_name"] == "orders"
+    assert vars(long)["seconds"] >= 0.2
+
+
+def test_losses_and_breaks_are_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    """A loss is an error with its reason, and a break is a warning."""
+    with pytest.raises(HoldLostError), client.lock("orders") as hold:
+        client.lock("orders").force_release()
+        hold.ensure()
+    lost, broken = logged(caplog, "lock.lost"), logged(caplog, "lock.force_released")
+    assert (lost.levelno, broken.levelno) == (logging.ERROR, logging.WARNING)
+    assert vars(lost)["reason"] == "force-released"
+    assert vars(lost)["client_id"] == vars(broken)["client_id"] == client.client_id
+
+
+@pytest.mark.filterwarnings("ignore:hold of 'orders':ResourceWarning")
+def test_abandoned_holds_are_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    """A hold that nobody can release is a warning."""
+    thread = threading.Thread(target=lambda: client.lock("orders").acquire(), name="gone")
+    thread.start()
+    record = logged(caplog, "lock.abandoned")
+    assert record.levelno == logging.WARNING
+    assert "thread 'gone'" in record.getMessage()
+
+
+def test_outages_are_logged_once(proxy: FaultProxy, caplog: pytest.LogCaptureFixture) -> None:
+    """An outage is one warning, with the validity left, and its end is an information."""
+    caplog.set_level(logging.INFO)
+    with interlock.connect(proxy.url(), lease=3, command_timeout=0.2) as client:
+        with client.lock("orders"):
+            proxy.stop_accepting()
+            proxy.disconnect()
+            failing = logged(caplog, "renewal.failing")
+            time.sleep(0.3)  # renewal fails again meanwhile
+            proxy.start_accepting()
+            recovered = logged(caplog, "renewal.recovered")
+        assert (failing.levelno, recovered.levelno) == (logging.WARNING, logging.INFO)
+        assert 0 < vars(failing)["validity"] < 3
+        client._driver._renewer.move()  # as the Sentinel monitor does
+        assert logged(caplog, "server.changed").levelno == logging.WARNING
+
+
+def test_logging_can_be_turned_off(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """With ``log=False`` nothing is logged, and observers are told all the same."""
+    told = threading.Event()
+
+    class Teller(observe.Observer):
+        def force_released(self, event: observe.ForceReleased) -> None:
+            """Note it."""
+            del event
+            told.set()
+
+    with interlock.connect(redis_url, log=False) as client:
+        client.observe(Teller())
+        client.lock("orders").acquire()
+        client.lock("orders").force_release()
+        assert told.wait(5)
+    assert not [record for record in caplog.records if record.name == "interlock"]
+
+
+def test_nothing_is_written_without_a_handler(redis_url: str) -> None:
+    """A program that does not set up logging sees nothing on its standard error."""
+    program = (
+        "import interlock, sys\n"
+        f"with interlock.connect({redis_url!r}) as client:\n"
+        "    with client.lock('quiet'): pass\n"
+        "    assert 'logging' not in sys.modules or 'interlock._drivers.log' not in sys.modules\n"
+        "    client.lock('broken').acquire()\n"
+        "    client.lock('broken').force_release()\n"
+        "assert 'interlock._drivers.log' in sys.modules\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), "5", True])
+@pytest.mark.parametrize("name", ["slow_acquire", "slow_hold"])
+def test_thresholds_are_checked(name: str, value: object) -> None:
+    """A threshold is None or seconds above 0; everything else is refused with its name."""
+    with pytest.raises(ConfigError, match=f"{name} must be None or seconds above 0"):
+        Options(**{name: value})  # type: ignore[arg-type]
+
+
+def test_thresholds_may_be_off() -> None:
+    """A threshold of None is accepted, and means never."""
+    assert Options(slow_acquire=None, slow_hold=None).replace(lease=5).slow_hold is None

@@ -1,0 +1,44 @@
+"""Fixtures for the tests of what operators use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.cli.cli_process import ENVIRON
+
+from interlock import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from interlock import Client
+
+LONG = 60.0
+"""Seconds that no command here takes."""
+
+
+@pytest.fixture
+def client(redis_url: str) -> Iterator[Client]:
+    """Give a client of the shared server, whose data is gone."""
+    with connect(redis_url) as made:
+        yield made
+
+
+@pytest.fixture
+def command(redis_url: str) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Give a function that runs the command `interlock` against the shared server."""
+
+    def run(*arguments: str, url: str = redis_url) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "interlock", *arguments],
+            env={**ENVIRON, "INTERLOCK_URL": url},
+            capture_output=True,
+            text=True,
+            timeout=LONG,
+            check=False,
+        )
+
+    return run

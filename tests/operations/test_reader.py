@@ -1,0 +1,195 @@
+"""What is read of locks: every kind of lock, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.servers import wait_until
+
+from interlock import connect
+from interlock.asyncio import connect as asyncio_connect
+from interlock.errors import ClosedError, ConfigError
+from interlock.inspection.reader import glob
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from subprocess import CompletedProcess
+
+    import redis
+
+    from interlock import Client
+    from interlock.inspection import LockInfo
+
+JAVA = "00000000-0000-0000-0000-00000000cafe"
+
+
+def by_name(client: Client, pattern: str = "*") -> dict[str, LockInfo]:
+    """Return what is listed, by name."""
+    return {info.name: info for info in client.locks(pattern)}
+
+
+def test_every_kind_of_lock_is_listed(client: Client) -> None:
+    """Each kind of lock is listed once, with its kind, its holders, their depths and leases."""
+    plain, fenced = client.lock("plain"), client.fenced_lock("fenced")
+    both = client.read_write_lock("reading"), client.read_write_lock("writing")
+    group, permits = client.group_lock("group", ["a", "b"]), client.leased_semaphore("permits")
+    assert permits.try_set_permits(5)
+    with plain, plain, fenced as hold, both[0].read, both[1].write, group, permits.acquire(2):
+        found = by_name(client)
+
+        assert {name: info.kind for name, info in found.items()} == {
+            "plain": "lock",
+            "fenced": "fenced_lock",
+            "reading": "read_write_lock",
+            "writing": "read_write_lock",
+            "group": "group_lock",
+            "permits": "leased_semaphore",
+        }
+        assert found["plain"].holders[0].depth == 2
+        assert found["fenced"].token == hold.token
+        assert [found[name].mode for name in ("reading", "writing")] == ["read", "write"]
+        assert (found["permits"].holder_count, found["permits"].free) == (2, 3)
+        for info in found.values():
+            assert 25 < (info.remaining or 0) <= 30
+            for holder in info.holders:
+                assert 25 < (holder.remaining or 0) <= 30
+        assert found["plain"].holders[0].client.client_id == client.client_id
+    assert by_name(client) == {}
+
+
+def test_a_fair_queue_is_listed_in_its_order(client: Client, redis_url: str) -> None:
+    """The waiters of a fair lock are told in the order in which they will get it."""
+    queued: list[str] = []
+    with connect(redis_url) as other, client.fair_lock("fair"):
+        threads: list[threading.Thread] = []
+
+        def wait() -> None:
+            with pytest.raises(ClosedError):
+                other.fair_lock("fair").acquire(timeout=20)
+
+        for number in range(3):
+            thread = threading.Thread(target=wait)
+            thread.start()
+            threads.append(thread)
+
+            def all_queued(wanted: int = number + 1) -> bool:
+                info = client.describe("fair")
+                return info is not None and len(info.waiters) == wanted
+
+            wait_until(all_queued, 10, "the next one queues up")
+            info = client.describe("fair")
+            assert info is not None
+            queued.append(info.waiters[-1].holder)
+        info = by_name(client)["fair"]
+        assert info.kind == "fair_lock"
+        assert info.waiting == 3
+        assert [waiter.holder for waiter in info.waiters] == queued
+        assert all(waiter.holder.startswith(other.client_id) for waiter in info.waiters)
+        for each in threads:
+            assert each.is_alive()
+        other.close()
+        for each in threads:
+            each.join()
+
+
+def test_what_java_left_is_listed(client: Client, redis_client: redis.Redis) -> None:
+    """A hash as Redisson writes it is a lock, though no card tells of its holder."""
+    redis_client.hset("java", f"{JAVA}:88", 3)
+    redis_client.pexpire("java", 20_000)
+
+    info = by_name(client)["java"]
+
+    assert info.holders[0].holder == f"{JAVA}:88"
+    assert info.holders[0].depth == 3
+    assert info.holders[0].held_for is None
+    assert not info.late
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("hash", {"user": "ada"}),
+        ("hash", {f"{JAVA}:1": "many"}),
+        ("hash", {f"{JAVA}:1": "1" * 5000}),
+        ("hash", {"x" * 100_000: "1"}),
+        ("hash", {"mode": "read", "user": "ada"}),
+        ("hash", {str(number): "1" for number in range(3000)}),
+        ("string", {"7": ""}),
+    ],
+)
+def test_what_is_no_lock_is_left_out(
+    client: Client, redis_client: redis.Redis, kind: str, fields: dict[str, str]
+) -> None:
+    """An application's own keys are not taken for locks, whatever their look and size."""
+    if kind == "hash":
+        redis_client.hset("own", mapping=fields)
+    else:
+        redis_client.set("own", next(iter(fields)))
+
+    assert by_name(client) == {}
+    assert (client.describe("own") is None) is (kind == "hash")
+
+
+def test_semaphores_are_listed_on_request(client: Client) -> None:
+    """A plain semaphore looks like a number, so it is listed only by its kind."""
+    assert client.semaphore("slots").try_set_permits(4)
+
+    assert by_name(client) == {}
+    [info] = client.locks(kinds=["semaphore"])
+    assert (info.name, info.free) == ("slots", 4)
+    with pytest.raises(ConfigError, match="found 'sponge'"):
+        list(client.locks(kinds=["sponge"]))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "fits"),
+    [
+        ("*", "a\nb", True),
+        ("orders:*", "orders:1", True),
+        ("orders:?", "orders:12", False),
+        ("h[ae]llo", "hallo", True),
+        ("h[^e]llo", "hello", False),
+        (r"a\*", "a*", True),
+        (r"a\*", "ab", False),
+        ("a(b", "a(b", True),
+    ],
+)
+def test_patterns_mean_what_they_mean_to_the_server(
+    redis_client: redis.Redis, pattern: str, name: str, fits: bool
+) -> None:
+    """A pattern matches a name here if KEYS says so."""
+    redis_client.set(name, "1")
+
+    assert bool(redis_client.keys(pattern)) is fits
+    assert bool(glob(pattern)(name)) is fits
+
+
+async def test_the_asyncio_face_reads_the_same(redis_url: str) -> None:
+    """Both faces tell the same of a lock."""
+    async with asyncio_connect(redis_url) as client, client.lock("same") as hold:
+        [listed] = [info async for info in client.locks("sa*")]
+        described = await client.describe("same")
+        with connect(redis_url) as other:
+            [told] = await asyncio.to_thread(lambda: list(other.locks("sa*")))
+        assert described is not None
+        for info in (listed, described, told):
+            assert (info.name, info.holders[0].holder) == ("same", hold.holder)
+
+
+def test_the_list_is_printed(client: Client, command: Callable[..., CompletedProcess[str]]) -> None:
+    """`interlock list` prints a line for each lock, and one JSON object with --json."""
+    with client.lock("orders:1"), client.lock("orders:\x1b[31m"), client.lock("other"):
+        shown = command("list", "orders:*")
+        told = command("list", "orders:1", "--json")
+        none = command("list", "--older-than", "1h")
+
+    lines = shown.stdout.splitlines()
+    assert lines[0].split() == ["NAME", "KIND", "HELD", "FOR", "RENEWED", "HOLDER", "WAITING"]
+    assert len(lines) == 3
+    assert "\x1b" not in shown.stdout
+    assert json.loads(told.stdout)["holders"][0]["client"]["client_id"] == client.client_id
+    assert (none.returncode, none.stdout) == (0, "")

@@ -1,0 +1,377 @@
+"""Real signals at random instants: `python -m tests.signals [--strikes N] [--kind K] [--face F]`.
+
+A timer raises in the main thread while one operation runs, or cancels its task. Then the program
+does what programs do: it releases what it holds, or it has left its ``with`` block. After that the
+server must have nothing of it. The yardstick is ``with threading.Lock()`` on the same interpreter.
+
+A ``with`` block of Python code has one hole that a lock in C lacks: a signal may strike at the
+first instruction of ``__exit__``. Such a hold is counted as *left*. Nobody renews it, and it must
+end within its lease.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import random
+import signal
+import statistics
+import sys
+import threading
+import time
+import warnings
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from interlock.testing.servers import RedisServer
+
+import interlock
+import interlock.asyncio
+from interlock.errors import HoldLostError, NotHeldError
+from lock.lock_like import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lock.lock_like import Kind
+
+LEASE = 0.6
+"""Seconds. So long may a hold stay that nobody could release."""
+SOON = 2.0
+"""Seconds for what the background puts right."""
+SHORT = 40
+"""Strikes of the short form."""
+WITH = ("with",)
+
+
+class StruckError(KeyboardInterrupt):
+    """What the signal raises."""
+
+
+class Timer:
+    """Strikes once within an operation.
+
+    Attributes:
+        strike: what a signal does; it may raise.
+        struck: how many have struck.
+    """
+
+    def __init__(self) -> None:
+        self.strike: Callable[[], None] = self.fail
+        self.struck = 0
+        self._armed = False
+
+    def __enter__(self) -> Self:
+        self._former = signal.signal(signal.SIGALRM, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, self._former)
+
+    def fail(self) -> None:
+        """Raise in the main thread."""
+        raise StruckError
+
+    def arm(self, seconds: float) -> None:
+        """Strike once in *seconds*."""
+        self._armed = True
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
+
+    def run(self, seconds: float, act: Callable[[], object]) -> None:
+        """Strike within *act*, by raising."""
+        try:
+            try:
+                self.arm(seconds)
+                act()
+            finally:
+                self.disarm()
+        except StruckError:
+            return
+
+    def disarm(self) -> None:
+        """Strike no more."""
+        self._armed = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _handle(self, *_: object) -> None:
+        if self._armed:
+            self._armed = False
+            self.struck += 1
+            self.strike()
+
+
+@dataclass
+class Count:
+    """What came of one operation of one kind."""
+
+    what: str
+    strikes: int = 0
+    left: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        line = (
+            f"{self.what:34} {self.strikes:7} strikes {self.left:5} left {len(self.wrong):5} wrong"
+        )
+        return "\n".join((line, *(f"    {wrong}" for wrong in self.wrong[:3])))
+
+
+async def _nothing(lock: Any) -> None:
+    del lock
+
+
+async def _acquire(lock: Any) -> None:
+    await lock.acquire()
+
+
+async def _release(lock: Any) -> None:
+    await lock.release()
+
+
+async def _extend(lock: Any) -> None:
+    await lock.extend(5)
+
+
+async def _block(lock: Any) -> None:
+    async with lock:
+        pass
+
+
+CASES = {
+    "acquire": (_nothing, _acquire),
+    "release": (_acquire, _release),
+    "re-enter": (_acquire, _acquire),
+    "extend": (_acquire, _extend),
+    "with": (_nothing, _block),
+}
+
+
+def _sync_block(lock: Any) -> None:
+    with lock:
+        pass
+
+
+SYNC = {
+    "acquire": (lambda _: None, lambda lock: lock.acquire()),
+    "release": (lambda lock: lock.acquire(), lambda lock: lock.release()),
+    "re-enter": (lambda lock: lock.acquire(), lambda lock: lock.acquire()),
+    "extend": (lambda lock: lock.acquire(), lambda lock: lock.extend(5)),
+    "with": (lambda _: None, _sync_block),
+}
+
+
+class Bed:
+    """The servers, and what they have of a name."""
+
+    def __init__(self, servers: list[RedisServer]) -> None:
+        self._servers = servers
+        self.urls = [server.url() for server in servers]
+        self._probes = [server.client() for server in servers]
+
+    def free(self, kind: Kind, name: str) -> bool:
+        """Return whether *name* is held on no server."""
+        for probe in self._probes[: kind.servers]:
+            keys = {str(key, "utf-8") for key in probe.keys("*")} - kind.keeps(name)
+            if keys:
+                return False
+        return True
+
+    def free_within(self, seconds: float, kind: Kind, name: str) -> bool:
+        """Return whether *name* is held on no server before *seconds* have passed."""
+        until = time.monotonic() + seconds
+        while not self.free(kind, name):
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.002)
+        return True
+
+    def flush(self) -> None:
+        """Forget everything."""
+        for probe in self._probes:
+            probe.flushall()
+
+
+def judge(bed: Bed, kind: Kind, lock: Any, count: Count, *, block: bool) -> None:
+    """Count what a strike has left behind."""
+    count.strikes += 1
+    held = lock.hold
+    if held is not None and block:
+        count.left += 1
+        del held
+        gc.collect()
+        if not bed.free_within(2 * LEASE + SOON, kind, lock.name):
+            count.wrong.append("a hold that nobody can release is renewed")
+    elif held is not None:
+        count.wrong.append(f"still {held!r}")
+    elif not bed.free_within(SOON, kind, lock.name):
+        count.wrong.append("nothing is held here, and the server has it")
+    if count.wrong:
+        bed.flush()
+
+
+def typical(durations: list[float]) -> float:
+    """Return the time within which to strike."""
+    return statistics.median(durations) * 1.25
+
+
+def strike_threads(bed: Bed, kind: Kind, operation: str, strikes: int) -> Count:
+    """Strike *operation* of the sync face."""
+    prepare, act = SYNC[operation]
+    count = Count(f"sync {kind.name} {operation}")
+    with ExitStack() as stack, Timer() as timer:
+        clients = [
+            stack.enter_context(interlock.connect(url, lease=LEASE))
+            for url in bed.urls[: kind.servers]
+        ]
+        lock = kind.make(clients[0] if kind.servers == 1 else clients, "name", owner="me")
+        durations = []
+        for _ in range(20):
+            prepare(lock)
+            began = time.perf_counter()
+            act(lock)
+            durations.append(time.perf_counter() - began)
+            give_back(lock)
+        within = typical(durations)
+        while count.strikes < strikes and len(count.wrong) < 20:
+            prepare(lock)
+            before = timer.struck
+            timer.run(random.uniform(0, within), partial(act, lock))
+            if operation not in WITH:
+                give_back(lock)
+            if timer.struck > before:
+                judge(bed, kind, lock, count, block=operation in WITH)
+                if lock.hold is not None:
+                    give_back(lock)
+    bed.flush()
+    return count
+
+
+def give_back(lock: Any) -> None:
+    """Release what is held, as a program does that does not know how far it came."""
+    for _ in range(4):
+        if lock.hold is None:
+            return
+        with suppress(NotHeldError, HoldLostError):
+            lock.release()
+
+
+async def give_back_async(lock: Any) -> None:
+    """As `give_back`."""
+    for _ in range(4):
+        if lock.hold is None:
+            return
+        with suppress(NotHeldError, HoldLostError):
+            await lock.release()
+
+
+async def strike_tasks(bed: Bed, kind: Kind, operation: str, strikes: int) -> Count:
+    """Strike *operation* of the asyncio face: the signal cancels its task, as in asyncio.run."""
+    prepare, act = CASES[operation]
+    count = Count(f"asyncio {kind.name} {operation}")
+    loop = asyncio.get_running_loop()
+    clients = [interlock.asyncio.connect(url, lease=LEASE) for url in bed.urls[: kind.servers]]
+    try:
+        lock = kind.make(clients[0] if kind.servers == 1 else clients, "name", owner="me")
+        durations = []
+        for _ in range(20):
+            await prepare(lock)
+            began = time.perf_counter()
+            await act(lock)
+            durations.append(time.perf_counter() - began)
+            await give_back_async(lock)
+        within = typical(durations)
+        with Timer() as timer:
+            while count.strikes < strikes and len(count.wrong) < 20:
+                await prepare(lock)
+                before = timer.struck
+                task = asyncio.ensure_future(act(lock))
+
+                def cancel(task: asyncio.Future[None] = task) -> None:
+                    task.cancel()
+                    loop.call_soon_threadsafe(lambda: None)  # as asyncio's runner
+
+                timer.strike = cancel
+                timer.arm(random.uniform(0, within))
+                with suppress(asyncio.CancelledError):
+                    await task
+                timer.disarm()
+                if operation not in WITH:
+                    await give_back_async(lock)
+                if timer.struck > before:
+                    judge(bed, kind, lock, count, block=operation in WITH)
+                    await give_back_async(lock)
+    finally:
+        for client in clients:
+            await client.close()
+    bed.flush()
+    return count
+
+
+def yardstick(strikes: int) -> Count:
+    """Strike ``with threading.Lock()``."""
+    count, lock = Count("with threading.Lock()"), threading.Lock()
+
+    def blocks() -> None:
+        for _ in range(100):
+            with lock:
+                pass
+
+    with Timer() as timer:
+        while count.strikes < strikes:
+            before = timer.struck
+            timer.run(random.uniform(0, 2e-5), blocks)
+            if timer.struck > before:
+                count.strikes += 1
+                if lock.locked():
+                    count.left += 1
+                    lock.release()
+    return count
+
+
+def rows(options: argparse.Namespace) -> Iterator[tuple[str, Kind, str]]:
+    """Yield every face, kind and operation that was asked for."""
+    for face in ("sync", "asyncio"):
+        for kind in KINDS:
+            for operation in SYNC:
+                if operation == "re-enter" and (not kind.reentrant):
+                    continue
+                wanted = (options.face, options.kind, options.operation)
+                given = (face, kind.name, operation)
+                if all(want in (None, have) for want, have in zip(wanted, given, strict=True)):
+                    yield face, kind, operation
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Strike, print a line for each operation, and return 1 if anything stayed for good."""
+    parser = argparse.ArgumentParser(prog="tests.signals", description=__doc__)
+    parser.add_argument("--strikes", type=int, default=5000, help="for each kind and operation")
+    parser.add_argument("--short", action="store_true", help=f"{SHORT} strikes each")
+    parser.add_argument("--face", choices=["sync", "asyncio"])
+    parser.add_argument("--kind", choices=[kind.name for kind in KINDS])
+    parser.add_argument("--operation", choices=list(SYNC))
+    options = parser.parse_args(arguments)
+    strikes = SHORT if options.short else options.strikes
+    warnings.simplefilter("ignore", ResourceWarning)  # told of each hold that is left
+    wrong = 0
+    print(yardstick(strikes), flush=True)
+    with ExitStack() as stack:
+        bed = Bed([stack.enter_context(RedisServer()) for _ in range(3)])
+        for face, kind, operation in rows(options):
+            if face == "sync":
+                count = strike_threads(bed, kind, operation, strikes)
+            else:
+                count = asyncio.run(strike_tasks(bed, kind, operation, strikes))
+            print(count, flush=True)
+            wrong += len(count.wrong)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

