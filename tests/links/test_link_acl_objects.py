@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.lock_like import renewed
 
-from interlock import LatchDeletedError
+from interlock import BrokenBarrierError, LatchDeletedError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -46,6 +46,7 @@ SCRIPTS = {
     "leased-semaphore": ("leased_semaphore_",),
     "latch": ("latch_",),
     "event": ("event_",),
+    "barrier": ("barrier_",),
     "election": (
         *("election_", "fenced_lock_acquire", "lock_renew", "lock_query"),
         *("lock_force_release", "lock_set_lease"),
@@ -201,6 +202,20 @@ async def _election(stage: Stage, clients: list[Any]) -> None:
     assert await a.do(mine.force_release)
 
 
+async def _barrier(stage: Stage, clients: list[Any]) -> None:
+    a, b = stage.owner(), stage.owner()
+    mine, theirs = [client.barrier(NAME, 2) for client in clients]
+    waiting = asyncio.create_task(b.do(theirs.wait, timeout=10))
+    await asyncio.sleep(1)  # a renewal
+    assert await a.do(mine.wait, timeout=5) == 1
+    assert await waiting == 0
+    await a.do(mine.abort)
+    await a.do(mine.reset)
+    with pytest.raises(BrokenBarrierError):
+        await a.do(mine.wait, timeout=0.1)
+    assert await a.do(lambda: mine.broken)
+
+
 CONVERSATIONS: dict[str, Callable[[Stage, list[Any]], Awaitable[None]]] = {
     "fair": _fair,
     "fenced": _fenced,
@@ -211,6 +226,7 @@ CONVERSATIONS: dict[str, Callable[[Stage, list[Any]], Awaitable[None]]] = {
     "leased-semaphore": _leased,
     "latch": _latch,
     "event": _event,
+    "barrier": _barrier,
     "election": _election,
 }
 
