@@ -45,6 +45,7 @@ class CompositeHold:
     """
 
     token: int | None = None
+    owned = False
 
     def __init__(self, core: CompositeCore, members: Sequence[Hold]) -> None:
         self.core = core
@@ -122,6 +123,11 @@ class CompositeHold:
         """Keep every member as long as what *handle* refers to; arguments as for a `Hold`."""
         for hold in self.members:
             hold.hand(handle, alone=alone)
+
+    def own(self) -> None:
+        """Let the owner release every member, even if all that the user was given is gone."""
+        for hold in self.members:
+            hold.own()
 
     def release(self) -> Step[None]:
         """Go down by one depth in every member."""

@@ -61,16 +61,19 @@ class Owner:
             it are gone.
         known_as: a client's id, a number, and as whom that client lets this owner hold by that
             number; None until it comes again.
+        reference: a weak reference: a thread or task is not kept alive by what it holds. None
+            if a hold keeps its owner.
     """
 
     shared = False
-    __slots__ = ("__weakref__", "_gone", "identity", "known_as", "label", "number")
+    __slots__ = ("__weakref__", "_gone", "identity", "known_as", "label", "number", "reference")
 
     def __init__(self, label: str, gone: Callable[[], bool] | None = None) -> None:
         self.identity = self.number = next(_numbers)
         self.label = label
         self.known_as: tuple[str, int, str] | None = None
         self._gone = gone
+        self.reference: Callable[[], Owner | None] | None = weakref.ref(self)
 
     def renumber(self) -> None:
         """Draw another number for holds to come."""
@@ -79,13 +82,6 @@ class Owner:
     def gone(self) -> bool:
         """Return whether the thread or task has ended."""
         return self._gone is not None and self._gone()
-
-    def reference(self) -> Callable[[], Owner | None]:
-        """Return what a hold refers to its owner by.
-
-        A thread or task is not kept alive by what it holds.
-        """
-        return weakref.ref(self)
 
 
 class State:
@@ -173,6 +169,7 @@ class Possession(Protocol):
     def listen(self, callback: Callable[[], object]) -> bool: ...
     def unlisten(self, callback: Callable[[], object]) -> None: ...
     def kept(self) -> bool: ...
+    def own(self) -> None: ...
     def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None: ...
     def release(self) -> Step[None]: ...
 
@@ -220,7 +217,7 @@ class Hold:
         self.core = core
         self.table_key = (core.hold_key, owner.identity)
         self.holder = holder
-        self.owner = owner.reference()
+        self.owner = owner.reference or (lambda: owner)
         self.label = owner.label
         self.depth = 0
         self.lease = lease
@@ -338,7 +335,7 @@ class Hold:
         self.renewal = renewal
 
     def own(self) -> None:
-        """Go on when what the user was given has gone: its owner has entered again."""
+        """Let the owner release it, even if all that the user was given is gone."""
         self.owned = True
 
     def extend_validity(self, sent_at: float, lease: float) -> None:
@@ -616,7 +613,12 @@ class Holds:
             if self.observer is not None and hold.state is not State.ENDED:
                 self.observer.released(hold)
             hold.state = State.ENDED
-        self._forget(hold)
+        # `_forget` written out: this is every release's.
+        try:
+            if self.table[hold.table_key] is hold:
+                del self.table[hold.table_key]
+        except KeyError:
+            return
 
     def _forget(self, hold: Hold) -> None:
         # Others may be ending it at the same time: a client that closes, the watchdog. No call,
