@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class CompositeCore(Protocol):
-    """What a composite hold must know of the locks it is of.
+    """The locks of a composite hold, as it sees them.
 
     Attributes:
         kind: what they are together.
@@ -87,7 +87,7 @@ class CompositeHold:
 
     @property
     def valid_until(self) -> float:
-        """Return until when enough members are valid."""
+        """Return the time until which enough members are valid."""
         return self._enough([hold.valid_until for hold in self.members if hold.state is State.HELD])
 
     @property
@@ -125,7 +125,7 @@ class CompositeHold:
             hold.hand(handle, alone=alone)
 
     def own(self) -> None:
-        """Let the owner release every member, even if all that the user was given is gone."""
+        """Allow the owner to release every member, even if all that the user was given is gone."""
         for hold in self.members:
             hold.own()
 
@@ -134,7 +134,7 @@ class CompositeHold:
         return self.core.release_hold(self)
 
     def listen(self, callback: Callable[[], object]) -> bool:
-        """Have *callback* told once of a loss.
+        """Tell *callback* once of a loss.
 
         False when it is lost already (and the caller must tell it).
         """
@@ -144,7 +144,7 @@ class CompositeHold:
         return not (self.is_lost() and listener.taken())
 
     def unlisten(self, callback: Callable[[], object]) -> None:
-        """Have *callback* told no more of a loss."""
+        """Tell *callback* no more of a loss."""
         for hold in self.members:
             hold.unlisten(_Listener(self, callback))
 

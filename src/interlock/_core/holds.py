@@ -1,4 +1,4 @@
-"""Which locks this client holds, how deep, until when, and what became of them.
+"""The holds of one client and their states: passive, `now` is an argument.
 
 Passive, `now` is an argument.
 
@@ -59,8 +59,8 @@ class Owner:
         label: what to call the owner in messages.
         shared: whether others may come and release under the same name when those who have used
             it are gone.
-        known_as: a client's id, a number, and as whom that client lets this owner hold by that
-            number; None until it comes again.
+        known_as: a client's id, a number, and the holder id made of the two; None until it
+            comes again.
         reference: a weak reference: a thread or task is not kept alive by what it holds. None
             if a hold keeps its owner.
     """
@@ -115,12 +115,12 @@ In all other states they change nothing.
 
 
 def valid_until(sent_at: float, lease: float) -> float:
-    """Return until when nobody else can hold what the server acknowledged for *lease* seconds when asked at *sent_at*."""
+    """Return the end of *lease* seconds that the server granted to a command of *sent_at*."""
     return sent_at + lease * (1 - DRIFT) - SLACK
 
 
 class CoreLock(Protocol):
-    """What a hold must know of the lock it is of."""
+    """The lock of a hold, as the hold sees it."""
 
     kind: str
     name: str
@@ -335,7 +335,7 @@ class Hold:
         self.renewal = renewal
 
     def own(self) -> None:
-        """Let the owner release it, even if all that the user was given is gone."""
+        """Allow the owner to release it, even if all that the user was given is gone."""
         self.owned = True
 
     def extend_validity(self, sent_at: float, lease: float) -> None:
@@ -408,7 +408,7 @@ class Hold:
         return listeners or []
 
     def listen(self, callback: Callable[[], object]) -> bool:
-        """Have *callback* told of a loss.
+        """Tell *callback* of a loss.
 
         False when it is lost already (and the caller must tell it).
         """
@@ -427,7 +427,7 @@ class Hold:
         return False
 
     def unlisten(self, callback: Callable[[], object]) -> None:
-        """Have *callback* told no more of a loss."""
+        """Tell *callback* no more of a loss."""
         with suppress(ValueError, AttributeError):  # it was told, or is just being told
             self._listeners.remove(callback)  # type: ignore[union-attr]
 
