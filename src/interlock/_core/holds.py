@@ -1,7 +1,5 @@
 """The holds of one client and their states: passive, `now` is an argument.
 
-Passive, `now` is an argument.
-
 Rules:
 
 * A hold is in the table before the server can grant it, so that an interruption anywhere finds
