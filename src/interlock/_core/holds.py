@@ -17,6 +17,10 @@ Rules:
   may believe in the hold.
 * A number whose release was sent and not answered is not used again for a new hold: that release
   may still arrive.
+
+A number belongs to an owner, not to a hold. A number for each hold was tried: its packed command is
+a cached prefix, the number, and a cached rest. An acquire and release then took 74,200 instructions
+in place of 63,400 on a stub socket (callgrind, Python 3.11). So a new number is drawn only in doubt.
 """
 
 from __future__ import annotations
