@@ -18,9 +18,9 @@ Rules:
 * A number whose release was sent and not answered is not used again for a new hold: that release
   may still arrive.
 
-A number belongs to an owner, not to a hold. A number for each hold was tried: its packed command is
-a cached prefix, the number, and a cached rest. An acquire and release then took 74,200 instructions
-in place of 63,400 on a stub socket (callgrind, Python 3.11). So a new number is drawn only in doubt.
+A number belongs to an owner, not to a hold. A number for each hold was tried. Its packed command
+is a cached prefix, the number, and a cached rest. The pair then took 74,200 instructions in place
+of 63,400 on a stub socket (callgrind, Python 3.11). So a new number is drawn only in doubt.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class CoreLock(Protocol):
 
 
 class Possession(Protocol):
-    """What the faces ask of a hold, of one lock, of several (`composite_hold`) or of none (`no_hold`)."""
+    """A hold as the faces see it: of one lock, of several (`composite_hold`) or none (`no_hold`)."""
 
     label: str
 
@@ -263,7 +263,7 @@ class Hold:
         return self.unanswered + self.offered + self.queued
 
     def offer(self) -> None:
-        """Note that somebody who releases may make it the holder, whatever becomes of who does that."""
+        """Note that another holder, which releases, may make it the holder."""
         self.offered = True
 
     def queue(self) -> None:
@@ -297,7 +297,7 @@ class Hold:
         self.depth = 1
 
     def gave_back(self) -> None:
-        """Note that the server does not have it, nor a place for it, and that no command that is known of changes that."""
+        """Note that the server has neither it nor a place for it, and that no known command changes that."""
         self.depth = self.unanswered = 0
         self.offered = self.queued = False
 
@@ -430,7 +430,7 @@ class Hold:
         listeners.append(callback)
         if self.state is not State.LOST:
             return True
-        # The loss may have come in between: whoever can take the callback out is the one to call
+        # The loss may have come in between. The thread that takes the callback out is the one to call
         # it.
         try:
             listeners.remove(callback)
@@ -562,7 +562,7 @@ class Permit(Hold):
             self.renewal = None
 
     def end_at(self, ends_at: float, lease: float, renewal: Renewal | None) -> None:
-        """Note that the server has them until *ends_at*, and whether they are renewed from now on."""
+        """Note that the server has them until *ends_at*, and whether they are renewed now."""
         self.lease = lease
         self.valid_until = ends_at
         self.renewal = renewal
