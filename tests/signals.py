@@ -29,12 +29,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from interlock.testing.servers import RedisServer
-
 import interlock
 import interlock.asyncio
 from interlock.errors import HoldLostError, NotHeldError
 from lock.lock_like import KINDS
+from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
