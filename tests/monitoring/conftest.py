@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def client(redis_url: str) -> Iterator[Client]:
     """Give a client that renews often."""
-    with interlock.connect(redis_url, lease=0.9) as client:
+    with interlock.connect(redis_url, lease=1.8) as client:
         yield client
 
 
