@@ -29,10 +29,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from interlock.testing.servers import RedisServer
+
 import interlock
 import interlock.asyncio
 from interlock.errors import HoldLostError, NotHeldError
-from interlock.testing.servers import RedisServer
 from lock.lock_like import KINDS
 
 if TYPE_CHECKING:

@@ -8,10 +8,6 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-import interlock.asyncio
-from interlock import ClosedError, WrongTypeError
-from interlock._core.idempotency import IdempotentCall
 from interlock.testing.proxy import (
     command,
     drop_reply,
@@ -20,13 +16,17 @@ from interlock.testing.proxy import (
     reset,
     swallow_reply,
 )
+
+import interlock.asyncio
+from interlock import ClosedError, WrongTypeError
+from interlock._core.idempotency import IdempotentCall
 from lock.children import Child
 from lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
-
     from interlock.testing.proxy import Action, FaultProxy
+
     from lock.lock_like import Stage
 
 CHANNEL = "interlock_event__channel:{name}"

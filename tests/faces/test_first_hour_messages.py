@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from interlock.testing.servers import RedisServer
+
     from lock.lock_like import Face
 
 
