@@ -29,17 +29,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from interlock.testing.servers import RedisServer
-
 import interlock
 import interlock.asyncio
 from interlock.errors import HoldLostError, NotHeldError
-from lock.lock_like import KINDS
+from tests.lock.lock_like import KINDS
+from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lock.lock_like import Kind
+    from tests.lock.lock_like import Kind
 
 LEASE = 0.6
 """Seconds. So long may a hold stay that nobody could release."""

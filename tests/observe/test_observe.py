@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from interlock.testing.servers import wait_until
+from tests.support.servers import wait_until
 
 import interlock
 import interlock.asyncio
@@ -22,11 +22,11 @@ from interlock._drivers import observers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock.testing.proxy import FaultProxy
-    from interlock.testing.servers import RedisServer
+    from tests.observe.conftest import Recorder
+    from tests.support.proxy import FaultProxy
+    from tests.support.servers import RedisServer
 
     from interlock import Client
-    from observe.conftest import Recorder
 
 
 def names(recorder: Recorder) -> list[str]:

@@ -10,13 +10,13 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from interlock.testing.servers import wait_until
+from tests.support.servers import wait_until
 
 import interlock
 from interlock import ConfigError, HoldLostError, Options, observe
 
 if TYPE_CHECKING:
-    from interlock.testing.proxy import FaultProxy
+    from tests.support.proxy import FaultProxy
 
     from interlock import Client
 

@@ -113,6 +113,10 @@ TESTED_BY = {
     "check/report.py": "cli/test_doctor.py",
     "cli/launch.py": "cli/test_cli_job.py",
     "cli/locks.py": "cli/test_cli_modes.py",
+    "cli/locks_list.py": "operations/test_reader.py",
+    "inspection/cards.py": "operations/test_reader.py",
+    "inspection/face.py": "operations/test_reader.py",
+    "inspection/info.py": "operations/test_reader.py",
     "django/apps.py": "hosts/test_django.py",
     "django/management/commands/interlock_run.py": "hosts/test_django.py",
     # The model of Redis: one grammar of commands is held against a real server.
