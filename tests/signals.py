@@ -24,10 +24,7 @@ import warnings
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 import interlock
 import interlock.asyncio

@@ -25,7 +25,7 @@ def test_a_name_cannot_move_the_cursor() -> None:
 
 
 def test_columns_are_as_wide_as_their_rows() -> None:
-    """Each column begins at one place in the headings and in all rows, without blanks at the end."""
+    """Each column begins at one place in the headings and in all rows."""
     long = ROW._replace(name="n" * 20)
     heading, first, second = lines([ROW, long], heading=True)
 
