@@ -3,7 +3,7 @@
 The rule: `src/interlock/a/b.py` is tested by `tests/a/test_b.py`. Leading underscores are dropped.
 Both faces share `tests/faces`, because one is generated from the other. Modules beside
 `interlock/__init__.py` have their tests in `tests/package`, or in `tests/hosts` if they adapt a
-framework. `TESTED_BY` has the exceptions: modules that do nothing a test can see alone, or whose
+framework, or in `tests/monitoring`. `TESTED_BY` has the exceptions: modules that do nothing a test can see alone, or whose
 behaviour is a folder of its own. A new module gets a test module of its name.
 """
 
@@ -31,6 +31,8 @@ FOLDERS = {
 """Source folder -> test folder, where they have different names."""
 HOSTS = {"apscheduler", "celery", "fastapi", "redis_py", "trio"}
 """Modules beside `interlock/__init__.py` that adapt a framework."""
+MONITORING = {"exporter", "otel", "prometheus"}
+"""Those that tell a monitoring system."""
 
 TESTED_BY = {
     # Locks, where the behaviour is a folder and the core file is played by its simulated tests.
@@ -52,6 +54,7 @@ TESTED_BY = {
     "_core/no_hold.py": "lock/test_lock_holds.py",
     "_core/replication.py": "replicas/test_replicas.py",
     "_core/card.py": "operations/test_reader.py",
+    "_core/forced.py": "operations/test_release.py",
     "_core/events.py": "observe/test_observe.py",
     "_core/observing.py": "observe/test_observe.py",
     # Drivers, whose work is seen in the locks that they perform.
@@ -59,6 +62,7 @@ TESTED_BY = {
     "_drivers/aio_fan_out.py": "composite/test_composite_crowds.py",
     "_drivers/fan_out.py": "composite/test_composite_crowds.py",
     "_drivers/callbacks.py": "faults/test_fault_renewal.py",
+    "_drivers/identity.py": "operations/test_cards.py",
     "_drivers/lifecycle.py": "lock/test_lock_close.py",
     "_drivers/log.py": "observe/test_observe_log.py",
     "_drivers/observers.py": "observe/test_observe.py",
@@ -111,10 +115,13 @@ TESTED_BY = {
     "check/data_rules.py": "check/test_rules.py",
     "check/examine.py": "check/test_check_servers.py",
     "check/report.py": "cli/test_doctor.py",
+    "cli/exporter.py": "monitoring/test_exporter.py",
+    "cli/listening.py": "monitoring/test_exporter.py",
+    "cli/release.py": "operations/test_release.py",
+    "cli/show.py": "operations/test_release.py",
     "cli/launch.py": "cli/test_cli_job.py",
     "cli/locks.py": "cli/test_cli_modes.py",
     "cli/locks_list.py": "operations/test_reader.py",
-    "inspection/cards.py": "operations/test_reader.py",
     "inspection/face.py": "operations/test_reader.py",
     "inspection/info.py": "operations/test_reader.py",
     "django/apps.py": "hosts/test_django.py",
@@ -157,6 +164,8 @@ def own_test(name: str) -> str:
     folder = FOLDERS.get(str(path.parent), str(path.parent))
     if folder == "package" and path.stem in HOSTS:
         folder = "hosts"
+    if folder == "package" and path.stem in MONITORING:
+        folder = "monitoring"
     if str(path.parent) == "_core/scripts":
         return "core/test_scripts.py"  # each constructor is held against its Lua text there
     return f"{folder}/test_{path.stem.lstrip('_')}.py"
