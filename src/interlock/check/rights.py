@@ -168,6 +168,19 @@ KINDS = {
         channels=(Place(names.event_channel),),
         named=False,
     ),
+    "election": Kind(
+        (
+            *("fenced_lock_acquire", "lock_renew", "lock_query", "lock_force_release"),
+            *("lock_set_lease", "election_release", "election_announce"),
+            *("election_query", "election_look"),
+        ),
+        keys=(
+            *(Place(names.election_key), Place(names.election_token)),
+            *(Place(names.election_leader), Place(names.election_candidates)),
+        ),
+        channels=(Place(names.election_channel), Place(names.election_news)),
+        named=False,
+    ),
 }
 """By the name of the factory on the client. A composite lock needs what its members need."""
 
