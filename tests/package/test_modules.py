@@ -2,9 +2,10 @@
 
 The rule: `src/interlock/a/b.py` is tested by `tests/a/test_b.py`. Leading underscores are dropped.
 Both faces share `tests/faces`, because one is generated from the other. Modules beside
-`interlock/__init__.py` have their tests in `tests/package`, or in `tests/hosts` if they adapt a
-framework, or in `tests/monitoring`. `TESTED_BY` has the exceptions: modules that do nothing a test can see alone, or whose
-behaviour is a folder of its own. A new module gets a test module of its name.
+`interlock/__init__.py` have their tests in `tests/package`. Adapters of frameworks have them in
+`tests/hosts`, and those that tell a monitoring system in `tests/monitoring`. `TESTED_BY` has the
+exceptions: modules that do nothing a test can see alone, or whose behaviour is a folder of its
+own. A new module gets a test module of its name.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ TESTED_BY = {
     "_core/red_lock.py": "composite/test_red_lock.py",
     "_core/count_down_latch.py": "latch/test_latch_simulated.py",
     "_core/event.py": "event/test_event_simulated.py",
+    "_core/election.py": "election/test_election.py",
     "_core/fair_lock.py": "fair/test_fair_simulated.py",
     "_core/group_lock.py": "group/test_group_lock.py",
     "_core/leased_semaphore.py": "semaphore/test_semaphore_core.py",
@@ -61,6 +63,8 @@ TESTED_BY = {
     "_drivers/aio.py": "lock/test_lock_tasks.py",
     "_drivers/aio_fan_out.py": "composite/test_composite_crowds.py",
     "_drivers/fan_out.py": "composite/test_composite_crowds.py",
+    "_drivers/watching.py": "election/test_election.py",
+    "_drivers/aio_watching.py": "election/test_election.py",
     "_drivers/callbacks.py": "faults/test_fault_renewal.py",
     "_drivers/identity.py": "operations/test_cards.py",
     "_drivers/lifecycle.py": "lock/test_lock_close.py",
@@ -98,6 +102,7 @@ TESTED_BY = {
     "asyncio/client.py": "lock/test_lock_input.py",
     "asyncio/composite_lock.py": "composite/test_composite_input.py",
     "asyncio/count_down_latch.py": "latch/test_latch.py",
+    "asyncio/election.py": "election/test_election.py",
     "asyncio/event.py": "event/test_event.py",
     "asyncio/hold.py": "lock/test_lock_holds.py",
     "asyncio/leased_semaphore.py": "semaphore/test_semaphore_leased.py",
