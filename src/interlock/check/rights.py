@@ -20,6 +20,8 @@ _LUA = resources.files("interlock._core").joinpath("lua")
 _COMMENT = re.compile(r"--.*")
 _CALL = re.compile(r"redis\.p?call\('(\w+)'")
 
+OPTIONAL = frozenset({"pubsub"})
+"""Commands that the scripts do without where they are not permitted."""
 SCRIPTS = ("evalsha", "eval")
 """Commands of every object."""
 
@@ -79,7 +81,7 @@ class Kind:
 @cache
 def _called(script: str) -> frozenset[str]:
     text = _LUA.joinpath(f"{script}.lua").read_text(encoding="utf-8")
-    return frozenset(_CALL.findall(_COMMENT.sub("", text)))
+    return frozenset(_CALL.findall(_COMMENT.sub("", text))) - OPTIONAL
 
 
 _PLAIN = (
