@@ -10,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.effects import NEVER
+from interlock._core.election import Election
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.group_lock import GroupLock
@@ -48,6 +49,7 @@ KINDS: dict[str, Callable[[Process, str], LockBase]] = {
     "read lock": _read_or_write,
     "write lock": lambda me, name: WriteLock(me.client.session, name),
     "spin lock": lambda me, name: SpinLock(me.client.session, name, backoff=ExponentialBackoff()),
+    "election": lambda me, name: Election(me.client.session, name, None, lambda: ("host", 1)),
 }
 """What is played with; a new kind of lock is one more line."""
 
@@ -125,7 +127,8 @@ def _visit(me: Process, lock: LockBase) -> Generator[Any, Any, None]:
     random = me.random
     depth = 0
     try:
-        for _ in range(random.choice((1, 1, 1, 2, 3))):
+        entries = random.choice((1, 1, 1, 2, 3))
+        for _ in range(entries if lock.reentrant else 1):
             timeout = random.choice((None, None, 0.0, 0.01, 0.3, 1.5))
             lease = random.choice((None, None, None, 0.2, 1.0))
             if (yield me.acquire(lock, timeout, lease=lease)) is not None:

@@ -3,6 +3,14 @@
 It is the server of the simulator: no sockets, no threads, no time but the one it is given. It
 answers as Redis 7.0 does, errors included, and refuses aloud what it does not know. The tests hold
 it against a real server, command by command and script by script.
+
+fakeredis was tried in its place: 2.40.0 with lupa 2.8 and redis-py 8.1, held against Redis 7.0.15.
+Its modules were patched for a clock of ours. The scripts of this library ended as on the server.
+Of the 246 tests in the three test modules of the model, 119 failed: all 40 runs of random
+commands, for one. The word "ERR", which its client drops, was not counted. A command took 98
+microseconds of processor time and an acquire script 610 to 660. This model takes 9 to 24 and 73 to
+75. fakeredis publishes straight to its own clients, without a hook for the simulated network. So
+this model stays.
 """
 
 from __future__ import annotations
