@@ -238,9 +238,6 @@ def _election(client: Client, other: Client) -> None:
     assert theirs.leader() is not None
     election.release()
     assert theirs.acquire()
-    hold = theirs.hold
-    assert hold is not None
-    hold.set_lease(20)
     assert election.locked()
     assert election.force_release()
 
