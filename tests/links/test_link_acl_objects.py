@@ -197,7 +197,7 @@ async def _election(stage: Stage, clients: list[Any]) -> None:
     assert await a.do(mine.acquire)
     waiting = asyncio.create_task(b.do(theirs.acquire, timeout=10))
     await renewed(await a.do(lambda: mine.hold))
-    assert (await b.do(theirs.leader)).token == 1
+    assert (await a.do(theirs.leader)).token == 1
     await a.do(mine.release)
     assert await waiting
     assert await a.do(mine.force_release)
