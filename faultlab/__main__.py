@@ -16,7 +16,7 @@ from .judge import Judge
 from .mutants import MUTANTS, hunt
 from .run import Plan, Run, report
 
-_SHORT = {"single": 16.0, "forgetful": 6.0, "partitioned": 6.0, "five": 6.0}
+_SHORT = {"single": 14.0, "forgetful": 5.0, "partitioned": 5.0, "five": 4.0}
 """Seconds in each arena, in the short form."""
 
 
@@ -55,7 +55,7 @@ def _short(asked: argparse.Namespace) -> int:
     """The form for CI: a minute."""
     version, binary = next(iter(binaries().items()))
     wrong = sum(
-        _one(Plan(arena, binary, asked.seed, seconds, settle=4.0), version, asked.histories)
+        _one(Plan(arena, binary, asked.seed, seconds, settle=3.0), version, asked.histories)
         for arena, seconds in _SHORT.items()
     )
     print(f"{wrong} findings in all, seed {asked.seed}")
