@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from tests.support.servers import binaries
 
+from . import leftovers
 from .arena import ARENAS
 from .history import load
 from .judge import Judge
@@ -117,6 +119,9 @@ def main() -> int:
     mutants.add_argument("--verbose", action="store_true", help="show what was found")
     mutants.set_defaults(do=_mutants)
     asked = parser.parse_args()
+    # Who ends the lab politely wants it to clean up.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
+    leftovers.remove()
     status: int = asked.do(asked)
     return status
 
