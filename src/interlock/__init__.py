@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         AcquireTimeoutError,
         ClosedError,
         ConfigError,
+        DeadlockError,
         HoldLostError,
         InterlockError,
         LatchDeletedError,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "interlock.backoff": ("Backoff", "ConstantBackoff", "ExponentialBackoff"),
     "interlock.errors": (
-        "AcquireTimeoutError", "ClosedError", "ConfigError", "HoldLostError", "InterlockError", "LatchDeletedError", "MisuseWarning", "NotHeldError",
+        "AcquireTimeoutError", "ClosedError", "ConfigError", "DeadlockError", "HoldLostError", "InterlockError", "LatchDeletedError", "MisuseWarning", "NotHeldError",
         "QuorumError", "ReentryError", "ReplicationError", "ServerUnavailableError", "UpgradeError", "WrongTypeError",
     ),
     "interlock.options": ("Options", "best_effort", "required"),
@@ -69,6 +70,7 @@ __all__ = [
     "ConfigError",
     "ConstantBackoff",
     "CountDownLatch",
+    "DeadlockError",
     "Event",
     "ExponentialBackoff",
     "Hold",
