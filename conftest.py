@@ -11,9 +11,8 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-import quick
-from extras import FOLDERS, FROM_EXTRA, VERSIONS, left_out, missing_versions
+from tests import quick
+from tests.extras import FOLDERS, FROM_EXTRA, VERSIONS, left_out, missing_versions
 
 if TYPE_CHECKING:
     from pathlib import Path

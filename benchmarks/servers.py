@@ -17,9 +17,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interlock.testing.address import free_port
-from interlock.testing.process import ServerProcess
-from interlock.testing.servers import wait_until
+from tests.support.address import free_port
+from tests.support.process import ServerProcess
+from tests.support.servers import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence

@@ -14,14 +14,15 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tests.support.server import RedisServer
+from tests.support.servers import ClusterServers
+
 from benchmarks.audit import Auditor
 from benchmarks.compare import Contender, compare
 from benchmarks.environment import Environment
 from benchmarks.measure import GRACE, NothingCountedError
 from benchmarks.report import Report
 from benchmarks.servers import Others
-from interlock.testing.server import RedisServer
-from interlock.testing.servers import ClusterServers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from extras import VERSIONS
 from interlock._core import lock_base, session
 from interlock._drivers import aio, threads
-from interlock.testing.proxy import FaultProxy
-from interlock.testing.servers import RedisServer, binaries, wait_until
-from lock.lock_like import Face
+from tests.extras import VERSIONS
+from tests.lock.lock_like import Face
+from tests.support.proxy import FaultProxy
+from tests.support.servers import RedisServer, binaries, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from interlock.testing.binary import binaries
+from tests.support.binary import binaries
 
 ROOT = Path(__file__).parents[1]
 

@@ -49,6 +49,7 @@ SLOW = (
     "tests/composite/test_red_replies.py",
     "tests/links/test_link_signals.py",
     "tests/lock/test_lock_processes.py",
+    "tests/test_support/test_wheel.py",
 )
 """What needs an extra, Java, many processes, or seconds for a single test."""
 

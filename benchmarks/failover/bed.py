@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Self, cast
 
+from tests.support.address import LOOPBACK
+from tests.support.servers import RedisServer, wait_until
+
 from benchmarks.failover.link import Link
-from interlock.testing.address import LOOPBACK
-from interlock.testing.servers import RedisServer, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path

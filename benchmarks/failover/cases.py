@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import redis
 import redis.sentinel
+from tests.support.address import LOOPBACK
 
 import interlock
 from benchmarks.failover.bed import SERVICE
 from interlock import fencing
 from interlock.options import required
-from interlock.testing.address import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -9,10 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.support.servers import RedisServer
+
 from benchmarks.environment import Environment
 from benchmarks.failover.cases import CASES
 from benchmarks.failover.trial import DELAY, conduct
-from interlock.testing.servers import RedisServer
 
 if TYPE_CHECKING:
     import argparse

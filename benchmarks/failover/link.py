@@ -7,7 +7,7 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Any, Self
 
-from interlock.testing.address import LOOPBACK
+from tests.support.address import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from tests.support.servers import RedisServer
+
 from benchmarks.failover.bed import Bed
 from interlock import ServerUnavailableError
-from interlock.testing.servers import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,12 +11,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.support.servers import wait_until
+
 from benchmarks.compare import Contender
 from benchmarks.measure import GRACE, Case
 from benchmarks.peers import interlock
 from benchmarks.report import Column, Goal
 from benchmarks.work import Work
-from interlock.testing.servers import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -6,14 +6,15 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, cast
 
+from tests.support.server import RedisServer
+from tests.support.servers import wait_until
+
 from benchmarks.compare import Contender
 from benchmarks.measure import GRACE, Case
 from benchmarks.peers import interlock
 from benchmarks.report import Column
 from benchmarks.work import Work
 from benchmarks.works.many import Probe, probe
-from interlock.testing.server import RedisServer
-from interlock.testing.servers import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from interlock.sync import (
         Client,
         CountDownLatch,
+        Event,
         Hold,
         LeasedSemaphore,
         Lock,
@@ -55,7 +56,7 @@ _HOMES = {
     ),
     "interlock.options": ("Options", "best_effort", "required"),
     "interlock.sync": (
-        "Client", "CountDownLatch", "Hold", "LeasedSemaphore", "Lock", "Locked", "MultiLock", "Once", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "connect",
+        "Client", "CountDownLatch", "Event", "Hold", "LeasedSemaphore", "Lock", "Locked", "MultiLock", "Once", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "connect",
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -68,6 +69,7 @@ __all__ = [
     "ConfigError",
     "ConstantBackoff",
     "CountDownLatch",
+    "Event",
     "ExponentialBackoff",
     "Hold",
     "HoldLostError",

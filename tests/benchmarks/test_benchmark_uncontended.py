@@ -16,9 +16,8 @@ from benchmarks.measure import Case, Pace, measure
 from benchmarks.peers import PYTHON, bare
 from benchmarks.work import conduct
 from benchmarks.works import uncontended
-
-from interlock.testing.server import RedisServer
-from recorder import Recorder
+from tests.recorder import Recorder
+from tests.support.server import RedisServer
 
 if TYPE_CHECKING:
     from pathlib import Path

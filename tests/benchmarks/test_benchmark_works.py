@@ -15,8 +15,7 @@ from benchmarks.work import Work, conduct
 from benchmarks.works import cluster as in_cluster
 from benchmarks.works import fair, family, many, scale, startup
 from benchmarks.works import quorum as red
-
-from interlock.testing.server import RedisServer
+from tests.support.server import RedisServer
 
 pytestmark = pytest.mark.timeout(300)  # many processes, on a machine that may be busy
 

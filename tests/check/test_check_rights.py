@@ -20,10 +20,11 @@ from interlock.check.rights import KINDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.support.servers import RedisServer
+
     from interlock import Client
     from interlock.check import Report
     from interlock.options import ReplicaPolicy
-    from interlock.testing.servers import RedisServer
 
 ACL_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
 LUA = Path(core.__file__).parent / "lua"
@@ -46,7 +47,8 @@ def test_every_object_is_called_like_its_factory() -> None:
     made = {
         name
         for name in vars(interlock.Client)
-        if name.endswith(("lock", "semaphore", "latch")) and not name.startswith(("_", "try"))
+        if name.endswith(("lock", "semaphore", "latch", "event"))
+        and not name.startswith(("_", "try"))
     }
     assert made - joint == set(KINDS)
 
@@ -74,6 +76,12 @@ def test_the_reference_shows_the_lines_that_are_printed() -> None:
         ),
         ("read_write_lock", "a", "~a ~{a}:*", "&redisson_rwlock:{a}"),
         ("semaphore", "a", "~a ~redisson_unlock_latch:{a}:*", "&redisson_sc:{a}"),
+        (
+            "event",
+            "a",
+            "~interlock_event:{a} ~interlock_request:{a}:*",
+            "&interlock_event__channel:{a}",
+        ),
         ("count_down_latch", "a*", None, "&redisson_countdownlatch__channel__{a*"),
     ],
 )
@@ -213,6 +221,15 @@ def _count_down_latch(client: Client, other: Client) -> None:
     assert latch.delete()
 
 
+def _event(client: Client, other: Client) -> None:
+    event, theirs = client.event("locks:event"), other.event("locks:event")
+    assert not theirs.wait(0.5)
+    event.set()
+    assert theirs.wait(5)
+    event.clear()
+    assert not theirs.is_set()
+
+
 DOINGS: dict[str, Callable[[Client, Client], object]] = {
     **{
         kind: lambda client, other, kind=kind: _lock(client, other, kind)
@@ -223,6 +240,7 @@ DOINGS: dict[str, Callable[[Client, Client], object]] = {
     "semaphore": _semaphore,
     "leased_semaphore": _leased_semaphore,
     "count_down_latch": _count_down_latch,
+    "event": _event,
 }
 
 

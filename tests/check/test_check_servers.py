@@ -7,12 +7,8 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-
-import interlock
-from interlock._links.slots import slot_of
-from interlock.check import Severity
-from interlock.testing.address import free_port
-from interlock.testing.servers import (
+from tests.support.address import free_port
+from tests.support.servers import (
     ClusterServers,
     RedisServer,
     ReplicatedServers,
@@ -20,6 +16,10 @@ from interlock.testing.servers import (
     binaries,
     wait_until,
 )
+
+import interlock
+from interlock._links.slots import slot_of
+from interlock.check import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Callable

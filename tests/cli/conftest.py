@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from cli_process import Runs
+from tests.cli.cli_process import Runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from interlock.testing.servers import RedisServer
+    from tests.support.servers import RedisServer
 
 
 @pytest.fixture

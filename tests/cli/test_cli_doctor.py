@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from cli_process import ENVIRON, LONG
+from tests.cli.cli_process import ENVIRON, LONG
+from tests.support.address import free_port
+from tests.support.servers import RedisServer
 
 from interlock.cli.doctor import configure
-from interlock.testing.address import free_port
-from interlock.testing.servers import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

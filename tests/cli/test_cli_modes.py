@@ -9,10 +9,10 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from cli_process import LONG, Runs, ended, until_there
+from tests.cli.cli_process import LONG, Runs, ended, until_there
+from tests.support.servers import wait_until
 
 import interlock
-from interlock.testing.servers import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path

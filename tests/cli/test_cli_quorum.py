@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
-from cli_process import LONG, Runs, ended, until_there
+from tests.cli.cli_process import LONG, Runs, ended, until_there
+from tests.support.servers import RedisServer
 
 import interlock
-from interlock.testing.servers import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

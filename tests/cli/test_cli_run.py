@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from cli_process import LONG, Runs, ended, until_there
+from tests.cli.cli_process import LONG, Runs, ended, until_there
 
 import interlock
 

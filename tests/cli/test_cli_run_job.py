@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from cli_process import ENVIRON, LONG, Runs, ended, until_there
+from tests.cli.cli_process import ENVIRON, LONG, Runs, ended, until_there
 
 import interlock
 

@@ -8,18 +8,17 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from cli_process import LONG, Runs, ended, until_there
+from tests.cli.cli_process import LONG, Runs, ended, until_there
+from tests.support.proxy import command, delay_reply
 
 import interlock
-from interlock.testing.proxy import command, delay_reply
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import redis
-
-    from interlock.testing.proxy import FaultProxy
-    from interlock.testing.servers import RedisServer
+    from tests.support.proxy import FaultProxy
+    from tests.support.servers import RedisServer
 
 
 @pytest.mark.parametrize("how", ["deleted", "force-released"])

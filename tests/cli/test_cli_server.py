@@ -8,7 +8,7 @@ import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
-from cli_process import ENVIRON, LONG
+from tests.cli.cli_process import ENVIRON, LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from seen import eyes
-
-from interlock.testing.servers import ClusterServers, RedisServer, binaries
-from lock.lock_like import KINDS, Face, Kind, Stage
+from tests.cluster.seen import eyes
+from tests.lock.lock_like import KINDS, Face, Kind, Stage
+from tests.support.servers import ClusterServers, RedisServer, binaries
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

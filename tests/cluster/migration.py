@@ -14,15 +14,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tests.support.servers import ClusterServers, binaries
+
 import interlock
 import interlock.asyncio
 from interlock._links.slots import slot_of
-from interlock.testing.servers import ClusterServers, binaries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.testing.servers import RedisServer
+    from tests.support.servers import RedisServer
 
 PATIENCE = 60.0
 """Seconds that a worker waits for a lock; none needs them all."""

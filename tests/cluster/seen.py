@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import redis
 
 if TYPE_CHECKING:
-    from interlock.testing.servers import ClusterServers
+    from tests.support.servers import ClusterServers
 
 
 def eyes(servers: ClusterServers) -> redis.RedisCluster:

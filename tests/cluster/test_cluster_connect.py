@@ -13,8 +13,8 @@ import redis.asyncio
 from interlock import ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from interlock.testing.servers import ClusterServers, RedisServer
-    from lock.lock_like import Face, Stage
+    from tests.lock.lock_like import Face, Stage
+    from tests.support.servers import ClusterServers, RedisServer
 
 
 async def _take(stage: Stage, client: Any) -> None:

@@ -9,13 +9,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from seen import eyes
+from tests.cluster.seen import eyes
+from tests.lock.children import Child
+from tests.lock.lock_like import KINDS, Face, Stage, renewed, until
+from tests.support.servers import ClusterServers, RedisServer, binaries
 
 import interlock
 from interlock._links.slots import slot_of
-from interlock.testing.servers import ClusterServers, RedisServer, binaries
-from lock.children import Child
-from lock.lock_like import KINDS, Face, Stage, renewed, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

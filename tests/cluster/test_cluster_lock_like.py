@@ -6,14 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from seen import eyes
+from tests.cluster.seen import eyes
+from tests.lock.lock_like import KINDS, Stage, renewed, until
 
 from interlock import AcquireTimeoutError, ReentryError
-from lock.lock_like import KINDS, Stage, renewed, until
 
 if TYPE_CHECKING:
-    from interlock.testing.servers import ClusterServers
-    from lock.lock_like import Face
+    from tests.lock.lock_like import Face
+    from tests.support.servers import ClusterServers
 
 NAMES = ["a", "{b}:1", "x{c}y"]
 
@@ -129,6 +129,17 @@ async def test_count_down_latch(plain: Stage) -> None:
     assert not waiting.done()
     await one.do(latch.count_down)
     assert await asyncio.wait_for(waiting, 10)
+
+
+async def test_event(plain: Stage) -> None:
+    """A message wakes who waits for an event that is set."""
+    event, one, two = plain.client(poll_cap=30).event("a"), plain.owner(), plain.owner()
+    waiting = asyncio.create_task(two.do(event.wait, 20))
+    await asyncio.sleep(0.3)
+    await one.do(event.set)
+    assert await asyncio.wait_for(waiting, 10)
+    await one.do(event.clear)
+    assert not await two.do(event.is_set)
 
 
 async def test_multi_lock_over_all_nodes(plain: Stage) -> None:

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lock.lock_like import KINDS, Stage, renewed
+from tests.support.servers import ClusterServers, binaries
 
 from interlock import ServerUnavailableError
 from interlock._links.slots import slot_of
-from interlock.testing.servers import ClusterServers, binaries
-from lock.lock_like import KINDS, Stage, renewed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lock.lock_like import Face
+    from tests.lock.lock_like import Face
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
 RULE = re.search(r"^user app (.*)$", DOCUMENT.read_text(), re.MULTILINE)

@@ -6,15 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from migration import Migration
-from seen import eyes
+from tests.cluster.migration import Migration
+from tests.cluster.seen import eyes
+from tests.lock.lock_like import KINDS, Stage, renewed, until
 
 from interlock._links.slots import slot_of
-from lock.lock_like import KINDS, Stage, renewed, until
 
 if TYPE_CHECKING:
-    from interlock.testing.servers import ClusterServers, RedisServer
-    from lock.lock_like import Face
+    from tests.lock.lock_like import Face
+    from tests.support.servers import ClusterServers, RedisServer
 
 
 def _route(cluster: ClusterServers, name: str) -> tuple[int, RedisServer, RedisServer]:

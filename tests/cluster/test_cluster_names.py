@@ -26,6 +26,9 @@ DERIVED: list[Callable[[str], str]] = [
     names.semaphore_channel,
     names.permit_leases,
     names.latch_ending,
+    names.event_key,
+    names.event_channel,
+    lambda name: names.own_request(name, "00"),
     lambda name: names.request_latch(name, "00"),
 ]
 OBJECTS = [
@@ -37,6 +40,7 @@ OBJECTS = [
     "semaphore",
     "leased_semaphore",
     "count_down_latch",
+    "event",
 ]
 
 

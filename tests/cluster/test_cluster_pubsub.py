@@ -6,14 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from seen import eyes
+from tests.cluster.seen import eyes
+from tests.lock.lock_like import KINDS, Face, Stage, until
 
 from interlock import ConfigError
 from interlock._links.slots import slot_of
-from lock.lock_like import KINDS, Face, Stage, until
 
 if TYPE_CHECKING:
-    from interlock.testing.servers import ClusterServers, RedisServer
+    from tests.support.servers import ClusterServers, RedisServer
 
 CHANNEL = "redisson_lock__channel:{heard}"
 
@@ -89,7 +89,7 @@ async def test_off_for_every_kind(stage: Stage, cluster: ClusterServers) -> None
 
 
 async def test_off_for_the_rest(plain: Stage, cluster: ClusterServers) -> None:
-    """So it is with readers, semaphores and latches."""
+    """So it is with readers, semaphores, latches and events."""
     for node in cluster.nodes:
         node.execute("ACL", "SETUSER", "quiet", "reset", "on", ">secret", "~*", "+@all", "-@pubsub")
     client, owner = plain.client(cluster.url("quiet", "secret"), pubsub="off"), plain.owner()
@@ -112,6 +112,10 @@ async def test_off_for_the_rest(plain: Stage, cluster: ClusterServers) -> None:
     assert await owner.do(latch.wait, 5)
     assert await owner.do(latch.try_set_count, 1)
     assert await owner.do(latch.delete)
+    event = client.event("e")
+    await owner.do(event.set)
+    assert await owner.do(event.wait, 5)
+    await owner.do(event.clear)
 
 
 async def test_sharded_where_there_is_none(face: Face, other_cluster: ClusterServers) -> None:

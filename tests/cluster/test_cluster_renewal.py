@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from tests.lock.lock_like import renewed
+
 from interlock._links.slots import slot_of
-from lock.lock_like import renewed
 
 if TYPE_CHECKING:
-    from interlock.testing.servers import ClusterServers, RedisServer
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.servers import ClusterServers, RedisServer
 
 EACH = 5
 

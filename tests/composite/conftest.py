@@ -6,11 +6,11 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.composite.table import Table
+from tests.lock.lock_like import Face
+from tests.support.servers import RedisServer
 
-from composite.table import Table
 from interlock._core import red_lock
-from interlock.testing.servers import RedisServer
-from lock.lock_like import Face
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence

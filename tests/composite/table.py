@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lock.lock_like import Face, Kind, Stage
+from tests.lock.lock_like import Face, Kind, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.testing.servers import RedisServer
+    from tests.support.servers import RedisServer
 
 _NONE = Kind("joint", lambda *_: None)
 

@@ -10,17 +10,17 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.composite.table import Table
+from tests.lock.children import Child
+from tests.lock.interrupting import Blow, Points
+from tests.support.servers import wait_until
 
 import interlock
-from composite.table import Table
-from interlock.testing.servers import wait_until
-from lock.children import Child
-from lock.interrupting import Blow, Points
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.testing.servers import RedisServer
+    from tests.support.servers import RedisServer
 
 CROWD = 20
 NAMES = "abcdef"

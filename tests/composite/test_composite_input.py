@@ -15,8 +15,8 @@ from interlock.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from composite.table import Table
-    from interlock.testing.servers import RedisServer
+    from tests.composite.table import Table
+    from tests.support.servers import RedisServer
 
 MADE = ["MultiLock", "RedLock"]
 

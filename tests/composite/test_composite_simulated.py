@@ -7,6 +7,7 @@ from operator import sub
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.every_fault import FAULTS, OPTIONS
 
 from interlock._core.composite_members import depths
 from interlock._core.lock import Lock
@@ -15,7 +16,6 @@ from interlock._core.red_lock import RedLock
 from interlock.errors import InterlockError
 from interlock.testing.schedule import EFFECT_KINDS, Interrupted, Schedule
 from interlock.testing.simulator import Simulator
-from lock.every_fault import FAULTS, OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -6,14 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lock.lock_like import until
+from tests.support.proxy import FaultProxy, command, drop_reply
 
 from interlock.errors import NotHeldError, ServerUnavailableError
-from interlock.testing.proxy import FaultProxy, command, drop_reply
-from lock.lock_like import until
 
 if TYPE_CHECKING:
-    from composite.table import Table
-    from interlock.testing.servers import RedisServer
+    from tests.composite.table import Table
+    from tests.support.servers import RedisServer
 
 
 async def test_a_server_that_is_down(own: Table) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import until
 
 from interlock._core import multi_lock
 from interlock.errors import (
@@ -14,10 +15,9 @@ from interlock.errors import (
     NotHeldError,
     WrongTypeError,
 )
-from lock.lock_like import until
 
 if TYPE_CHECKING:
-    from composite.table import Table
+    from tests.composite.table import Table
 
 
 async def test_all_are_held_and_given_back(table: Table) -> None:

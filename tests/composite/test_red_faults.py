@@ -7,17 +7,17 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.composite.table import Table
+from tests.lock.lock_like import until
 
 import interlock
-from composite.table import Table
 from interlock._core import red_lock
 from interlock.errors import HoldLostError, QuorumError, ServerUnavailableError
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock.testing.servers import RedisServer
+    from tests.support.servers import RedisServer
 
 FIVE = pytest.mark.parametrize("own_servers", [5], indirect=True)
 

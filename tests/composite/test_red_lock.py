@@ -7,14 +7,14 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lock.lock_like import until
+from tests.support.proxy import FaultProxy
 
 from interlock._core import red_lock
 from interlock.errors import HoldLostError, NotHeldError, ReentryError
-from interlock.testing.proxy import FaultProxy
-from lock.lock_like import until
 
 if TYPE_CHECKING:
-    from composite.table import Table
+    from tests.composite.table import Table
 
 
 async def test_all_servers_are_asked_at_once(five: Table) -> None:

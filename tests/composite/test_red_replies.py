@@ -7,9 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from interlock.errors import QuorumError
-from interlock.testing.proxy import (
+from tests.lock.lock_like import until
+from tests.support.proxy import (
     FaultProxy,
     blackhole,
     command,
@@ -18,10 +17,11 @@ from interlock.testing.proxy import (
     drop_request,
     swallow_reply,
 )
-from lock.lock_like import until
+
+from interlock.errors import QuorumError
 
 if TYPE_CHECKING:
-    from composite.table import Table
+    from tests.composite.table import Table
 
 PATIENCE = 0.5
 """Seconds that a server is given to answer (see the fixture `patience`)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from bench import Bench, Play
+from tests.core.bench import Bench, Play
 
 if TYPE_CHECKING:
     from collections.abc import Callable

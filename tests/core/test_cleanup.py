@@ -11,7 +11,7 @@ from interlock._core.effects import NEVER, Batch, Cleanup, Eval, Script
 from interlock.errors import ClosedError, ServerUnavailableError, WrongTypeError
 
 if TYPE_CHECKING:
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
 SCRIPT: Script[bool] = Script("script", "return ARGV[1]", lambda reply: reply == 1)
 UNAVAILABLE = ServerUnavailableError("no answer")

@@ -10,7 +10,7 @@ from interlock._core import transfer
 from interlock._core.holds import State, valid_until
 
 if TYPE_CHECKING:
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
     from interlock._core.holds import Hold
 

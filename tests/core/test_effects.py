@@ -23,7 +23,7 @@ from interlock._core.effects import (
 from interlock._core.waiter import Waiter
 
 if TYPE_CHECKING:
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
 DOUBLE = Script("double", "return 2 * ARGV[1]", lambda reply: reply * 2)  # type: ignore[operator]
 

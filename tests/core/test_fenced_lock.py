@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from bench import Play
+from tests.core.bench import Play
 
 from interlock._core.fenced_lock import EPOCH_BITS, FencedLock
 
 if TYPE_CHECKING:
-    from bench import Bench
+    from tests.core.bench import Bench
 
 
 class Failovers:

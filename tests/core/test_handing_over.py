@@ -17,7 +17,7 @@ from interlock.options import required
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
     from interlock._core.holds import Hold
     from interlock._core.waiter import Waiter

@@ -17,7 +17,7 @@ from interlock._core.holds import DRIFT, SLACK, TRANSITIONS, Hold, Owner, State,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
 
 class Handle:

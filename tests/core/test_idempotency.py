@@ -11,7 +11,7 @@ from interlock._core.semaphore import Semaphore
 from interlock.errors import ServerUnavailableError, WrongTypeError
 
 if TYPE_CHECKING:
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
 
 def test_a_release_that_is_struck_before_it_begins_is_sent(bench: Bench, play: type[Play]) -> None:

@@ -11,7 +11,7 @@ from interlock._core.lock import Lock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench import Bench
+    from tests.core.bench import Bench
 
 
 @pytest.fixture

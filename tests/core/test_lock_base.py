@@ -23,7 +23,7 @@ from interlock.errors import (
 )
 
 if TYPE_CHECKING:
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
 
 def lost_reply() -> ServerUnavailableError:

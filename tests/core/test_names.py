@@ -27,6 +27,9 @@ from interlock._core import names
         (names.latch_channel("x"), "redisson_countdownlatch__channel__{x}"),
         (names.latch_channel("{x}"), "redisson_countdownlatch__channel__{{x}}"),
         (names.latch_ending("x"), "interlock_latch_ending:{x}"),
+        (names.event_key("x"), "interlock_event:{x}"),
+        (names.event_channel("x{y}"), "interlock_event__channel:x{y}"),
+        (names.own_request("x", "r1"), "interlock_request:{x}:r1"),
         (names.request_latch("x", "r1"), "redisson_unlock_latch:{x}:r1"),
     ],
 )

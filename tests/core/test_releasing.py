@@ -13,7 +13,7 @@ from interlock._core.session import GRACE
 from interlock.errors import ConfigError, HoldLostError, NotHeldError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
 
 def unavailable(*, sent: bool = True, transient: bool = False) -> ServerUnavailableError:

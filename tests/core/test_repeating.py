@@ -13,7 +13,7 @@ from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock.errors import ServerUnavailableError, UpgradeError
 
 if TYPE_CHECKING:
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
 
 def lost_reply() -> ServerUnavailableError:

@@ -15,7 +15,7 @@ from interlock.errors import ClosedError, ServerUnavailableError, WrongTypeError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
 SCRIPT: Script[bool] = Script("script", "return ARGV[1]", lambda reply: reply == 1)
 

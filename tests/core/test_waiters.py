@@ -9,7 +9,7 @@ import pytest
 from interlock._core.waiters import section
 
 if TYPE_CHECKING:
-    from bench import Bench
+    from tests.core.bench import Bench
 
     from interlock._core.waiter import Waiter
 

@@ -10,7 +10,7 @@ from interlock._core.effects import NEVER, Enqueue, Op, Wait
 from interlock._core.waiting import EXPIRY_MARGIN, FIRST_LOOK, wait_for
 
 if TYPE_CHECKING:
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
     from interlock._core.waiter import Waiter
 

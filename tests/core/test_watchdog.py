@@ -15,7 +15,7 @@ from interlock.errors import ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bench import Bench, Play
+    from tests.core.bench import Bench, Play
 
     from interlock._core.watchdog import Round
 

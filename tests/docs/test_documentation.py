@@ -13,7 +13,7 @@ import pytest
 from interlock.cli.options import OPTIONS
 
 if TYPE_CHECKING:
-    from interlock.testing.servers import RedisServer
+    from tests.support.servers import RedisServer
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -6,9 +6,8 @@ import tomllib
 from fnmatch import fnmatch
 
 import pytest
-
-from extras import FOLDERS, ROOT
-from quick import SLOW
+from tests.extras import FOLDERS, ROOT
+from tests.quick import SLOW
 
 FILES = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

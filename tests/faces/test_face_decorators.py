@@ -13,18 +13,17 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import until
 
 import interlock
 import interlock.asyncio
 from interlock import AcquireTimeoutError, ConfigError, NotHeldError
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     import redis
-
-    from lock.lock_like import Face
+    from tests.lock.lock_like import Face
 
 
 @dataclass

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import redis
-
-    from lock.lock_like import Face
+    from tests.lock.lock_like import Face
 
 HOUR = timedelta(hours=2)
 

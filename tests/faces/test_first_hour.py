@@ -6,11 +6,11 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.support.servers import RedisServer
 
 import interlock
 import interlock.asyncio
 from interlock import ConfigError, MisuseWarning
-from interlock.testing.servers import RedisServer
 
 
 def test_the_sync_face_in_a_loop_warns_after_a_first_use_elsewhere(redis_url: str) -> None:

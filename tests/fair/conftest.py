@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from fair.places import Places
-from lock.lock_like import Face, Kind, Stage
+from tests.fair.places import Places
+from tests.lock.lock_like import Face, Kind, Stage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

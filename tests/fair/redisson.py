@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fair.places import CHANNEL, LOCK, QUEUE, TIMEOUTS
+from tests.fair.places import CHANNEL, LOCK, QUEUE, TIMEOUTS
 
 if TYPE_CHECKING:
-    from fair.places import Places
+    from tests.fair.places import Places
 
 _PURGE = """
 local lock, queue, timeouts, owner, wait, now = KEYS[1], KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

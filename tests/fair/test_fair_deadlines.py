@@ -6,13 +6,11 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-
-from fair.places import LOCK, QUEUE, TIMEOUTS, Places
+from tests.fair.places import LOCK, QUEUE, TIMEOUTS, Places
 
 if TYPE_CHECKING:
     import redis
-
-    from interlock.testing.servers import RedisServer
+    from tests.support.servers import RedisServer
 
 NEAR = 1.0
 """Seconds that a busy machine may take between two commands."""

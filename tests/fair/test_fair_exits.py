@@ -9,25 +9,24 @@ import time
 from typing import TYPE_CHECKING, get_args
 
 import pytest
+from tests.fair.places import LOCK, Places
+from tests.lock.children import Child
+from tests.lock.interrupting import Blow, Moment, Points, interrupt_after
+from tests.lock.lock_like import until
+from tests.support.proxy import command, delay_reply, drop_reply, drop_request, swallow_reply
+from tests.support.servers import wait_until
 
 import interlock
 import interlock.asyncio
-from fair.places import LOCK, Places
 from interlock import AcquireTimeoutError, ClosedError, ServerUnavailableError
-from interlock.testing.proxy import command, delay_reply, drop_reply, drop_request, swallow_reply
-from interlock.testing.servers import wait_until
-from lock.children import Child
-from lock.interrupting import Blow, Moment, Points, interrupt_after
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import redis
-
-    from interlock.testing.proxy import Action, FaultProxy
-    from interlock.testing.servers import RedisServer
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.proxy import Action, FaultProxy
+    from tests.support.servers import RedisServer
 
 ENOUGH = 40
 """No operation waits at as many points as this."""

@@ -8,18 +8,17 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.fair.places import LOCK, QUEUE, Places
+from tests.lock.children import Child
+from tests.lock.lock_like import until
+from tests.support.servers import wait_until
 
 import interlock
 import interlock.asyncio
-from fair.places import LOCK, QUEUE, Places
-from interlock.testing.servers import wait_until
-from lock.children import Child
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
-
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
 
 WAIT_IN_THREAD = """
 client = interlock.connect(url)

@@ -6,12 +6,12 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.fair.places import LOCK, QUEUE, Places
 
-from fair.places import LOCK, QUEUE, Places
 from interlock._core.scripts.fair_lock import Queued
 
 if TYPE_CHECKING:
-    from interlock.testing.servers import RedisServer
+    from tests.support.servers import RedisServer
 
 NEAR = 1.0
 """Seconds that a busy machine may take between two commands."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from fair.places import LOCK, QUEUE, TIMEOUTS
-from fair.redisson import Redisson
+from tests.fair.places import LOCK, QUEUE, TIMEOUTS
+from tests.fair.redisson import Redisson
 
 if TYPE_CHECKING:
-    from fair.places import Places
+    from tests.fair.places import Places
 
 WAITS = {"redisson's default": 300.0, "the same wait": 5.0}
 

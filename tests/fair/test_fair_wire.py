@@ -6,15 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.fair.places import CHANNEL, LOCK, QUEUE, TIMEOUTS, Places
+from tests.lock.lock_like import until
 
-from fair.places import CHANNEL, LOCK, QUEUE, TIMEOUTS, Places
 from interlock import ReentryError
-from lock.lock_like import until
 
 if TYPE_CHECKING:
-    from interlock.testing.proxy import FaultProxy
-    from interlock.testing.servers import RedisServer
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.proxy import FaultProxy
+    from tests.support.servers import RedisServer
 
 
 async def test_the_keys_before_and_after_every_call(fair: Stage) -> None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from lock.lock_like import KINDS, Face, Stage
+from tests.lock.lock_like import KINDS, Face, Stage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import redis
-
-    from interlock.testing.proxy import FaultProxy
-    from interlock.testing.servers import RedisServer
+    from tests.support.proxy import FaultProxy
+    from tests.support.servers import RedisServer
 
 
 @pytest.fixture

@@ -9,13 +9,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from lock.lock_like import renewed, until
+from tests.lock.lock_like import renewed, until
 
 if TYPE_CHECKING:
     import redis
-
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
 
 SEED = 20
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from interlock.testing.faults import command, delay
-from lock.lock_like import KINDS, Kind, Stage, until
+from tests.lock.lock_like import KINDS, Kind, Stage, until
+from tests.support.faults import command, delay
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import redis
-
-    from interlock.testing.proxy import FaultProxy
-    from lock.lock_like import Face, Owner
+    from tests.lock.lock_like import Face, Owner
+    from tests.support.proxy import FaultProxy
 
 LATE = 2.5
 """Seconds after which the first try is executed; much longer than a client of `PATIENCE` waits for it and what comes next takes."""

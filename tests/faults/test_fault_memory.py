@@ -15,7 +15,7 @@ from interlock import ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock.testing.servers import RedisServer
+    from tests.support.servers import RedisServer
 
 LEASE = 1.5
 

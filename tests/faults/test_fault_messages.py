@@ -7,15 +7,15 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import until
+from tests.support.faults import blackhole, command, drop_request, swallow_reply
+from tests.support.servers import wait_until
 
 from interlock._drivers import subscriber
-from interlock.testing.faults import blackhole, command, drop_request, swallow_reply
-from interlock.testing.servers import wait_until
-from lock.lock_like import until
 
 if TYPE_CHECKING:
-    from interlock.testing.proxy import FaultProxy
-    from lock.lock_like import Owner, Stage
+    from tests.lock.lock_like import Owner, Stage
+    from tests.support.proxy import FaultProxy
 
 CHANNEL = "redisson_lock__channel:{name}"
 NOISE = 3.0

@@ -8,17 +8,17 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import renewed, until
+from tests.support.address import free_port
 
 from interlock import AcquireTimeoutError, HoldLostError, ServerUnavailableError
-from interlock.testing.address import free_port
-from lock.lock_like import renewed, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock.testing.proxy import FaultProxy
-    from interlock.testing.servers import RedisServer
-    from lock.lock_like import Owner, Stage
+    from tests.lock.lock_like import Owner, Stage
+    from tests.support.proxy import FaultProxy
+    from tests.support.servers import RedisServer
 
 NOISE = 1.5
 """Seconds by which a call may end late on a machine that stalls; 0.25 is what is promised."""

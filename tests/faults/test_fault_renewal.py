@@ -10,18 +10,18 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import renewed, until
+from tests.support.faults import blackhole, command, drop_reply
 
 from interlock import ClosedError, NotHeldError, ServerUnavailableError
 from interlock._core.scripts import lock as scripts
 from interlock._core.watchdog import Watchdog
 from interlock._links.connection import Connection
-from interlock.testing.faults import blackhole, command, drop_reply
-from lock.lock_like import renewed, until
 
 if TYPE_CHECKING:
-    from interlock.testing.proxy import FaultProxy
-    from interlock.testing.servers import RedisServer
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.proxy import FaultProxy
+    from tests.support.servers import RedisServer
 
 NOISE = 1.5
 

@@ -8,10 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from interlock import HoldLostError, ServerUnavailableError
-from interlock._core.scripts import lock as scripts
-from interlock.testing.faults import (
+from tests.lock.lock_like import renewed, until
+from tests.support.faults import (
     Action,
     command,
     delay,
@@ -23,11 +21,13 @@ from interlock.testing.faults import (
     reset,
     swallow_reply,
 )
-from lock.lock_like import renewed, until
+
+from interlock import HoldLostError, ServerUnavailableError
+from interlock._core.scripts import lock as scripts
 
 if TYPE_CHECKING:
-    from interlock.testing.proxy import FaultProxy
-    from lock.lock_like import Owner, Stage
+    from tests.lock.lock_like import Owner, Stage
+    from tests.support.proxy import FaultProxy
 
 ACQUIRE = scripts._LOCK_ACQUIRE.sha
 RELEASE = scripts._LOCK_RELEASE.sha

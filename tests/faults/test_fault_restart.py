@@ -6,13 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lock.lock_like import until
 
 from interlock import HoldLostError, ServerUnavailableError
-from lock.lock_like import until
 
 if TYPE_CHECKING:
-    from interlock.testing.servers import RedisServer
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.servers import RedisServer
 
 
 async def test_restarted_empty_while_held(own: Stage, fresh_server: RedisServer) -> None:

@@ -8,21 +8,20 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.children import Child
+from tests.lock.lock_like import until
+from tests.support.proxy import command, drop_reply, drop_request, duplicate
 
 import interlock
 import interlock.asyncio
 from interlock import HoldLostError
 from interlock._core.fenced_lock import REMEMBERED, Tokens
-from interlock.testing.proxy import command, drop_reply, drop_request, duplicate
-from lock.children import Child
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
-
-    from interlock.testing.proxy import Action, FaultProxy
-    from interlock.testing.servers import RedisServer
-    from lock.lock_like import Owner, Stage
+    from tests.lock.lock_like import Owner, Stage
+    from tests.support.proxy import Action, FaultProxy
+    from tests.support.servers import RedisServer
 
 COUNTER = "redisson_lock_token:{name}"
 

@@ -6,16 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lock.lock_like import until
 
 from interlock import ReentryError, WrongTypeError
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
-
-    from interlock.testing.proxy import FaultProxy
-    from interlock.testing.servers import RedisServer
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.proxy import FaultProxy
+    from tests.support.servers import RedisServer
 
 JAVA = "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from postgres import PostgresServer
+from tests.fencing.postgres import PostgresServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

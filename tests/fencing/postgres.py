@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import psycopg
-
-from interlock.testing.process import ServerProcess
-from interlock.testing.servers import wait_until
+from tests.support.process import ServerProcess
+from tests.support.servers import wait_until
 
 if TYPE_CHECKING:
     from types import TracebackType

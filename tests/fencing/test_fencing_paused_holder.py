@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from tests.lock.children import Child
 
 import interlock
 from interlock import fencing
-from lock.children import Child
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ import interlock
 from interlock import ConfigError, InterlockError, fencing
 
 if TYPE_CHECKING:
-    from interlock.testing.proxy import FaultProxy
+    from tests.support.proxy import FaultProxy
 
 
 async def check(client: redis.Redis | str, key: str, token: int | None) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from tests.support.servers import wait_until
 
 from interlock import ConfigError, fencing
-from interlock.testing.servers import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,13 +7,13 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import renewed, until
 
 import interlock
 from interlock import ConfigError, HoldLostError, ReentryError
-from lock.lock_like import renewed, until
 
 if TYPE_CHECKING:
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
 
 VALUES = "abcdef"
 

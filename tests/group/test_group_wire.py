@@ -7,14 +7,12 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-
-from lock.lock_like import until
+from tests.lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
-
-    from interlock.testing.servers import RedisServer
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.servers import RedisServer
 
 # What Redisson calls the values "a", "order:1" and "42" (tests/interop/fixtures/highwayhash.json).
 A, ORDER, ANSWER = "qwvAS12pR0CgRitaypEjUw", "VohkkMHNiudvq57uOYf+SQ", "RE0IojEvPTY8Dofe3IkBNA"

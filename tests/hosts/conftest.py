@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from host_process import Hosts
+from tests.hosts.host_process import Hosts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

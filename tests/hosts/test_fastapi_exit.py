@@ -12,10 +12,10 @@ import httpx
 import pytest
 import pytest_asyncio
 import uvicorn
+from tests.support.servers import wait_until
 
 import interlock
 import interlock.asyncio
-from interlock.testing.servers import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

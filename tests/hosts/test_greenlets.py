@@ -7,13 +7,12 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-
-from interlock.testing.faults import delay_reply, swallow_reply
+from tests.support.faults import delay_reply, swallow_reply
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock.testing.proxy import FaultProxy
+    from tests.support.proxy import FaultProxy
 
 NETWORK = 0.005
 """Seconds that each reply takes."""

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import redis
-
-    from interlock.testing.proxy import FaultProxy
+    from tests.support.proxy import FaultProxy
 
 # Tests may use both faces in one thread.
 pytestmark = pytest.mark.filterwarnings("ignore::interlock.errors.MisuseWarning")

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from apscheduler.jobstores.memory import MemoryJobStore
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.schedulers.background import BackgroundScheduler
-from pages import write_programs
+from tests.hosts.pages import write_programs
+from tests.support.patience import wait_until
 
 import interlock
 from interlock.apscheduler import Single
-from interlock.testing.patience import wait_until
 
 if TYPE_CHECKING:
-    from host_process import Hosts
+    from tests.hosts.host_process import Hosts
 
 SOON = 30.0
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from celery import Celery
 from celery.exceptions import SoftTimeLimitExceeded
-from host_process import Hosts
-from pages import write_programs
+from tests.hosts.host_process import Hosts
+from tests.hosts.pages import write_programs
+from tests.support.patience import wait_until
+from tests.support.servers import RedisServer
 
 import interlock
 import interlock.celery
-from interlock.testing.patience import wait_until
-from interlock.testing.servers import RedisServer
 
 if TYPE_CHECKING:
     import subprocess

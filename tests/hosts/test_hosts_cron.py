@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from pages import write_programs
+from tests.hosts.pages import write_programs
 
 import interlock
 

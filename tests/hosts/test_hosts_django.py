@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from pages import HOW_TO, write_programs
+from tests.hosts.pages import HOW_TO, write_programs
 
 import interlock
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from host_process import Hosts
+    from tests.hosts.host_process import Hosts
 
 MANAGE = """
 import os, sys

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import httpx2 as httpx
 import pytest
 from fastapi import BackgroundTasks, Depends, FastAPI, Request
-from pages import write_programs
 from starlette.testclient import TestClient
+from tests.hosts.pages import write_programs
+from tests.support.address import free_port
+from tests.support.patience import wait_until
 
 import interlock
 from interlock.fastapi import Locked, client, lifespan
-from interlock.testing.address import free_port
-from interlock.testing.patience import wait_until
 
 if TYPE_CHECKING:
     import subprocess
     from pathlib import Path
 
     import redis
-    from host_process import Hosts
+    from tests.hosts.host_process import Hosts
 
 SOON = 30.0
 

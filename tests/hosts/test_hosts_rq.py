@@ -10,16 +10,16 @@ import sys
 from typing import TYPE_CHECKING
 
 import redis
-from pages import HOW_TO, write_programs
 from rq import Queue
 from rq.job import JobStatus
+from tests.hosts.pages import HOW_TO, write_programs
+from tests.support.patience import wait_until
 
 import interlock
-from interlock.testing.patience import wait_until
 
 if TYPE_CHECKING:
-    from host_process import Hosts
     from rq.job import Job
+    from tests.hosts.host_process import Hosts
 
 SOON = 30.0
 CRON = """

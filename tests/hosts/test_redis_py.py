@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 import redis.asyncio
-from pages import write_programs
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import LockError, LockNotOwnedError
+from tests.hosts.pages import write_programs
+from tests.support.servers import RedisServer, wait_until
 
 import interlock
 import interlock.asyncio.redis_py
 import interlock.redis_py
 from interlock.redis_py import Lock, client_of
-from interlock.testing.servers import RedisServer, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

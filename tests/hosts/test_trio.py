@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
+from tests.support.faults import delay_reply
 
 import interlock
 import interlock.trio
-from interlock.testing.faults import delay_reply
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     import redis
-
-    from interlock.testing.proxy import FaultProxy
+    from tests.support.proxy import FaultProxy
 
 
 def run(main: Callable[..., Awaitable[None]], *args: Any) -> None:
@@ -205,5 +204,9 @@ def test_every_kind_locks(redis_url: str) -> None:
             await latch.try_set_count(1)
             await latch.count_down()
             assert await latch.wait(timeout=5)
+            event = client.event("event")
+            assert not await event.wait(timeout=0.05)
+            await event.set()
+            assert await event.wait(timeout=5)
 
     run(main)

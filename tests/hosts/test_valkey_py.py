@@ -10,10 +10,10 @@ import valkey
 import valkey.asyncio
 import valkey.asyncio.sentinel
 import valkey.sentinel
+from tests.support.servers import ClusterServers, RedisServer, SentinelServers
 
 import interlock
 import interlock.asyncio
-from interlock.testing.servers import ClusterServers, RedisServer, SentinelServers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-from interlock.testing.servers import RedisServer
-from interop import java
-from interop.agent import Agent
-from interop.pair import SHORT, Pair
+from tests.interop import java
+from tests.interop.agent import Agent
+from tests.interop.pair import SHORT, Pair
+from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

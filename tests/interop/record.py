@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from interlock.testing.servers import RedisServer
+from tests.support.servers import RedisServer
 
 from . import fixtures
 from .agent import Agent

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from interlock.testing.servers import RedisServer
-from interop.agent import REFUSALS, AgentError
-from interop.conftest import connect
-from interop.pair import PROMPT, Pair, Party
+from tests.interop.agent import REFUSALS, AgentError
+from tests.interop.conftest import connect
+from tests.interop.pair import PROMPT, Pair, Party
+from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

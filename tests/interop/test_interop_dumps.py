@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-from interop import fixtures
-from interop.sequences import NAMES, ON_PURPOSE, SEQUENCES
-from interop.stage import Stage
+from tests.interop import fixtures
+from tests.interop.sequences import NAMES, ON_PURPOSE, SEQUENCES
+from tests.interop.stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from interlock.testing.servers import RedisServer
-    from interop.agent import Agent
+    from tests.interop.agent import Agent
+    from tests.support.servers import RedisServer
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE, WIRE = DOCS / "explanation" / "redisson.md", DOCS / "reference" / "wire.md"

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interop import java
+from tests.interop import java
 
 if TYPE_CHECKING:
-    from interlock.testing.servers import RedisServer
+    from tests.support.servers import RedisServer
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "redisson"
 

@@ -6,18 +6,17 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-
-from interlock.testing.servers import wait_until
-from interop.agent import AgentError
-from interop.conftest import connect
-from interop.pair import PROMPT, Party
+from tests.interop.agent import AgentError
+from tests.interop.conftest import connect
+from tests.interop.pair import PROMPT, Party
+from tests.support.servers import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
-    from interlock.testing.servers import RedisServer
-    from interop.agent import Agent, Answer
+    from tests.interop.agent import Agent, Answer
+    from tests.support.servers import RedisServer
 
 EQUAL, APART = 5.0, 60.0
 """Seconds that Java's waiters have in the queue: as Python's, and something else."""

@@ -6,13 +6,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from interop.agent import REFUSALS, AgentError
-from interop.conftest import OWN_PAIRS
-from interop.pair import PROMPT, SHORT
+from tests.interop.agent import REFUSALS, AgentError
+from tests.interop.conftest import OWN_PAIRS
+from tests.interop.pair import PROMPT, SHORT
 
 if TYPE_CHECKING:
-    from interop.pair import Pair
+    from tests.interop.pair import Pair
 
 KINDS = [
     "lock",

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from interop.agent import REFUSALS, AgentError
-from interop.pair import PROMPT, Pair
+from tests.interop.agent import REFUSALS, AgentError
+from tests.interop.pair import PROMPT, Pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interop.agent import Agent
+    from tests.interop.agent import Agent
 
 LOCKS = ["lock", "non_reentrant", "fair", "fenced", "write"]
 """What one owner holds and whose release sends a message."""

@@ -6,12 +6,11 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-
-from interop.agent import REFUSALS, AgentError
-from interop.pair import PROMPT, SHORT
+from tests.interop.agent import REFUSALS, AgentError
+from tests.interop.pair import PROMPT, SHORT
 
 if TYPE_CHECKING:
-    from interop.pair import Pair
+    from tests.interop.pair import Pair
 
 
 @pytest.mark.parametrize("kind", ["lock", "fair", "fenced", "write"])

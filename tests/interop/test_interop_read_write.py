@@ -6,15 +6,14 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-
-from interop.agent import AgentError
-from interop.pair import PROMPT, SETTLE
+from tests.interop.agent import AgentError
+from tests.interop.pair import PROMPT, SETTLE
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from interop.agent import Answer
-    from interop.pair import Pair
+    from tests.interop.agent import Answer
+    from tests.interop.pair import Pair
 
 
 def test_readers_of_both_languages_share_and_a_writer_waits_for_the_last(pair: Pair) -> None:

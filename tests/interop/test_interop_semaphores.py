@@ -6,12 +6,11 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-
-from interop.agent import AgentError
-from interop.pair import PROMPT
+from tests.interop.agent import AgentError
+from tests.interop.pair import PROMPT
 
 if TYPE_CHECKING:
-    from interop.pair import Pair
+    from tests.interop.pair import Pair
 
 
 def test_permits_released_in_one_language_wake_the_other(pair: Pair) -> None:

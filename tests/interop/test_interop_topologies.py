@@ -6,15 +6,14 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
-
-from interlock.testing.servers import ClusterServers, SentinelServers
-from interop.conftest import POLL_CAP
-from interop.pair import PROMPT, Pair
+from tests.interop.conftest import POLL_CAP
+from tests.interop.pair import PROMPT, Pair
+from tests.support.servers import ClusterServers, SentinelServers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from interop.agent import Agent
+    from tests.interop.agent import Agent
 
 LANGUAGES = ("java", "sync", "asyncio")
 LOCKS = ["lock", "fair", "fenced", "write", "group"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from interop.intervals import History, Need, Span
-from interop.torture import Torture
+from tests.interop.intervals import History, Need, Span
+from tests.interop.torture import Torture
 
 if TYPE_CHECKING:
     from pathlib import Path

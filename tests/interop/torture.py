@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from interlock.testing.servers import RedisServer
+from tests.support.servers import RedisServer
 
 from .agent import Agent
 from .java import NEW, java_agent

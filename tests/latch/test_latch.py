@@ -8,17 +8,16 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.children import Child
+from tests.lock.lock_like import until
 
 import interlock
 from interlock import ClosedError, LatchDeletedError, WrongTypeError
-from lock.children import Child
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
-
-    from interlock.testing.proxy import FaultProxy
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.proxy import FaultProxy
 
 CHANNEL = b"redisson_countdownlatch__channel__{name}"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.every_fault import FAULTS, OPTIONS
 
 from interlock._core.count_down_latch import CountDownLatch
 from interlock._core.effects import NEVER
 from interlock.errors import InterlockError, LatchDeletedError, ServerUnavailableError
 from interlock.testing.schedule import Interrupted, Schedule, drop_reply
 from interlock.testing.simulator import Simulator
-from lock.every_fault import FAULTS, OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from smoke import smoke
+from tests.links.smoke import smoke
+from tests.lock.lock_like import until
 
 from interlock import ServerUnavailableError
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import redis
-
-    from interlock.testing.servers import RedisServer
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.servers import RedisServer
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
 RULE = re.search(r"^user app (.*)$", DOCUMENT.read_text(), re.MULTILINE)

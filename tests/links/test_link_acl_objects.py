@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import renewed
 
 from interlock import LatchDeletedError
-from lock.lock_like import renewed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from interlock.testing.servers import RedisServer
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.servers import RedisServer
 
 NAME = "locks:a"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
@@ -45,6 +45,7 @@ SCRIPTS = {
     "semaphore": ("semaphore_",),
     "leased-semaphore": ("leased_semaphore_",),
     "latch": ("latch_",),
+    "event": ("event_",),
 }
 """What the names of an object's scripts begin with."""
 HEARING = {"subscribe", "unsubscribe", "ping"}
@@ -172,6 +173,17 @@ async def _latch(stage: Stage, clients: list[Any]) -> None:
             assert await waiting
 
 
+async def _event(stage: Stage, clients: list[Any]) -> None:
+    a, b = stage.owner(), stage.owner()
+    mine, theirs = [client.event(NAME) for client in clients]
+    waiting = asyncio.create_task(b.do(theirs.wait, timeout=10))
+    await asyncio.sleep(0.2)
+    await a.do(mine.set)
+    assert await waiting
+    await a.do(mine.clear)
+    assert not await b.do(theirs.is_set)
+
+
 CONVERSATIONS: dict[str, Callable[[Stage, list[Any]], Awaitable[None]]] = {
     "fair": _fair,
     "fenced": _fenced,
@@ -181,6 +193,7 @@ CONVERSATIONS: dict[str, Callable[[Stage, list[Any]], Awaitable[None]]] = {
     "semaphore": _semaphore,
     "leased-semaphore": _leased,
     "latch": _latch,
+    "event": _event,
 }
 
 

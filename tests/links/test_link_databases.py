@@ -9,8 +9,8 @@ import pytest
 from interlock import ConfigError
 
 if TYPE_CHECKING:
-    from interlock.testing.servers import RedisServer
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.servers import RedisServer
 
 
 async def test_a_multi_lock_over_two_databases(stage: Stage, server: RedisServer) -> None:

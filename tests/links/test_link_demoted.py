@@ -7,13 +7,13 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lock.lock_like import until
 
 from interlock import ServerUnavailableError
-from lock.lock_like import until
 
 if TYPE_CHECKING:
-    from interlock.testing.servers import RedisServer
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.servers import RedisServer
 
 
 async def test_a_replica_that_is_promoted_is_waited_for(

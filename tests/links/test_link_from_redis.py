@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 import redis.asyncio
-
-from interlock.testing.servers import RedisServer
+from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
 
 PASSWORD = "p@ss/w:rd"
 

@@ -8,17 +8,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.address import free_port
+from tests.support.certificates import Certificates
+from tests.support.servers import RedisServer
 
 from interlock import ServerUnavailableError
-from interlock.testing.address import free_port
-from interlock.testing.certificates import Certificates
-from interlock.testing.servers import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
 
 AT_ONCE = 4.0
 """Seconds, for a machine that stalls. The callers below are ready to wait three times as long; a mistake is not waited for."""

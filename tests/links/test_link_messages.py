@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
+from tests.support.address import free_port
+from tests.support.servers import RedisServer, binaries
 
 import interlock
 from interlock import ServerUnavailableError
 from interlock._links.replies import unconnected
-from interlock.testing.address import free_port
-from interlock.testing.servers import RedisServer, binaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

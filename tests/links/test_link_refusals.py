@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
-from troubles import TRANSIENT, TROUBLES, busy
+from tests.links.troubles import TRANSIENT, TROUBLES, busy
+from tests.lock.lock_like import renewed, until
+from tests.support.servers import RedisServer, binaries, wait_until
 
 from interlock import ServerUnavailableError, WrongTypeError
-from interlock.testing.servers import RedisServer, binaries, wait_until
-from lock.lock_like import renewed, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
 
 
 @pytest.fixture(params=sorted(TROUBLES))

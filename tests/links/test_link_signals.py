@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-    from interlock.testing.servers import RedisServer
+    from tests.support.servers import RedisServer
 
 
 @contextmanager

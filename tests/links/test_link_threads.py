@@ -7,14 +7,13 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lock.lock_like import until
 
 import interlock
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
-
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ import traceback
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.address import free_port
+from tests.support.faults import command, swallow_reply
 
 from interlock import ConfigError
-from interlock.testing.address import free_port
-from interlock.testing.faults import command, swallow_reply
 
 if TYPE_CHECKING:
-    from interlock.testing.proxy import FaultProxy
-    from lock.lock_like import Face, Stage
+    from tests.lock.lock_like import Face, Stage
+    from tests.support.proxy import FaultProxy
 
 SECRET = "hush"
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from smoke import smoke
-
-from interlock.testing.servers import RedisServer
+from tests.links.smoke import smoke
+from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
 
 
 async def test_a_lock_works_on_every_supported_server(

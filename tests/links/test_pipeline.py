@@ -8,12 +8,12 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from tests.recorder import Recorder
 
 from interlock._core.effects import Eval, Script
 from interlock._links.pipeline import Pipeline
 from interlock._links.resp import ReplyError
 from interlock.errors import ServerUnavailableError
-from recorder import Recorder
 
 SCRIPT: Script[object] = Script("script", "return ARGV[1]", lambda reply: reply)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from interlock.testing.servers import RedisServer
-from lock.lock_like import KINDS, Face, Kind, Stage
+from tests.lock.lock_like import KINDS, Face, Kind, Stage
+from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

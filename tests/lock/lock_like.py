@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import redis
-
-    from interlock.testing.servers import RedisServer
+    from tests.support.servers import RedisServer
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ import gc
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import KINDS, Kind, until
 
 from interlock import HoldLostError, NotHeldError
-from lock.lock_like import KINDS, Kind, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from lock.lock_like import Face, Stage
+    from tests.lock.lock_like import Face, Stage
 
 SHARED = [
     Kind("read", lambda client, name, **options: client.read_write_lock(name, **options).read),

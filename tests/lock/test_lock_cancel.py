@@ -6,11 +6,11 @@ import asyncio
 from typing import TYPE_CHECKING, get_args
 
 import pytest
+from tests.lock.interrupting import Moment, Points
+from tests.lock.lock_like import until
 
 import interlock.asyncio
 from interlock import AcquireTimeoutError
-from lock.interrupting import Moment, Points
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine

@@ -10,17 +10,16 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lock.lock_like import until
+from tests.support.proxy import FaultProxy, command, delay, delay_reply, drop_reply
 
 import interlock
 import interlock.asyncio
-from interlock.testing.proxy import FaultProxy, command, delay, delay_reply, drop_reply
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
-
-    from interlock.testing.proxy import Action
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.proxy import Action
 
 
 def _use_everything(url: str) -> None:

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import redis
-
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
 
 
 def _in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:

@@ -10,17 +10,16 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.children import Child
+from tests.lock.lock_like import until
+from tests.support.servers import wait_until
 
 import interlock
 import interlock.asyncio
-from interlock.testing.servers import wait_until
-from lock.children import Child
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
-
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
 
 PLACES = ["_pool.close", "_subscriber.close", "_renewer.close", "_renewer._connection.batch"]
 

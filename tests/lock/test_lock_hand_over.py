@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from lock.lock_like import until
+from tests.lock.lock_like import until
 
 if TYPE_CHECKING:
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
 
 
 async def test_a_neighbour_costs_one_round_trip(plain: Stage) -> None:

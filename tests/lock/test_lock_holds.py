@@ -11,15 +11,15 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import until
 
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError
 from interlock._core.holds import Hold
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lock.lock_like import Owner, Stage
+    from tests.lock.lock_like import Owner, Stage
 
 
 async def _lost_hold(stage: Stage, lock: Any, owner: Owner) -> Any:

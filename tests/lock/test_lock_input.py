@@ -8,6 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.address import free_port
+from tests.support.servers import RedisServer
 
 import interlock
 from interlock import (
@@ -17,11 +19,9 @@ from interlock import (
     ServerUnavailableError,
     WrongTypeError,
 )
-from interlock.testing.address import free_port
-from interlock.testing.servers import RedisServer
 
 if TYPE_CHECKING:
-    from lock.lock_like import Face, Stage
+    from tests.lock.lock_like import Face, Stage
 
 NAN = math.nan
 

@@ -7,12 +7,12 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lock.lock_like import until
 
 from interlock import ClosedError, HoldLostError, NotHeldError, ReentryError
-from lock.lock_like import until
 
 if TYPE_CHECKING:
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
 
 SLACK = 2.0
 """Seconds that a busy machine may take for next to nothing."""

@@ -7,15 +7,14 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lock.children import Child
+from tests.support.servers import wait_until
 
 import interlock
-from interlock.testing.servers import wait_until
-from lock.children import Child
 
 if TYPE_CHECKING:
     import redis
-
-    from interlock.testing.servers import RedisServer
+    from tests.support.servers import RedisServer
 
 HOLD = """
 client = interlock.connect(url, lease=2)

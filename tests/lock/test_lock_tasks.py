@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lock.lock_like import until
 
 import interlock.asyncio
 from interlock import ClosedError, HoldLostError
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

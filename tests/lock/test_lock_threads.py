@@ -10,12 +10,12 @@ import weakref
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lock.interrupting import Blow, interrupt_after
+from tests.support.servers import wait_until
 
 import interlock
 from interlock import NotHeldError, ReentryError
 from interlock._links import resp
-from interlock.testing.servers import wait_until
-from lock.interrupting import Blow, interrupt_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,16 +8,16 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from tests.lock.lock_like import until
+from tests.support.servers import wait_until
+
 import interlock
-from interlock.testing.servers import wait_until
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
-
-    from interlock.testing.proxy import FaultProxy
-    from interlock.testing.servers import RedisServer
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.proxy import FaultProxy
+    from tests.support.servers import RedisServer
 
 CHANNEL = "redisson_lock__channel:{orders}"
 

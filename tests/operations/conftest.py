@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.cli.cli_process import ENVIRON
 
-from cli.cli_process import ENVIRON
 from interlock import connect
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.servers import wait_until
 
 from interlock import connect
 from interlock.asyncio import connect as asyncio_connect
 from interlock.errors import ClosedError, ConfigError
 from interlock.inspection.reader import glob
-from interlock.testing.servers import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

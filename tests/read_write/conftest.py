@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from lock.lock_like import Face, Kind, Stage
-from read_write.wire import Wire
+from tests.lock.lock_like import Face, Kind, Stage
+from tests.read_write.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -12,8 +12,9 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from tests.support.servers import RedisServer
+
 import interlock
-from interlock.testing.servers import RedisServer
 
 if TYPE_CHECKING:
     from interlock import Client

@@ -15,8 +15,7 @@ import interlock.asyncio
 
 if TYPE_CHECKING:
     import redis
-
-    from read_write.wire import Wire
+    from tests.read_write.wire import Wire
 
 CROWD = 32
 

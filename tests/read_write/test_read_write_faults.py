@@ -6,10 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
-
-import interlock.asyncio
-from interlock import ServerUnavailableError
-from interlock.testing.proxy import (
+from tests.lock.interrupting import Moment, Points
+from tests.lock.lock_like import until
+from tests.support.proxy import (
     command,
     drop_reply,
     drop_request,
@@ -17,17 +16,17 @@ from interlock.testing.proxy import (
     reset,
     swallow_reply,
 )
-from lock.interrupting import Moment, Points
-from lock.lock_like import until
+
+import interlock.asyncio
+from interlock import ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import redis
-
-    from interlock.testing.proxy import Action, FaultProxy
-    from lock.lock_like import Stage
-    from read_write.wire import Wire
+    from tests.lock.lock_like import Stage
+    from tests.read_write.wire import Wire
+    from tests.support.proxy import Action, FaultProxy
 
 FAULTS = {
     "request-lost": drop_request,

@@ -8,18 +8,17 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.children import Child
+from tests.lock.lock_like import until
+from tests.support.servers import wait_until
 
 import interlock
 from interlock import HoldLostError
-from interlock.testing.servers import wait_until
-from lock.children import Child
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
-
-    from lock.lock_like import Stage
-    from read_write.wire import Wire
+    from tests.lock.lock_like import Stage
+    from tests.read_write.wire import Wire
 
 SLACK = 2.0
 """Seconds that a busy machine may take for next to nothing."""

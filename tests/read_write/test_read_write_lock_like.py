@@ -5,7 +5,7 @@ The write lock is in the registry of those cases (``tests/lock/lock_like.py``) a
 
 from __future__ import annotations
 
-from test_lock_holds import (
+from tests.lock.test_lock_holds import (
     reports,
     test_a_hold_is_released_from_anywhere,
     test_a_hold_tells_what_is_held,
@@ -17,7 +17,7 @@ from test_lock_holds import (
     test_with_never_masks_the_body,
     test_with_raises_when_the_hold_was_lost,
 )
-from test_lock_input import (
+from tests.lock.test_lock_input import (
     test_a_closed_client,
     test_arguments_of_acquire,
     test_arguments_of_extend,
@@ -25,7 +25,7 @@ from test_lock_input import (
     test_names,
     test_timeouts_that_threading_takes,
 )
-from test_lock_owners import (
+from tests.lock.test_lock_owners import (
     test_a_new_hold_survives_what_settles_a_lost_one,
     test_extend_lengthens_and_never_shortens,
     test_only_the_owner_releases,

@@ -6,17 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import until
 
 import interlock
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError, UpgradeError
 from interlock._core.lock_base import Release
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
-
-    from lock.lock_like import Stage
-    from read_write.wire import Wire
+    from tests.lock.lock_like import Stage
+    from tests.read_write.wire import Wire
 
 
 @pytest.mark.parametrize("same_client", [True, False], ids=["same-client", "another-client"])

@@ -6,16 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lock.lock_like import until
+from tests.read_write.wire import CHANNEL, JAVA
 
 from interlock import UpgradeError
-from lock.lock_like import until
-from read_write.wire import CHANNEL, JAVA
 
 if TYPE_CHECKING:
-    from interlock.testing.proxy import FaultProxy
-    from interlock.testing.server import RedisServer
-    from lock.lock_like import Stage
-    from read_write.wire import Wire
+    from tests.lock.lock_like import Stage
+    from tests.read_write.wire import Wire
+    from tests.support.proxy import FaultProxy
+    from tests.support.server import RedisServer
 
 JUST = 2000
 """Milliseconds: less than this is gone of a lease that was taken just now."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lock.lock_like import Kind, Stage
+from tests.lock.lock_like import Kind, Stage
 
 if TYPE_CHECKING:
-    from interlock.testing.servers import ReplicatedServers
-    from lock.lock_like import Face
+    from tests.lock.lock_like import Face
+    from tests.support.servers import ReplicatedServers
 
 LOCK = Kind("lock", lambda client, name, **options: client.lock(name, **options))
 PROMPT = 2.0

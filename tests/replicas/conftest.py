@@ -6,14 +6,13 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
-
-from interlock.testing.servers import ReplicatedServers, binaries
-from replicas.bed import Bed
+from tests.replicas.bed import Bed
+from tests.support.servers import ReplicatedServers, binaries
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from lock.lock_like import Face
+    from tests.lock.lock_like import Face
 
 
 @pytest.fixture(scope="session")

@@ -7,21 +7,21 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lock.lock_like import KINDS, renewed, until
+from tests.replicas.bed import PROMPT, Bed
+from tests.support.proxy import FaultProxy
+from tests.support.servers import RedisServer
 
 import interlock
 from interlock import ConfigError, ReplicationError
 from interlock.errors import QuorumError
 from interlock.options import ReplicaPolicy
-from interlock.testing.proxy import FaultProxy
-from interlock.testing.servers import RedisServer
-from lock.lock_like import KINDS, renewed, until
-from replicas.bed import PROMPT, Bed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from interlock.testing.servers import ReplicatedServers
-    from lock.lock_like import Face, Kind
+    from tests.lock.lock_like import Face, Kind
+    from tests.support.servers import ReplicatedServers
 
 PATIENCE = 0.3
 """Seconds that stopped replicas are waited for."""

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.servers import RedisServer, ReplicatedServers, binaries
 
 import interlock
 from interlock import ReplicationError
-from interlock.testing.servers import RedisServer, ReplicatedServers, binaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.lock.lock_like import Face
+
     from interlock.options import ReplicaPolicy
-    from lock.lock_like import Face
 
 PATIENCE = 0.3
 RIGHTS = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"

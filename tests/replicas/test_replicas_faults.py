@@ -9,19 +9,19 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lock.lock_like import until
+from tests.replicas.bed import PROMPT, Bed
+from tests.support.proxy import FaultProxy, command, drop_reply
+from tests.support.servers import wait_until
 
 import interlock
 import interlock.asyncio
 from interlock import ReplicationError
-from interlock.testing.proxy import FaultProxy, command, drop_reply
-from interlock.testing.servers import wait_until
-from lock.lock_like import until
-from replicas.bed import PROMPT, Bed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from interlock.testing.servers import ReplicatedServers
+    from tests.support.servers import ReplicatedServers
 
 LONG = 9.0
 """Seconds that replicas are given where something else is to end the wait."""

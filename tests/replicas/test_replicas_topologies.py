@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from redis.crc import key_slot
+from tests.support.servers import ClusterServers, SentinelServers
 
 import interlock
 from interlock import ReplicationError
-from interlock.testing.servers import ClusterServers, SentinelServers
 
 if TYPE_CHECKING:
-    from interlock.testing.servers import RedisServer
-    from lock.lock_like import Face
+    from tests.lock.lock_like import Face
+    from tests.support.servers import RedisServer
 
 
 def _has(server: RedisServer, name: str) -> bool:

@@ -8,8 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import redis
-
-    from interlock.testing.servers import RedisServer
+    from tests.support.servers import RedisServer
 
 CHANNEL = "redisson_sc:{name}"
 

@@ -12,18 +12,17 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.children import Child
+from tests.lock.lock_like import until
+from tests.support.servers import wait_until
 
 import interlock
 import interlock.asyncio
-from interlock.testing.servers import wait_until
-from lock.children import Child
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
-
-    from interlock.testing.proxy import FaultProxy
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.proxy import FaultProxy
 
 
 async def test_one_release_wakes_all_who_can_go(plain: Stage) -> None:

@@ -6,11 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
-
-import interlock
-import interlock.asyncio
-from interlock import ServerUnavailableError
-from interlock.testing.proxy import (
+from tests.lock.interrupting import Moment, Points, interrupt_after
+from tests.lock.lock_like import until
+from tests.support.proxy import (
     command,
     delay,
     delay_reply,
@@ -20,17 +18,18 @@ from interlock.testing.proxy import (
     reset,
     swallow_reply,
 )
-from interlock.testing.servers import wait_until
-from lock.interrupting import Moment, Points, interrupt_after
-from lock.lock_like import until
+from tests.support.servers import wait_until
+
+import interlock
+import interlock.asyncio
+from interlock import ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     import redis
-
-    from interlock.testing.proxy import Action, FaultProxy
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.proxy import Action, FaultProxy
 
 FAULTS = {
     "request-lost": drop_request,

@@ -9,12 +9,12 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import renewed, until
 
 from interlock import AcquireTimeoutError, ConfigError, HoldLostError, NotHeldError, WrongTypeError
-from lock.lock_like import renewed, until
 
 if TYPE_CHECKING:
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
 
 
 async def _counts(owner: Any, semaphore: Any) -> tuple[int, int, int]:

@@ -6,15 +6,15 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import until
+from tests.semaphore.conversation import CHANNEL, commands
 
 from interlock import NotHeldError
-from lock.lock_like import until
-from semaphore.conversation import CHANNEL, commands
 
 if TYPE_CHECKING:
-    from interlock.testing.proxy import FaultProxy
-    from interlock.testing.servers import RedisServer
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.proxy import FaultProxy
+    from tests.support.servers import RedisServer
 
 PERMANENT = 922337203685477
 JAVAS = bytes(range(240, 256))

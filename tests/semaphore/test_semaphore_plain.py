@@ -7,12 +7,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import until
 
 from interlock import AcquireTimeoutError, ClosedError, WrongTypeError
-from lock.lock_like import until
 
 if TYPE_CHECKING:
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
 
 BAD_NUMBERS = [(0, ValueError), (-1, ValueError), (2**31, ValueError), (1.0, TypeError)]
 BAD_NUMBERS += [("1", TypeError), (True, TypeError), (None, TypeError)]

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.every_fault import FAULTS, OPTIONS
 
 from interlock._core.effects import NEVER
 from interlock._core.holds import Owner, State
@@ -15,7 +16,6 @@ from interlock._core.semaphore import Semaphore
 from interlock.errors import InterlockError, ServerUnavailableError
 from interlock.testing.schedule import EFFECT_KINDS, Interrupted, Schedule
 from interlock.testing.simulator import Simulator
-from lock.every_fault import FAULTS, OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -6,15 +6,15 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.lock_like import until
+from tests.semaphore.conversation import CHANNEL, commands
 
 import interlock
-from lock.lock_like import until
-from semaphore.conversation import CHANNEL, commands
 
 if TYPE_CHECKING:
-    from interlock.testing.proxy import FaultProxy
-    from interlock.testing.servers import RedisServer
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.proxy import FaultProxy
+    from tests.support.servers import RedisServer
 
 
 async def test_the_plain_ones_conversation_is_redissons(plain: Stage, server: RedisServer) -> None:

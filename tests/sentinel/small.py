@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from interlock.testing.servers import RedisServer, wait_until
+from tests.support.servers import RedisServer, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from interlock.testing.certificates import Certificates
+    from tests.support.certificates import Certificates
 
 SERVICE = "mymaster"
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis.asyncio.sentinel
 import redis.sentinel
-from small import SERVICE, knows, sentinel_of
+from tests.sentinel.small import SERVICE, knows, sentinel_of
+from tests.support.servers import RedisServer, binaries
 
 from interlock import ConfigError, ServerUnavailableError
-from interlock.testing.servers import RedisServer, binaries
 
 if TYPE_CHECKING:
-    from interlock.testing.servers import SentinelServers
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.servers import SentinelServers
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "how-to" / "sentinel.md"
 

@@ -7,12 +7,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from lock.lock_like import until
+from tests.lock.lock_like import until
 
 if TYPE_CHECKING:
-    from interlock.testing.servers import SentinelServers
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.servers import SentinelServers
 
 AFTER_PROMOTION = 3.0
 """Seconds within which a waiter holds the lock."""
@@ -103,6 +102,8 @@ async def test_every_kind_of_object(stage: Stage, bed: SentinelServers) -> None:
     permit = await owner.do(leased.acquire)
     await owner.do(latch.try_set_count, 1)
     opening = asyncio.create_task(other.do(latch.wait, timeout=30))
+    event, third = client.event("event"), stage.owner()
+    setting = asyncio.create_task(third.do(event.wait, timeout=30))
     await asyncio.sleep(0.2)
     assert stage.redis.wait(2, 20_000) == 2
 
@@ -123,6 +124,8 @@ async def test_every_kind_of_object(stage: Stage, bed: SentinelServers) -> None:
     assert await owner.do(leased.available_permits) == 1
     await owner.do(latch.count_down)
     assert await opening
+    await owner.do(event.set)
+    assert await setting
 
 
 async def test_a_hold_that_no_replica_has_seen(stage: Stage, bed: SentinelServers) -> None:

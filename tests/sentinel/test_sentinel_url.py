@@ -11,7 +11,7 @@ from interlock import ConfigError
 from interlock._links.urls import open_url
 
 if TYPE_CHECKING:
-    from lock.lock_like import Face
+    from tests.lock.lock_like import Face
 
 SECRET = "hush"
 

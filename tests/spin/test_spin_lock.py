@@ -7,16 +7,16 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.lock.lock_like import until
 
 from interlock import ClosedError, ConstantBackoff, ReentryError
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from interlock.testing.proxy import FaultProxy
-    from interlock.testing.servers import RedisServer
-    from lock.lock_like import Stage
+    from tests.lock.lock_like import Stage
+    from tests.support.proxy import FaultProxy
+    from tests.support.servers import RedisServer
 
 
 class Noted:

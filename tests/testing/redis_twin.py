@@ -9,9 +9,9 @@ import time
 from typing import TYPE_CHECKING, Self
 
 import hiredis
+from tests.support.servers import RedisServer, binaries
 
 from interlock.testing.redis_model import ModelError, RedisModel, Stored
-from interlock.testing.servers import RedisServer, binaries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
+from tests.support.patience import wait_until
 
 import interlock
 import interlock.asyncio
 from interlock.testing.fake import FakeServer
-from interlock.testing.patience import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ async def test_tasks(fake: FakeServer) -> None:
 
 
 def test_other_objects(fake: FakeServer) -> None:
-    """Read/write locks, group locks, semaphores and latches work on it."""
+    """Read/write locks, group locks, semaphores, latches and events work on it."""
     with interlock.connect(fake.url) as client:
         with client.read_write_lock("rw").read, client.group_lock("g", ["a", "b"]) as hold:
             assert hold.valid
@@ -93,6 +93,11 @@ def test_other_objects(fake: FakeServer) -> None:
         assert latch.try_set_count(1)
         latch.count_down()
         assert latch.wait(SOON)
+        event = client.event("e")
+        event.set()
+        assert event.wait(SOON)
+        event.clear()
+        assert not event.is_set()
 
 
 def test_a_loss_can_be_made(fake: FakeServer) -> None:

@@ -6,7 +6,7 @@ import random
 from typing import TYPE_CHECKING
 
 import pytest
-from redis_twin import LONG, NEAR_MS, Twin, real_redis
+from tests.testing.redis_twin import LONG, NEAR_MS, Twin, real_redis
 
 from interlock.testing.redis_model import ModelError, RedisModel, Stored
 

@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 import pytest
-from redis_twin import Twin, real_redis
+from tests.testing.redis_twin import Twin, real_redis
 
 from interlock.testing.redis_model import ModelError, RedisModel
 

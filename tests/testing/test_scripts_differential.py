@@ -15,7 +15,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 import pytest
-from redis_twin import LONG, Twin, comparable, real_redis
+from tests.testing.redis_twin import LONG, Twin, comparable, real_redis
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

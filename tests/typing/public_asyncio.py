@@ -121,6 +121,12 @@ async def counting(client: face.Client) -> None:
     assert_type(await latch.count(), int)
     assert_type(await latch.wait(SECOND), bool)
     assert_type(await latch.delete(), bool)
+    event = client.event("name")
+    assert_type(event, face.Event)
+    assert_type(await event.set(), None)
+    assert_type(await event.clear(), None)
+    assert_type(await event.is_set(), bool)
+    assert_type(await event.wait(SECOND), bool)
 
 
 async def decorating(client: face.Client) -> None:

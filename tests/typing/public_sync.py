@@ -120,6 +120,12 @@ def counting(client: face.Client) -> None:
     assert_type(latch.count(), int)
     assert_type(latch.wait(SECOND), bool)
     assert_type(latch.delete(), bool)
+    event = client.event("name")
+    assert_type(event, face.Event)
+    assert_type(event.set(), None)
+    assert_type(event.clear(), None)
+    assert_type(event.is_set(), bool)
+    assert_type(event.wait(SECOND), bool)
 
 
 def decorating(client: face.Client) -> None:

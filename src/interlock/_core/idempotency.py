@@ -78,11 +78,15 @@ class IdempotentCalls:
     Args:
         session: the client's state.
         key: the object's key.
+        latch: returns the latch of a request for *key*.
     """
 
-    def __init__(self, session: Session, key: str) -> None:
+    def __init__(
+        self, session: Session, key: str, latch: Callable[[str, str], str] = names.request_latch
+    ) -> None:
         self.session = session
         self._key = key
+        self._latch = latch
         self._old_latches: deque[str] = deque(maxlen=MAX_OLD_LATCHES)
 
     def begin(self, deadline: float = NEVER) -> IdempotentCall:
@@ -93,8 +97,8 @@ class IdempotentCalls:
         try:
             old_latch = self._old_latches.popleft()
         except IndexError:
-            old_latch = names.request_latch(self._key, "none")
-        key = names.request_latch(self._key, new_id(session))
+            old_latch = self._latch(self._key, "none")
+        key = self._latch(self._key, new_id(session))
         return IdempotentCall(key, min(last + late, MAX_LEASE), old_latch)
 
     def send(self, request: IdempotentCall, call: Eval[R]) -> Op[R]:

@@ -132,6 +132,21 @@ def latch_ending(name: str) -> str:
     return prefix_name("interlock_latch_ending", name)
 
 
+def event_key(name: str) -> str:
+    """Return the key of the event *name*."""
+    return prefix_name("interlock_event", name)
+
+
+def event_channel(name: str) -> str:
+    """Return the channel on which the event *name* is announced."""
+    return prefix_name("interlock_event__channel", name)
+
+
+def own_request(name: str, request: str) -> str:
+    """Return what `request_latch` is for objects that Redisson does not have."""
+    return f"{prefix_name('interlock_request', name)}:{request}"
+
+
 def request_latch(name: str, request: str) -> str:
     """Return the short-lived key that keeps the answer to *request*.
 

@@ -10,6 +10,7 @@ from interlock.asyncio.client import Client, connect
 from interlock.asyncio.composite_lock import MultiLock, RedLock
 from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.decorators import Locked, Once
+from interlock.asyncio.event import Event
 from interlock.asyncio.hold import Hold
 from interlock.asyncio.leased_semaphore import LeasedSemaphore, Permit
 from interlock.asyncio.lock import Lock
@@ -19,6 +20,7 @@ from interlock.asyncio.semaphore import Semaphore
 __all__ = [
     "Client",
     "CountDownLatch",
+    "Event",
     "Hold",
     "LeasedSemaphore",
     "Lock",
@@ -33,5 +35,5 @@ __all__ = [
 ]
 
 publish(__name__, Client, CountDownLatch, Hold, LeasedSemaphore, Lock, Locked, LostEvent, MultiLock)
-publish(__name__, Once, Permit, ReadWriteLock, RedLock, Semaphore)
+publish(__name__, Event, Once, Permit, ReadWriteLock, RedLock, Semaphore)
 connect.__module__ = Client.__module__

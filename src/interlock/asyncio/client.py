@@ -6,6 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from interlock._core import count_down_latch as core_latch
+from interlock._core import event as core_event
 from interlock._core import leased_semaphore as core_leased
 from interlock._core import lock as core_lock
 from interlock._core import semaphore as core_semaphore
@@ -25,6 +26,7 @@ from interlock._naming import check_template
 from interlock.asyncio.composite_lock import MultiLock, RedLock
 from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.decorators import Locked, Once
+from interlock.asyncio.event import Event
 from interlock.asyncio.hold import Hold, attempt
 from interlock.asyncio.leased_semaphore import LeasedSemaphore
 from interlock.asyncio.lock import Lock
@@ -539,3 +541,7 @@ class Client:
         """Return the count-down latch *name*; no round trip."""
         core = core_latch.CountDownLatch(self._driver.session, name)
         return CountDownLatch(self._driver, core)
+
+    def event(self, name: str) -> Event:
+        """Return the event *name*, which any process sets, clears or waits for; no round trip."""
+        return Event(self._driver, core_event.Event(self._driver.session, name))

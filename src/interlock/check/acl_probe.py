@@ -99,6 +99,8 @@ class _AclProbe:
         self._wanted = wanted
         self._pattern = name_pattern
         self._name = name
+        # Objects that Redisson does not have do not use the key that is called like them.
+        self._key = wanted.keys[0].example(name)
         self._missing: list[str] = []
         self._refused: dict[str, str] = {}
         self.unknown = ""
@@ -147,13 +149,14 @@ class _AclProbe:
         for place in self._wanted.keys:
             [rule] = rules("~", [place], self._pattern)
             self.permitted(rule, "EVAL", "return 1", 1, place.example(self._name))
-        if f"~{self._pattern}" in self._missing:
-            self.unknown = f"commands cannot be tried without a key: the check used {self._name!r}"
+        [first] = rules("~", self._wanted.keys[:1], self._pattern)
+        if first in self._missing:
+            self.unknown = f"commands cannot be tried without a key: the check used {self._key!r}"
 
     def try_data(self) -> None:
         if self.unknown:
             return
-        wanted, key = self._wanted.data, self._name
+        wanted, key = self._wanted.data, self._key
         # TIME is the one that has no key.
         harmless = [
             (word, *(() if word == "time" else (key, *_ARGUMENTS.get(word, ()))))
@@ -170,7 +173,7 @@ class _AclProbe:
     def _call(self, commands: Sequence[Sequence[str]]) -> set[str]:
         """Call *commands* from a script, as the objects do; return those that are not permitted."""
         try:
-            answers = self._client.eval(_CALL_ALL, 1, self._name, json.dumps(commands))
+            answers = self._client.eval(_CALL_ALL, 1, self._key, json.dumps(commands))
         except ResponseError as error:
             self._fail(error)
             return set()

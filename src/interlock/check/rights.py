@@ -59,11 +59,13 @@ class Kind:
         scripts: the names of its Lua files.
         keys: besides the one that is called like the object.
         channels: where it announces and hears; none if it sends no messages.
+        named: whether it uses the key that is called like the object.
     """
 
     scripts: tuple[str, ...]
     keys: tuple[Place, ...] = ()
     channels: tuple[Place, ...] = ()
+    named: bool = True
 
     @property
     def commands(self) -> frozenset[str]:
@@ -94,12 +96,17 @@ def _request(name: str) -> str:
     return names.request_latch(name, "")
 
 
+def _own_request(name: str) -> str:
+    return names.own_request(name, "")
+
+
 def _turn(name: str) -> str:
     return names.waiter_channel(names.lock_channel(name), "")
 
 
 _NAME = Place(_itself)
 _REQUESTS = Place(_request, varied=True)
+_OWN_REQUESTS = Place(_own_request, varied=True)
 
 KINDS = {
     "lock": Kind(_PLAIN, channels=(Place(names.lock_channel),)),
@@ -155,6 +162,12 @@ KINDS = {
         keys=(_REQUESTS, Place(names.latch_ending)),
         channels=(Place(names.latch_channel),),
     ),
+    "event": Kind(
+        ("event_set", "event_clear", "event_query"),
+        keys=(Place(names.event_key), _OWN_REQUESTS),
+        channels=(Place(names.event_channel),),
+        named=False,
+    ),
 }
 """By the name of the factory on the client. A composite lock needs what its members need."""
 
@@ -206,7 +219,8 @@ def rights(
         *(f"{prefix}{command}" for command in ("publish", "subscribe", "unsubscribe")),
         "ping",
     )
-    keys = (_NAME, *dict.fromkeys(place for kind in chosen for place in kind.keys))
+    named = (_NAME,) if any(kind.named for kind in chosen) else ()
+    keys = (*named, *dict.fromkeys(place for kind in chosen for place in kind.keys))
     return Rights(tuple(data), messages if channels else (), tuple(others), keys, channels)
 
 

@@ -7,6 +7,7 @@ from interlock.sync.client import Client, connect
 from interlock.sync.composite_lock import MultiLock, RedLock
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Once
+from interlock.sync.event import Event
 from interlock.sync.hold import Hold
 from interlock.sync.leased_semaphore import LeasedSemaphore, Permit
 from interlock.sync.lock import Lock
@@ -16,6 +17,7 @@ from interlock.sync.semaphore import Semaphore
 __all__ = [
     "Client",
     "CountDownLatch",
+    "Event",
     "Hold",
     "LeasedSemaphore",
     "Lock",
@@ -30,5 +32,5 @@ __all__ = [
 ]
 
 publish(__name__, Client, CountDownLatch, Hold, LeasedSemaphore, Lock, Locked, LostEvent, MultiLock)
-publish(__name__, Once, Permit, ReadWriteLock, RedLock, Semaphore)
+publish(__name__, Event, Once, Permit, ReadWriteLock, RedLock, Semaphore)
 connect.__module__ = Client.__module__

@@ -7,6 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from interlock._core import count_down_latch as core_latch
+from interlock._core import event as core_event
 from interlock._core import leased_semaphore as core_leased
 from interlock._core import lock as core_lock
 from interlock._core import semaphore as core_semaphore
@@ -28,6 +29,7 @@ from interlock.options import Options, check_min_hold, check_timeout, lease_of
 from interlock.sync.composite_lock import MultiLock, RedLock
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Once
+from interlock.sync.event import Event
 from interlock.sync.hold import Hold
 from interlock.sync.leased_semaphore import LeasedSemaphore
 from interlock.sync.lock import Lock
@@ -518,3 +520,7 @@ class Client:
         """Return the count-down latch *name*; no round trip."""
         core = core_latch.CountDownLatch(self._driver.session, name)
         return CountDownLatch(self._driver, core)
+
+    def event(self, name: str) -> Event:
+        """Return the event *name*, which any process sets, clears or waits for; no round trip."""
+        return Event(self._driver, core_event.Event(self._driver.session, name))

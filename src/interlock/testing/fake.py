@@ -6,15 +6,13 @@ with FakeServer() as fake, interlock.connect(fake.url) as client, client.lock("o
 ```
 
 The client's own code runs: both faces, its connections, its Lua scripts, its messages. Only the
-server is imitated. It is for tests that want locks to work; what a network or a server can do wrong
-is for `interlock.testing.servers` and `interlock.testing.proxy`. It needs lupa: ``pip install
-interlock[testing]``.
+server is imitated. It is for tests that want locks to work. The faults of a network or a server are
+for `interlock.testing.simulator`. It needs lupa: ``pip install interlock[testing]``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import threading
 import time
 from typing import TYPE_CHECKING, cast
@@ -22,7 +20,6 @@ from typing import TYPE_CHECKING, cast
 import hiredis
 
 from interlock.testing._model_keyspace import OK, Status
-from interlock.testing.address import LOOPBACK, free_port, server_url
 from interlock.testing.redis_model import ModelError, RedisModel, Stored
 
 if TYPE_CHECKING:
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
     from interlock.testing.redis_model import Reply
 
 _TIMEOUT = 10.0
+_LOOPBACK = "127.0.0.1"
 
 
 class FakeServer:
@@ -63,7 +61,7 @@ class FakeServer:
         """Start listening."""
         self._thread.start()
         listening = asyncio.run_coroutine_threadsafe(self._listen(), self._loop)
-        self.url = server_url(listening.result(_TIMEOUT), 0, None, None, protocol="2")
+        self.url = f"redis://{_LOOPBACK}:{listening.result(_TIMEOUT)}/0?protocol=2"
         return self
 
     def __exit__(
@@ -112,17 +110,10 @@ class FakeServer:
         asyncio.run_coroutine_threadsafe(call(), self._loop).result(_TIMEOUT)
 
     async def _listen(self) -> int:
-        while True:
-            port = free_port()
-            try:
-                self._server = await self._loop.create_server(
-                    lambda: _Connection(self._model, self._connections), LOOPBACK, port
-                )
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE:
-                    raise
-            else:
-                return port
+        self._server = await self._loop.create_server(
+            lambda: _Connection(self._model, self._connections), _LOOPBACK, 0
+        )
+        return cast("int", self._server.sockets[0].getsockname()[1])
 
     async def _close(self) -> None:
         self._server.close()

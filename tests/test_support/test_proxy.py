@@ -11,8 +11,7 @@ import hiredis
 import pytest
 import redis
 import redis.asyncio
-
-from interlock.testing.proxy import (
+from tests.support.proxy import (
     Action,
     FaultProxy,
     blackhole,
@@ -22,7 +21,7 @@ from interlock.testing.proxy import (
     drop_reply,
     swallow_reply,
 )
-from interlock.testing.servers import RedisServer, wait_until
+from tests.support.servers import RedisServer, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,7 +120,7 @@ def test_dead_target_closes_the_connection(fresh_server: RedisServer, connect: C
 def test_closing_ends_connections_in_every_state(
     server: RedisServer, redis_url: str, action: Action
 ) -> None:
-    """Leaving the context hangs up at once on clients that a fault keeps waiting, and on idle ones."""
+    """Leaving the context hangs up at once on idle clients and on those that a fault delays."""
     with FaultProxy(("127.0.0.1", server.port)) as proxy:
         proxy.on_request(command("PING"), action)
         waiting = socket.create_connection(("127.0.0.1", proxy.port), timeout=10)

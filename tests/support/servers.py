@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, cast
 
 import redis
 
-from interlock.testing.address import LOOPBACK
-from interlock.testing.binary import binaries, default_binary
-from interlock.testing.cluster import ClusterServers
-from interlock.testing.configuration import quoted
-from interlock.testing.patience import wait_until
-from interlock.testing.server import RedisServer, ServerStartError
+from tests.support.address import LOOPBACK
+from tests.support.binary import binaries, default_binary
+from tests.support.cluster import ClusterServers
+from tests.support.configuration import quoted
+from tests.support.patience import wait_until
+from tests.support.server import RedisServer, ServerStartError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -169,9 +169,7 @@ class SentinelServers(ReplicatedServers):
         def is_found() -> bool:
             votes = Counter(map(self._primary_port, self.sentinels))
             found[:] = [
-                server
-                for server in candidates
-                if votes[server.port] >= 2 and _is_primary(server)  # noqa: PLR2004 - the quorum
+                server for server in candidates if votes[server.port] >= 2 and _is_primary(server)
             ]
             return bool(found)
 
@@ -179,7 +177,7 @@ class SentinelServers(ReplicatedServers):
         return found[0]
 
     def heal(self) -> RedisServer:
-        """Undo what a test did: every server and Sentinel is up, knows all others, and holds no data.
+        """Undo what a test did: each server and Sentinel is up, knows the others and has no data.
 
         Returns:
             The present primary; the others follow it, whatever they were at the start.

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, cast
 
 import hiredis
 
-from interlock.testing.resp import FrameBuffer
+from tests.support.resp import FrameBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock.testing.faults import Action, Script
+    from tests.support.faults import Action, Script
 
 _CHUNK = 65536
 _MESSAGES = frozenset({b"message", b"pmessage", b"smessage"})
@@ -125,7 +125,7 @@ class Relay:
         if fault == "delay":
             await asyncio.sleep(seconds)
         elif fault in ("drop_request", "reset"):
-            # The replies under way come first; then whoever passes the last one hangs up.
+            # The replies under way come first. Then the task that passes the last one hangs up.
             self._forwarding = False
             self._ending = True
             self._with_reset = fault == "reset"

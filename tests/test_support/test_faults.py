@@ -10,8 +10,7 @@ import hiredis
 import pytest
 import redis
 import redis.asyncio
-
-from interlock.testing.proxy import (
+from tests.support.proxy import (
     FaultProxy,
     blackhole,
     command,
@@ -25,7 +24,7 @@ from interlock.testing.proxy import (
     stop_accepting,
     swallow_reply,
 )
-from interlock.testing.servers import wait_until
+from tests.support.servers import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +37,7 @@ pytestmark = pytest.mark.usefixtures("quiescent")
 def test_dropped_request_never_reaches_the_server(
     proxy: FaultProxy, client: redis.Redis, redis_client: redis.Redis
 ) -> None:
-    """The connection ends, what was asked earlier is done and answered, and the rest is not done."""
+    """The connection ends; earlier requests are done and answered, and the rest is not done."""
     proxy.on_request(command("INCRBY", nth=2), drop_request)
     with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as raw:
         raw.sendall(b"".join(hiredis.pack_command(("INCRBY", key, 1)) for key in "abc"))
@@ -51,7 +50,7 @@ def test_dropped_request_never_reaches_the_server(
 def test_dropped_reply_follows_an_execution(
     proxy: FaultProxy, client: redis.Redis, redis_client: redis.Redis
 ) -> None:
-    """The server has executed the command when the client loses the connection, and nothing else."""
+    """The server has executed the command, and no other, when the client loses the connection."""
     proxy.on_request(command("incrby"), drop_reply)
     with pytest.raises(redis.ConnectionError):
         client.incr("key")

@@ -64,7 +64,7 @@ def identify(path: Path) -> tuple[str, tuple[int, int, int]]:
     Raises:
         ValueError: It does not answer as a Redis or Valkey server does.
     """
-    answer = subprocess.run(  # noqa: S603 - a server binary, no shell
+    answer = subprocess.run(
         [path, "--version"], capture_output=True, text=True, timeout=10, check=True
     ).stdout
     match = _VERSION.match(answer)
@@ -75,7 +75,8 @@ def identify(path: Path) -> tuple[str, tuple[int, int, int]]:
 
 
 def _candidates() -> Iterator[Path]:
-    # Wheels put their servers on the PATH of an activated environment: the machine's own come first all the same.
+    # Wheels put their servers on the PATH of an activated environment. Those of the machine come
+    # first.
     own = str(Path(sys.prefix, "bin"))
     for directory in sorted(os.get_exec_path(), key=own.__eq__):
         for name in _ON_PATH:

@@ -29,16 +29,12 @@ class Certificates:
 
     @classmethod
     def create(cls, directory: Path) -> Certificates:
-        """Generate all five files in *directory*, which must exist.
+        """Generate all five files in *directory*, which must exist."""
+        import trustme  # here, for servers without TLS run where it is not installed
 
-        Raises:
-            ModuleNotFoundError: `cryptography` is missing; the extra ``testing`` brings it.
-        """
-        from interlock.testing._authority import Authority  # noqa: PLC0415 - it needs `cryptography`
-
-        authority = Authority()
-        server_cert, server_key = authority.issue("localhost", server=True)
-        client_cert, client_key = authority.issue("interlock-test-client", server=False)
+        authority = trustme.CA()
+        server = authority.issue_cert("localhost", "127.0.0.1", "::1")
+        client = authority.issue_cert("localhost", common_name="interlock-test-client")
         certificates = cls(
             ca=directory / "ca.pem",
             server_cert=directory / "server.pem",
@@ -46,13 +42,12 @@ class Certificates:
             client_cert=directory / "client.pem",
             client_key=directory / "client.key",
         )
-        certificates.ca.write_bytes(authority.pem)
-        certificates.server_cert.write_bytes(server_cert)
-        certificates.client_cert.write_bytes(client_cert)
-        for path, key in (
-            (certificates.server_key, server_key),
-            (certificates.client_key, client_key),
+        authority.cert_pem.write_to_path(certificates.ca)
+        for issued, cert, key in (
+            (server, certificates.server_cert, certificates.server_key),
+            (client, certificates.client_cert, certificates.client_key),
         ):
-            path.touch(mode=0o600)
-            path.write_bytes(key)
+            issued.cert_chain_pems[0].write_to_path(cert)
+            key.touch(mode=0o600)
+            issued.private_key_pem.write_to_path(key)
         return certificates

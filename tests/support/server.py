@@ -14,11 +14,11 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from interlock.testing.address import LOOPBACK, credentials, free_port, server_url
-from interlock.testing.binary import default_binary, identify
-from interlock.testing.certificates import Certificates
-from interlock.testing.configuration import Configuration
-from interlock.testing.process import ServerProcess
+from tests.support.address import LOOPBACK, credentials, free_port, server_url
+from tests.support.binary import default_binary, identify
+from tests.support.certificates import Certificates
+from tests.support.configuration import Configuration
+from tests.support.process import ServerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -162,7 +162,10 @@ class RedisServer:
         """Run one command on a connection of its own; return the reply as redis-py parses it."""
         with self.client() as client:
             # redis-py leaves the type of this method half unknown.
-            return cast("object", client.execute_command(*command))  # pyright: ignore[reportUnknownMemberType]
+            return cast(
+                "object",
+                client.execute_command(*command),  # pyright: ignore[reportUnknownMemberType]
+            )
 
     def start(self) -> None:
         """Start the server and wait until it answers.
@@ -220,7 +223,7 @@ class RedisServer:
         self._running().pause()
 
     def resume(self) -> None:
-        """Let a paused process go on (SIGCONT): it then serves what piled up."""
+        """Continue a paused process (SIGCONT): it then serves what piled up."""
         self._running().resume()
 
     def log_tail(self, lines: int = 15) -> str:

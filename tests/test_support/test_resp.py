@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from interlock.testing.resp import FrameBuffer
+from tests.support.resp import FrameBuffer
 
 
 @pytest.mark.parametrize(

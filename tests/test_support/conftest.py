@@ -14,7 +14,7 @@ from interlock._links.options import anonymous
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from interlock.testing.proxy import FaultProxy
+    from tests.support.proxy import FaultProxy
 
 
 @pytest.fixture

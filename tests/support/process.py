@@ -1,11 +1,11 @@
 """A server process that cannot outlive the process that started it.
 
 Beside every server runs a small shell, the *warden*, that reads from a pipe whose only writer is
-this process. However this process ends, by SIGKILL too, the kernel closes the pipe; the warden
+this process. However this process ends, by SIGKILL too, the kernel closes the pipe. The warden
 then reads the end of file, kills the server and removes its directory.
 
-``PR_SET_PDEATHSIG`` was rejected: it fires when the *thread* that forked ends, so that a server
-started from a worker thread would die with it, and it exists on Linux only.
+``PR_SET_PDEATHSIG`` was rejected: it fires when the *thread* that forked ends. A server that a
+worker thread started would die with that thread. It exists on Linux only, too.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ServerProcess:
         self._log_start = log.stat().st_size if log.exists() else 0
         # A process group of its own: Ctrl-C is for the tests, which then stop their servers.
         with log.open("ab") as output:
-            self._server = subprocess.Popen(  # noqa: S603 - our own command, no shell
+            self._server = subprocess.Popen(
                 command,
                 cwd=directory,
                 stdin=subprocess.DEVNULL,
@@ -63,7 +63,7 @@ class ServerProcess:
                 process_group=0,
             )
         try:
-            self._warden = subprocess.Popen(  # noqa: S603 - constant script, arguments not parsed
+            self._warden = subprocess.Popen(
                 ["/bin/sh", "-c", _WARDEN, str(self._server.pid), directory],
                 bufsize=0,
                 stdin=subprocess.PIPE,
@@ -127,13 +127,13 @@ class ServerProcess:
         os.waitpid(self.pid, os.WUNTRACED)
 
     def resume(self) -> None:
-        """Let a paused server go on."""
+        """Continue a paused server (SIGCONT)."""
         self._server.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """End the server with SIGKILL, and its warden; harmless when repeated."""
-        # In this order at every moment somebody would kill the server, and nobody another process:
-        # until it is waited for, its pid is not given out again.
+        # In this order the server is killed whenever this process ends. No other process is killed:
+        # a pid is not given out again before its process was waited for.
         self._server.kill()
         self._warden.kill()
         self._server.wait()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from interlock.testing.address import LOOPBACK
+from tests.support.address import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from interlock.testing.certificates import Certificates
+    from tests.support.certificates import Certificates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, cast
 
 import redis
 
-from interlock.testing.address import LOOPBACK
-from interlock.testing.patience import wait_until
-from interlock.testing.server import RedisServer
+from tests.support.address import LOOPBACK
+from tests.support.patience import wait_until
+from tests.support.server import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from interlock.testing.certificates import Certificates
+    from tests.support.certificates import Certificates
 
 _READY_TIMEOUT = 30.0
 _SLOTS = 16384
@@ -50,7 +50,8 @@ class ClusterServers:
             replicas: Whether each primary has one.
             binary: Of all nodes.
             password: Of all nodes.
-            tls: Whether all nodes speak TLS only, to clients and to each other, with the same certificates.
+            tls: Whether all nodes speak TLS only, to clients and to each other. They share
+                their certificates.
             users: ACL rules for all nodes, as those of `RedisServer`.
             config: Further directives for all nodes.
         """

@@ -19,8 +19,8 @@ import socket
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
-from interlock.testing.address import LOOPBACK, free_port, server_url
-from interlock.testing.faults import (
+from tests.support.address import LOOPBACK, free_port, server_url
+from tests.support.faults import (
     Action,
     Matcher,
     Request,
@@ -37,7 +37,7 @@ from interlock.testing.faults import (
     stop_accepting,
     swallow_reply,
 )
-from interlock.testing.relay import Relay
+from tests.support.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -181,7 +181,7 @@ class FaultProxy(Script):
     def _accept(self, listener: socket.socket) -> None:
         try:
             connection, _address = listener.accept()
-        except (BlockingIOError, ConnectionAbortedError):  # whoever it was has gone again
+        except (BlockingIOError, ConnectionAbortedError):  # the client has gone again
             return
         connection.setblocking(False)
         self._connections += 1

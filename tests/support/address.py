@@ -11,8 +11,9 @@ from urllib.parse import quote, urlencode
 LOOPBACK = "127.0.0.1"
 
 # A cluster node also listens on its port + 10000. Both are kept below 32768, where Linux begins to
-# hand out client ports. A client that keeps calling a dead server within that range can be given
-# the server's own port, is then connected to itself, and the restarted server cannot bind.
+# hand out client ports. A client that calls a dead server within that range again and again can
+# be given the server's own port. It is then connected to itself, and the restarted server cannot
+# bind.
 _FIRST_PORT, _PORTS, _BUS = 11000, 10000, 10000
 
 

@@ -1,0 +1,167 @@
+"""The event: a flag that any process sets or clears, and any number of processes wait for.
+
+Theory. A string is the state. Each setting has a mark. A waiter remembers the mark that it found
+when it came, and goes on when the event is set or has another mark. So it does not miss a setting
+that somebody clears at once. After a clearing the mark stays for a while, and then the key goes.
+
+Rules:
+
+* The state belongs to nobody: an event stays set when the process that set it dies.
+* One look serves all waiters of a client. A waiter goes on without a command if a look that was
+  sent after its own shows a setting.
+
+Source: threading.Event of Python 3.13, and its bpo-57711 for what a clearing must not hide.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from interlock._core import names
+from interlock._core.effects import NEVER
+from interlock._core.idempotency import IdempotentCalls, new_id
+from interlock._core.scripts import event as scripts
+from interlock._core.scripts.event import EventStatus
+from interlock._core.waiting import wait_in_queue
+from interlock.options import check_name
+
+if TYPE_CHECKING:
+    from interlock._core.effects import Eval, Op, Step
+    from interlock._core.idempotency import IdempotentCall
+    from interlock._core.session import Session
+
+NOTE_TTL = 60.0
+"""Seconds, besides two poll caps, for which a setting is remembered after it was cleared."""
+
+
+class Event:
+    """The operations of one event for one client."""
+
+    kind = "event"
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.name = check_name(name)
+        base = session.key(name)
+        self.key = names.event_key(base)
+        self.channel = names.event_channel(base)
+        self._session = session
+        self._calls = IdempotentCalls(session, base, names.own_request)
+        self._note_ttl = NOTE_TTL + 2 * session.options.poll_cap
+
+    def set(self) -> Step[bool]:
+        """Set it, and wake every waiter of every process.
+
+        It is carried through when it is interrupted.
+
+        Raises:
+            ServerUnavailableError: no reply in time; it is still being sent in the background.
+            WrongTypeError: the key is something else's.
+
+        Cost:
+            One round trip, and one message if it was not set.
+
+        Source:
+            threading.Event.set.
+        """
+        return self._calls.carried_through(self._set_script)
+
+    def clear(self) -> Step[bool]:
+        """Clear it; carried through, errors and cost as of `set`, without a message.
+
+        Source:
+            threading.Event.clear.
+        """
+        return self._calls.carried_through(self._clear_script)
+
+    def is_set(self) -> Op[bool]:
+        """Return whether it is set; one round trip."""
+        return (yield from self._status()).is_set
+
+    def wait(self, deadline: float) -> Op[bool]:
+        """Wait until it is set or *deadline* passes; return whether it was set.
+
+        Raises:
+            ServerUnavailableError: the server gave no usable answer in time.
+            WrongTypeError: the key is something else's.
+
+        Cost:
+            One round trip when it is set. While waiting, one per message and per poll cap for the
+            whole process.
+
+        Source:
+            threading.Event.wait.
+        """
+        session = self._session
+        found = yield from self._status(deadline)
+        if found.is_set:
+            return True
+        latest, since = _latest_look(session, self.key), session.clock()
+        waiting = wait_in_queue(
+            session, self.channel, deadline, None, self._look, latest, found.mark, since, deadline
+        )
+        return (yield from waiting)
+
+    def _look(
+        self, latest: _Look, mark: str | None, since: float, deadline: float
+    ) -> Op[float | None]:
+        """Look once; None when it is set, or was since its mark was *mark* at *since*."""
+        if latest.sent_at < since or not _was_set(latest.status, mark):
+            sent_at = self._session.clock()
+            status = yield from self._status(deadline)
+            latest.note(sent_at, status)
+        return None if _was_set(latest.status, mark) else NEVER
+
+    def _status(self, deadline: float = NEVER) -> Op[EventStatus]:
+        return (yield from self._session.persist(scripts.event_query(self.key, deadline=deadline)))
+
+    def _set_script(self, request: IdempotentCall) -> Eval[bool]:
+        session = self._session
+        return scripts.event_set(
+            self.key,
+            request.key,
+            request.old_latch,
+            request.ttl,
+            new_id(session),
+            session.publish,
+            self.channel,
+        )
+
+    def _clear_script(self, request: IdempotentCall) -> Eval[bool]:
+        return scripts.event_clear(
+            self.key, request.key, request.old_latch, request.ttl, self._note_ttl
+        )
+
+
+class _Look:
+    """What the last look of a client's waiters for one event found.
+
+    Attributes:
+        sent_at: when it was sent, on the session's clock.
+        status: what the server answered.
+    """
+
+    __slots__ = ("__weakref__", "sent_at", "status")
+
+    def __init__(self) -> None:
+        self.sent_at = -NEVER
+        self.status = EventStatus(is_set=False, mark=None)
+
+    def note(self, sent_at: float, status: EventStatus) -> None:
+        """Remember the latest one."""
+        if sent_at >= self.sent_at:
+            self.status = status
+            self.sent_at = sent_at
+
+
+def _was_set(status: EventStatus, mark: str | None) -> bool:
+    return status.is_set or (status.mark is not None and status.mark != mark)
+
+
+_looks: WeakKeyDictionary[Session, WeakValueDictionary[str, _Look]] = WeakKeyDictionary()
+"""By client and key, as long as somebody waits there."""
+
+
+def _latest_look(session: Session, key: str) -> _Look:
+    looks = _looks.setdefault(session, WeakValueDictionary())
+    return looks.setdefault(key, _Look())

@@ -1,0 +1,63 @@
+"""The scripts of the event.
+
+Calls that change it carry a latch, as `interlock._core.idempotency` tells. *request* and *spent*
+are its keys, and *ttl* is the seconds for which it is kept.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from interlock._core.effects import NEVER, Eval
+from interlock._core.scripts.script import done, load, many, milliseconds, number, text
+
+
+class EventStatus(NamedTuple):
+    """What the server knows of an event.
+
+    Attributes:
+        is_set: whether it is set.
+        mark: tells its last setting from others; None when there was none lately.
+    """
+
+    is_set: bool
+    mark: str | None
+
+
+def _status(reply: object) -> EventStatus:
+    is_set, *mark = many(reply)
+    return EventStatus(number(is_set) == 1, text(mark[0]) if mark else None)
+
+
+_EVENT_SET = load("event_set", done)
+_EVENT_CLEAR = load("event_clear", done)
+_EVENT_QUERY = load("event_query", _status)
+
+
+def event_set(
+    event: str,
+    request: str,
+    spent: str,
+    ttl: float,
+    mark: str,
+    publish: str,
+    channel: str,
+    *,
+    deadline: float = NEVER,
+) -> Eval[bool]:
+    """Set the event and tell the waiters."""
+    args = (milliseconds(ttl), mark, publish, channel)
+    return Eval(_EVENT_SET, (event, request, spent), args, deadline)
+
+
+def event_clear(
+    event: str, request: str, spent: str, ttl: float, kept: float, *, deadline: float = NEVER
+) -> Eval[bool]:
+    """Clear the event; its last setting is remembered for *kept* seconds."""
+    args = (milliseconds(ttl), milliseconds(kept))
+    return Eval(_EVENT_CLEAR, (event, request, spent), args, deadline)
+
+
+def event_query(event: str, *, deadline: float = NEVER) -> Eval[EventStatus]:
+    """Tell whether it is set, and which setting was the last."""
+    return Eval(_EVENT_QUERY, (event,), (), deadline)

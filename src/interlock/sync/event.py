@@ -1,0 +1,81 @@
+# Generated from interlock/asyncio/event.py by tools/make_sync.py; change that file.
+"""The event."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock.options import check_timeout
+
+if TYPE_CHECKING:
+    from interlock._core.event import Event as CoreEvent
+    from interlock._drivers.threads import ThreadDriver
+    from interlock.options import Duration
+
+
+class Event:
+    """A flag that all processes share, as `threading.Event`; made by `Client.event`.
+
+    Attributes:
+        name: what it is called.
+    """
+
+    def __init__(self, driver: ThreadDriver, core: CoreEvent) -> None:
+        self._driver = driver
+        self._core = core
+        self.name = core.name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    def set(self) -> None:
+        """Set it, and wake every waiter of every process; it stays set until somebody clears it.
+
+        It is carried through when it is interrupted.
+
+        Raises:
+            ServerUnavailableError: no reply in time. It is still being sent in the background.
+            WrongTypeError: the name is in use by something else.
+            ClosedError: the client is closed.
+
+        Cost:
+            One round trip.
+        """
+        self._driver.perform(self._core.set())
+
+    def clear(self) -> None:
+        """Clear it: who comes now waits. Raises and costs as `set`.
+
+        A waiter that waited before still goes on if the event was set meanwhile.
+        """
+        self._driver.perform(self._core.clear())
+
+    def is_set(self) -> bool:
+        """Return whether it is set; one round trip.
+
+        Raises:
+            ServerUnavailableError: no usable answer in time.
+            WrongTypeError: the name is in use by something else.
+        """
+        return self._driver.run(self._core.is_set())
+
+    def wait(self, timeout: Duration | None = None) -> bool:
+        """Wait until it is set; at once if it is.
+
+        Args:
+            timeout: seconds to wait; None or -1 for ever, 0 for one look.
+
+        Returns:
+            Whether it was set.
+
+        Raises:
+            ServerUnavailableError: no usable answer in time.
+            WrongTypeError: the name is in use by something else.
+            ClosedError: the client is closed.
+
+        Cost:
+            One round trip when it is set. While waiting, one per message and per poll cap for all
+            waiters of this client.
+        """
+        limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
+        return driver.run(self._core.wait(driver.session.clock() + limit))

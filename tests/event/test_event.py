@@ -1,0 +1,222 @@
+"""The event on both faces: who waits, who goes on, what is left, and what lost replies change."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from interlock.testing.proxy import (
+    command,
+    drop_reply,
+    drop_request,
+    duplicate,
+    reset,
+    swallow_reply,
+)
+
+import interlock.asyncio
+from interlock import ClosedError, WrongTypeError
+from interlock._core.idempotency import IdempotentCall
+from lock.children import Child
+from lock.lock_like import until
+
+if TYPE_CHECKING:
+    import redis
+    from interlock.testing.proxy import Action, FaultProxy
+
+    from lock.lock_like import Stage
+
+CHANNEL = "interlock_event__channel:{name}"
+FAULTS = {
+    "request-lost": drop_request,
+    "connection-reset": reset,
+    "reply-lost": drop_reply,
+    "reply-swallowed": swallow_reply,
+    "twice": duplicate,
+}
+
+
+async def _waiting(stage: Stage, event: Any, **options: Any) -> asyncio.Task[Any]:
+    """Return a wait that has begun and sleeps."""
+    task = asyncio.create_task(stage.owner().do(event.wait, **options))
+    await until(lambda: stage.redis.pubsub_channels() == [CHANNEL.encode()], 5, "it waits")
+    await asyncio.sleep(0.1)
+    assert not task.done()
+    return task
+
+
+async def test_it_wakes_every_waiter(stage: Stage, redis_url: str) -> None:
+    """One setting wakes every waiter of every process, and who comes later does not wait."""
+    child = """
+        async def main():
+            async with interlock.asyncio.connect(url, poll_cap=60) as client:
+                event = client.event("name")
+                tasks = [asyncio.create_task(event.wait()) for _ in range(5)]
+                await asyncio.sleep(0.3)
+                say("waits")
+                for task in tasks:
+                    say(await task)
+        asyncio.run(main())
+    """
+    owner, event = stage.owner(), stage.lock(stage.client())
+    assert not await owner.do(event.is_set)
+    with ExitStack() as stack:
+        children = [stack.enter_context(Child(child, redis_url)) for _ in range(2)]
+        assert [each.hear() for each in children] == ["waits", "waits"]
+        client = stage.client(poll_cap=60)
+        waiting = [await _waiting(stage, stage.lock(client)) for _ in range(10)]
+        await owner.do(event.set)
+        assert await asyncio.wait_for(asyncio.gather(*waiting), 5) == [True] * 10
+        for each in children:
+            assert [each.hear() for _ in range(5)] == ["True"] * 5
+    assert await owner.do(event.is_set)
+    assert await owner.do(event.wait, timeout=0) is True
+    await owner.do(event.clear)
+    assert not await owner.do(event.is_set)
+    assert await owner.do(event.wait, timeout=0) is False
+
+
+async def test_a_setting_is_not_missed(stage: Stage, proxy: FaultProxy) -> None:
+    """Without any message a waiter goes on within the poll cap, though it is cleared at once."""
+    proxy.drop_messages = True
+    owner, event = stage.owner(), stage.lock(stage.client())
+    client = stage.client(proxy.url(), poll_cap=1)
+    waiting = [await _waiting(stage, stage.lock(client)) for _ in range(3)]
+    began = time.monotonic()
+    await owner.do(event.set)
+    await owner.do(event.clear)
+    assert await asyncio.wait_for(asyncio.gather(*waiting), 5) == [True] * 3
+    assert time.monotonic() - began < 2
+    again = await _waiting(stage, stage.lock(client), timeout=1.3)
+    assert await again is False, "an earlier setting does not let it go on"
+
+
+async def test_a_look_serves_all_waiters(stage: Stage, proxy: FaultProxy) -> None:
+    """Thirty waiters of a client cost one command per poll cap, and one at the end."""
+    event = stage.lock(stage.client())
+    client = stage.client(proxy.url(), poll_cap=0.5)
+    waiting = [asyncio.create_task(stage.owner().do(stage.lock(client).wait)) for _ in range(30)]
+    await until(lambda: proxy.commands["EVALSHA"] >= 31, 5, "all have looked")
+    await asyncio.sleep(0.2)
+    proxy.clear_record()
+    await asyncio.sleep(1)
+    assert proxy.commands["EVALSHA"] <= 4, "the front looks for all"
+    await stage.owner().do(event.set)
+    assert await asyncio.wait_for(asyncio.gather(*waiting), 5) == [True] * 30
+    assert proxy.commands["EVALSHA"] <= 6
+
+
+async def test_it_outlives_who_set_it(stage: Stage, redis_url: str) -> None:
+    """An event stays set when the process that set it is killed."""
+    code = """
+        with interlock.connect(url) as client:
+            client.event("name").set()
+            say("set")
+            time.sleep(60)
+    """
+    with Child(code, redis_url) as child:
+        assert child.hear() == "set"
+    assert await stage.owner().do(stage.lock(stage.client()).is_set)
+
+
+async def test_a_timeout_is_kept(stage: Stage) -> None:
+    """A waiter that waits in vain is told so after its time and not much more."""
+    event = stage.lock(stage.client(poll_cap=30))
+    began = time.monotonic()
+    assert await stage.owner().do(event.wait, timeout=0.2) is False
+    assert 0.2 <= time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize("name", ["name", "{tag}name"])
+async def test_what_is_left(stage: Stage, name: str) -> None:
+    """A set event is one key that stays; of a cleared one only notes are left, which expire."""
+    owner, event = stage.owner(), stage.lock(stage.client(), name)
+    shown = name if "{" in name else f"{{{name}}}"
+    await owner.do(event.set)
+    assert stage.redis.get(f"interlock_event:{shown}").startswith(b"set ")
+    assert stage.redis.ttl(f"interlock_event:{shown}") == -1
+    await owner.do(event.clear)
+    keys = [key.decode() for key in stage.redis.scan_iter()]
+    assert all(key.startswith(("interlock_event:", "interlock_request:")) for key in keys)
+    assert all(0 < stage.redis.ttl(key) <= 64 for key in keys)
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+async def test_a_call_counts_once(stage: Stage, proxy: FaultProxy, fault: Action) -> None:
+    """A call that arrives again does nothing, though somebody did the opposite in between."""
+    owner, other = stage.owner(), stage.lock(stage.client())
+    event = stage.lock(stage.client(proxy.url(), command_timeout=0.3))
+    assert not await owner.do(event.is_set)
+    for call, expected in ((event.set, True), (event.clear, False)):
+        proxy.clear_rules()
+        proxy.on_request(command("EVALSHA", nth=1), fault)
+        await owner.do(call)
+        assert await owner.do(other.is_set) is expected
+
+
+async def test_a_late_copy_does_nothing(stage: Stage) -> None:
+    """A copy of a call that arrives after another call changes nothing."""
+    owner, event = stage.owner(), stage.lock(stage.client())
+    core = event._core
+    late = core._set_script(IdempotentCall("interlock_request:{name}:late", 9.0, "none"))
+    arguments = (late.script.text, len(late.keys), *late.keys, *late.args)
+    stage.redis.eval(*arguments)
+    assert await owner.do(event.is_set)
+    await owner.do(event.clear)
+    stage.redis.eval(*arguments)
+    assert not await owner.do(event.is_set)
+
+
+async def test_one_round_trip_each(stage: Stage, proxy: FaultProxy) -> None:
+    """Setting, clearing, asking and waiting for a set event are one EVALSHA each."""
+    owner, event = stage.owner(), stage.lock(stage.client(proxy.url()))
+    await owner.do(event.is_set)
+    proxy.clear_record()
+    for call in (event.set, event.wait, event.is_set, event.clear):
+        await owner.do(call)
+    assert [each.args[0] for each in proxy.record] == [b"EVALSHA"] * 4
+
+
+async def test_closing_wakes_who_waits(stage: Stage) -> None:
+    """A waiter whose client is closed gets ClosedError."""
+    client = stage.client()
+    waiting = await _waiting(stage, stage.lock(client))
+    await stage.close(client)
+    with pytest.raises(ClosedError):
+        await waiting
+
+
+async def test_a_cancelled_waiter_passes_its_turn_on(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """When the waiter in front is cancelled the others still hear of the setting."""
+    async with interlock.asyncio.connect(redis_url, poll_cap=60) as client:
+        event = client.event("name")
+        waiting = [asyncio.create_task(event.wait()) for _ in range(3)]
+        await asyncio.sleep(0.3)
+        waiting[0].cancel()
+        await event.set()
+        outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 5)
+        assert isinstance(outcomes[0], asyncio.CancelledError)
+        assert outcomes[1:] == [True, True]
+
+
+async def test_a_name_in_use_by_something_else(stage: Stage) -> None:
+    """Every call on a key that is no event raises WrongTypeError and leaves it alone."""
+    owner, event = stage.owner(), stage.lock(stage.client())
+    key = "interlock_event:{name}"
+    for make in (
+        lambda: stage.redis.set(key, "a text"),
+        lambda: stage.redis.hset(key, "a", "b"),
+    ):
+        stage.redis.flushall()
+        make()
+        before = stage.redis.dump(key)
+        for call in (event.set, event.clear, event.is_set, event.wait):
+            with pytest.raises(WrongTypeError):
+                await owner.do(call)
+        assert stage.redis.dump(key) == before
+        assert stage.redis.keys() == [key.encode()]
