@@ -32,8 +32,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import interlock
 import interlock.asyncio
 from interlock.errors import HoldLostError, NotHeldError
-from interlock.testing.servers import RedisServer
 from lock.lock_like import KINDS
+from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

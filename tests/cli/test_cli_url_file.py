@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-from interlock.testing.patience import wait_until
-from interlock.testing.servers import RedisServer
+from tests.support.patience import wait_until
+from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

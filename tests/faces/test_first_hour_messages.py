@@ -18,7 +18,8 @@ from interlock import ConfigError, MisuseWarning, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from interlock.testing.servers import RedisServer
+    from tests.support.servers import RedisServer
+
     from lock.lock_like import Face
 
 

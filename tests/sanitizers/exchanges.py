@@ -1,7 +1,7 @@
 """Exchanges over a socket pair, by the part in C.
 
-`python -m tests.sanitizers` runs this under the sanitizers. Arguments: the compiled module, how many exchanges, and the seed. It exits with 1 at the first
-reply that is not what was sent.
+`python -m tests.sanitizers` runs this under the sanitizers. Arguments: the compiled module, how
+many exchanges, and the seed. It exits with 1 at the first reply that is not what was sent.
 """
 
 from __future__ import annotations
