@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = {
     "bench": ROOT / "tests/benchmarks",
     "hosts": ROOT / "tests/hosts",
+    "monitoring": ROOT / "tests/monitoring",
     "types": ROOT / "tests/typing",
 }
 """Extra -> the tests that need it."""

@@ -61,12 +61,20 @@ ELSEWHERE = (
     "interlock.django*",
     "interlock.fastapi*",
     "interlock.rq*",
+    "interlock.cli.exporter",
+    "interlock.console*",
+    "interlock.exporter",
+    "interlock.otel",
+    "interlock.prometheus",
     "interlock.*trio*",
     "interlock.cli.launch",
     "interlock.*greenlet*",
     "interlock.*redis_py*",
 )
-"""Modules that need a process or a framework of their own: `tests/cli`, `tests/hosts`."""
+"""Modules that need a process or a package of their own.
+
+They are tested by `tests/cli`, `tests/hosts` and `tests/monitoring`.
+"""
 
 
 def imported() -> set[str]:

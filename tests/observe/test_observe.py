@@ -12,19 +12,20 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.servers import wait_until
 
 import interlock
 import interlock.asyncio
 from interlock import ConfigError, HoldLostError, observe
 from interlock._drivers import observers
-from interlock.testing.servers import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.support.proxy import FaultProxy
+    from tests.support.servers import RedisServer
+
     from interlock import Client
-    from interlock.testing.proxy import FaultProxy
-    from interlock.testing.servers import RedisServer
     from observe.conftest import Recorder
 
 

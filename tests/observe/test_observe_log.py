@@ -10,14 +10,15 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.servers import wait_until
 
 import interlock
 from interlock import ConfigError, HoldLostError, Options, observe
-from interlock.testing.servers import wait_until
 
 if TYPE_CHECKING:
+    from tests.support.proxy import FaultProxy
+
     from interlock import Client
-    from interlock.testing.proxy import FaultProxy
 
 
 def records(caplog: pytest.LogCaptureFixture, event: str) -> list[logging.LogRecord]:

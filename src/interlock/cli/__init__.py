@@ -12,7 +12,7 @@ import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._version import __version__
-from interlock.cli import doctor, locks_list, run
+from interlock.cli import doctor, exporter, locks_list, run
 from interlock.cli.options import Parser
 from interlock.cli.signals import POSIX
 from interlock.cli.status import Status, UsageError, say, signal_status
@@ -35,6 +35,9 @@ class _Subcommand(NamedTuple):
 _SUBCOMMANDS = {
     "doctor": _Subcommand(
         "look at a server for whatever endangers locks", doctor.configure, doctor.main
+    ),
+    "exporter": _Subcommand(
+        "serve Prometheus metrics of all locks", exporter.configure, exporter.main
     ),
     "list": _Subcommand("list who holds and awaits what", locks_list.configure, locks_list.main),
     "run": _Subcommand("run a command while holding a lock", run.configure, run.main),

@@ -1,0 +1,88 @@
+"""`interlock exporter`: Prometheus metrics of all locks of a service."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import threading
+from typing import TYPE_CHECKING, cast
+
+from interlock._links.urls import open_url
+from interlock.cli.listening import Address, address, need
+from interlock.cli.locks_list import add_url, url_of
+from interlock.cli.status import UsageError, say
+from interlock.options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+DESCRIPTION = """\
+Serve Prometheus metrics of all locks of a service, whatever language holds them, under /metrics.
+The servers are read at most every five seconds, as `interlock list` reads them: nothing is changed
+or blocked. Names of locks are not told.
+"""
+
+EPILOG = """\
+exit status:
+    0   it was ended by a signal
+   64   usage: the command line or the URL is wrong, or prometheus_client is not installed
+
+examples:
+  interlock exporter --url redis://db.example:6379/0
+  interlock exporter --listen 127.0.0.1:9464
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Teach *parser* this subcommand."""
+    parser.description = DESCRIPTION
+    parser.epilog = EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "--listen",
+        type=address,
+        default=Address("", 9464),
+        metavar="HOST:PORT",
+        help="where to serve (default: :9464, all addresses)",
+    )
+    add_url(parser)
+
+
+def main(
+    given: Mapping[str, object], command: Sequence[str] | None, environ: Mapping[str, str]
+) -> int:
+    """Serve until a signal ends it, and return the exit status; arguments as of `locks_list.main`.
+
+    Raises:
+        UsageError: a command, which there cannot be, or an extra that is missing.
+        ConfigError: a URL that cannot be.
+    """
+    if command is not None:
+        raise UsageError("interlock exporter runs no command: leave out -- and what follows it")
+    need("prometheus", "prometheus_client")
+    from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415 - an extra
+
+    from interlock.exporter import Fleet  # noqa: PLC0415 - as above
+
+    registry = CollectorRegistry()
+    registry.register(Fleet(open_url(url_of(given, environ)), Options()))
+    listen = cast("Address", given["listen"])
+    try:
+        server, thread = start_http_server(listen.port, listen.host or "0.0.0.0", registry)  # noqa: S104 - as documented
+    except OSError as error:
+        raise UsageError(f"cannot listen at {listen.host}:{listen.port}: {error}") from error
+    say(f"metrics at http://{listen.host or '0.0.0.0'}:{server.server_port}/metrics")  # noqa: S104
+    ended = threading.Event()
+
+    def end(number: int, frame: object) -> None:
+        del number, frame
+        ended.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        _ = signal.signal(number, end)
+    while not ended.wait(3600):
+        pass
+    server.shutdown()
+    server.server_close()
+    thread.join()
+    return 0

@@ -1,0 +1,110 @@
+"""Prometheus metrics of all locks of a service, read from its servers; needs ``prometheus``.
+
+It sees every client, in any language. A scrape reads the servers as ``interlock list`` does.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from interlock.errors import InterlockError
+from interlock.inspection import Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from prometheus_client.metrics_core import Metric
+
+    from interlock._links.cluster import Cluster
+    from interlock._links.endpoint import Endpoint
+    from interlock.options import Options
+
+FAMILIES = {
+    "interlock_locks": "Locks that are held or awaited.",
+    "interlock_locks_late": "Locks with a renewal that is late: the holder is dying or cut off.",
+    "interlock_locks_oldest_hold_seconds": "The longest hold that a card tells.",
+    "interlock_locks_waiters": "Waiters in fair queues, and clients that listen for a release.",
+    "interlock_clients": "Clients that hold something.",
+    "interlock_exporter_up": "1 if the servers could be read.",
+    "interlock_exporter_read_seconds": "For which they were read.",
+}
+"""Metric -> what it says."""
+
+
+class Fleet(Collector):
+    """Counts the locks of a service.
+
+    Args:
+        servers: of the service.
+        options: for reading.
+        max_age: seconds for which a count is given out again.
+    """
+
+    def __init__(
+        self, servers: Endpoint | Cluster, options: Options, *, max_age: float = 5.0
+    ) -> None:
+        self._servers = servers
+        self._options = options
+        self._max_age = max_age
+        self._mutex = threading.Lock()
+        self._read_at = -max_age
+        self._families: list[Metric] = []
+        self.error = ""
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing: to register this must not read the servers."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the counts, not older than `max_age`; scrapes at the same time read once."""
+        with self._mutex:
+            if time.monotonic() - self._read_at >= self._max_age:
+                self._families = self._read()
+                self._read_at = time.monotonic()
+            yield from self._families
+
+    def _read(self) -> list[Metric]:
+        started = time.monotonic()
+        locks: Counter[str] = Counter()
+        waiting: Counter[str] = Counter()
+        clients: set[str] = set()
+        late, oldest, self.error = 0, 0.0, ""
+        try:
+            with Reader(self._servers, self._options) as reader:
+                for page in reader.pages("*"):
+                    for info in page:
+                        locks[info.kind] += 1
+                        waiting[info.kind] += info.waiting
+                        late += info.late
+                        oldest = max(oldest, info.held_for or 0.0)
+                        clients.update(each.client.client_id for each in info.holders)
+        except InterlockError as error:
+            # Half a count would look like locks that have gone.
+            self.error = str(error)
+            return [_gauge("interlock_exporter_up", 0.0)]
+        return [
+            _by_kind("interlock_locks", locks),
+            _by_kind("interlock_locks_waiters", waiting),
+            _gauge("interlock_locks_late", late),
+            _gauge("interlock_locks_oldest_hold_seconds", oldest),
+            _gauge("interlock_clients", len(clients - {""})),
+            _gauge("interlock_exporter_up", 1.0),
+            _gauge("interlock_exporter_read_seconds", time.monotonic() - started),
+        ]
+
+
+def _gauge(name: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, FAMILIES[name], value=value)
+
+
+def _by_kind(name: str, counts: Counter[str]) -> Metric:
+    family = GaugeMetricFamily(name, FAMILIES[name], labels=["kind"])
+    for kind, number in sorted(counts.items()):
+        family.add_metric([kind], number)
+    return family

@@ -1,0 +1,250 @@
+"""OpenTelemetry metrics and spans of locks; needs the extra ``otel``, which is the API alone.
+
+``client.observe(interlock.otel.OpenTelemetry())`` uses the global providers of the program.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from opentelemetry import metrics, trace
+from opentelemetry.metrics import Observation
+from opentelemetry.trace import Link, Status, StatusCode
+
+from interlock._version import __version__
+from interlock.observe import Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from opentelemetry.metrics import CallbackOptions, MeterProvider
+    from opentelemetry.trace import Span, TracerProvider
+
+    from interlock import observe
+
+Attributes: TypeAlias = "dict[str, str | int]"
+
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_LONG_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1800, 3600)
+_MOST_SPANS = 10_000
+"""Spans that are open at the same time; further holds and waits get none."""
+
+
+class OpenTelemetry(Observer):
+    """Records metrics, and spans within traces that are sampled.
+
+    Spans for waiting and holding appear where the thread or task has a span already, and its trace
+    is sampled. They never begin a trace. A span for waiting links to the hold that it waits for,
+    if that is in this process and traced too.
+
+    Args:
+        meter_provider: the program's, unless given.
+        tracer_provider: the program's, unless given.
+        lock_name: turns the name of a lock into an attribute; it must return few different texts,
+            such as ``"orders"`` for ``"orders:42"``. Without it names are not told.
+    """
+
+    def __init__(
+        self,
+        *,
+        meter_provider: MeterProvider | None = None,
+        tracer_provider: TracerProvider | None = None,
+        lock_name: Callable[[str], str] | None = None,
+    ) -> None:
+        self._tracer = trace.get_tracer("interlock", __version__, tracer_provider)
+        self._lock_name = lock_name
+        self._clients: tuple[observe.ClientView, ...] = ()
+        self._known: dict[tuple[str, str, str], Attributes] = {}
+        self._waits: dict[tuple[str, str, str], Span] = {}
+        self._holds: dict[tuple[str, str, str], Span] = {}
+        meter = metrics.get_meter("interlock", __version__, meter_provider)
+        self._acquire = meter.create_histogram(
+            "interlock.acquire.duration",
+            "s",
+            "From the call to the grant, or to its end without one (error.type).",
+            explicit_bucket_boundaries_advisory=_BUCKETS,
+        )
+        self._hold = meter.create_histogram(
+            "interlock.hold.duration",
+            "s",
+            "For which locks were held.",
+            explicit_bucket_boundaries_advisory=_LONG_BUCKETS,
+        )
+        self._renewal = meter.create_histogram(
+            "interlock.renewal.duration",
+            "s",
+            "Of one round of renewal at one server.",
+            explicit_bucket_boundaries_advisory=_BUCKETS,
+        )
+        self._lost = meter.create_counter(
+            "interlock.holds.lost", "{hold}", "Holds that ended without being released."
+        )
+        self._renewals = meter.create_counter("interlock.renewals", "{hold}", "Holds renewed.")
+        self._failures = meter.create_counter(
+            "interlock.renewals.failed", "{request}", "Renewals without an answer."
+        )
+        self._abandoned = meter.create_counter(
+            "interlock.abandoned", "{hold}", "Holds that nobody was left to release."
+        )
+        self._missed = meter.create_counter(
+            "interlock.events.missed", "{event}", "Events that came too fast for this observer."
+        )
+        _ = meter.create_observable_up_down_counter(
+            "interlock.holds", [self._see_holds], "{hold}", "Holds at this moment."
+        )
+        _ = meter.create_observable_up_down_counter(
+            "interlock.waiters", [self._see_waiters], "{waiter}", "Threads and tasks that wait."
+        )
+        _ = meter.create_observable_gauge(
+            "interlock.validity.min",
+            [self._see_validity],
+            "s",
+            "Until the first hold is lost unless it is renewed.",
+        )
+
+    # Gauges, read when they are collected.
+
+    def attached(self, client: observe.ClientView) -> None:
+        """Take *client* into the gauges."""
+        self._clients = (*self._clients, client)
+
+    def detached(self, client: observe.ClientView) -> None:
+        """Take *client* out of the gauges."""
+        self._clients = tuple(other for other in self._clients if other is not client)
+
+    def _see_holds(self, options: CallbackOptions) -> Iterable[Observation]:
+        del options
+        return self._counted(lambda client: client.holds())
+
+    def _see_waiters(self, options: CallbackOptions) -> Iterable[Observation]:
+        del options
+        return self._counted(lambda client: client.waiters())
+
+    def _counted(
+        self, count: Callable[[observe.ClientView], Mapping[str, int]]
+    ) -> Iterable[Observation]:
+        # Clients of one server are one row: the attributes must not repeat.
+        rows: dict[tuple[str, str], int] = {}
+        for client in self._clients:
+            for kind, number in count(client).items():
+                place = (client.server, kind)
+                rows[place] = rows.get(place, 0) + number
+        for (server, kind), number in rows.items():
+            yield Observation(number, {**_server(server), "interlock.lock.kind": kind})
+
+    def _see_validity(self, options: CallbackOptions) -> Iterable[Observation]:
+        del options
+        rows: dict[str, float] = {}
+        for client in self._clients:
+            if (left := client.validity()) is not None:
+                rows[client.server] = min(left, rows.get(client.server, left))
+        for server, least in rows.items():
+            yield Observation(least, {**_server(server)})
+
+    # Events.
+
+    def acquired(self, event: observe.Acquired) -> None:
+        """Count an acquire; end the span of its wait, and begin that of the hold."""
+        self._acquire.record(event.seconds, self._attributes(event))
+        if event.waited and (wait := self._waits.pop(_place(event), None)) is not None:
+            wait.end(_nanoseconds(event.time))
+        self._begin("interlock.hold", event, self._holds, None)
+
+    def released(self, event: observe.Released) -> None:
+        """Count a hold, and end its span."""
+        self._hold.record(event.seconds, self._attributes(event))
+        self._end_hold(event, None)
+
+    def waiting(self, event: observe.Waiting) -> None:
+        """Begin the span of a wait, linked to the hold that it waits for."""
+        holder = next((span for place, span in self._holds.items() if place[1] == event.name), None)
+        self._begin("interlock.wait", event, self._waits, holder)
+
+    def gave_up(self, event: observe.GaveUp) -> None:
+        """Count an acquire that failed, and end its span as an error."""
+        error = event.error or "timeout"
+        self._acquire.record(event.seconds, {**self._attributes(event), "error.type": error})
+        if (wait := self._waits.pop(_place(event), None)) is not None:
+            wait.set_attribute("error.type", error)
+            wait.set_status(Status(StatusCode.ERROR, error))
+            wait.end(_nanoseconds(event.time))
+
+    def lost(self, event: observe.Lost) -> None:
+        """Count a loss, and end the span of the hold as an error."""
+        reason = {"interlock.loss.reason": event.reason}
+        self._lost.add(1, {**self._attributes(event), **reason})
+        self._hold.record(event.seconds, {**self._attributes(event), "error.type": event.reason})
+        self._end_hold(event, event.reason)
+
+    def abandoned(self, event: observe.Abandoned) -> None:
+        """Count a hold that nobody can release."""
+        self._abandoned.add(1, self._attributes(event))
+        self._end_hold(event, "abandoned")
+
+    def renewed(self, event: observe.Renewed) -> None:
+        """Count a round of renewal."""
+        server = _server(event.server)
+        self._renewal.record(event.seconds, server)
+        self._renewals.add(event.count, server)
+        if event.failed:
+            self._failures.add(event.failed, server)
+
+    def overflowed(self, event: observe.Overflowed) -> None:
+        """Count the events that were missed, and end the spans whose ends may be among them."""
+        self._missed.add(event.count, _server(event.server))
+        for spans in (self._waits, self._holds):
+            while spans:
+                _, span = spans.popitem()
+                span.end()
+
+    def _begin(
+        self,
+        name: str,
+        event: observe.LockEvent,
+        spans: dict[tuple[str, str, str], Span],
+        linked: Span | None,
+    ) -> None:
+        parent = trace.get_current_span().get_span_context()
+        if not (parent.is_valid and parent.trace_flags.sampled) or len(spans) >= _MOST_SPANS:
+            return
+        spans[_place(event)] = self._tracer.start_span(
+            name,
+            attributes={**self._attributes(event), "interlock.holder": event.holder},
+            links=[] if linked is None else [Link(linked.get_span_context())],
+            start_time=_nanoseconds(event.time),
+        )
+
+    def _end_hold(self, event: observe.LockEvent, error: str | None) -> None:
+        if (span := self._holds.pop(_place(event), None)) is None:
+            return
+        if error is not None:
+            span.set_attribute("error.type", error)
+            span.set_status(Status(StatusCode.ERROR, error))
+        span.end(_nanoseconds(event.time))
+
+    def _attributes(self, event: observe.LockEvent) -> Attributes:
+        name = "" if self._lock_name is None else self._lock_name(event.name)
+        key = (event.server, event.kind, name)
+        found = self._known.get(key)
+        if found is None:
+            found = {**_server(event.server), "interlock.lock.kind": event.kind}
+            if self._lock_name is not None:
+                found["interlock.lock.name"] = name
+            self._known[key] = found
+        return found
+
+
+def _place(event: observe.LockEvent) -> tuple[str, str, str]:
+    return (event.kind, event.name, event.holder)
+
+
+def _nanoseconds(seconds: float) -> int:
+    return int(seconds * 1e9)
+
+
+def _server(where: str) -> Attributes:
+    """Return the attributes of the server at *where*, by the semantic conventions."""
+    host, colon, port = where.rpartition(":")
+    if colon and port.isdecimal():
+        return {"db.system.name": "redis", "server.address": host, "server.port": int(port)}
+    return {"db.system.name": "redis", "server.address": where}

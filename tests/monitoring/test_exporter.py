@@ -1,0 +1,100 @@
+"""`interlock exporter`: the metrics of a fleet."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from tests.support.servers import RedisServer, wait_until
+
+import interlock
+from interlock import Options
+from interlock._links.urls import open_url
+from interlock.cli import main
+from interlock.exporter import FAMILIES, Fleet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from interlock import Client
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Run the command, and give the URL that it names, and its process."""
+    command = [sys.executable, "-m", "interlock", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        found = re.search(r"http://\S+", line)
+        assert found is not None, line
+        try:
+            yield found[0], process
+        finally:
+            process.kill()
+
+
+def test_the_fleet_is_counted(client: Client, redis_url: str) -> None:
+    """Locks of all kinds are counted by kind, with those who wait, and no name is told."""
+    registry = CollectorRegistry()
+    registry.register(Fleet(open_url(redis_url), Options(), max_age=0))
+    with client.lock("secret:1"), client.lock("secret:2"), client.fenced_lock("secret:3"):
+        text = generate_latest(registry).decode()
+    assert 'interlock_locks{kind="lock"} 2.0' in text or 'interlock_locks{kind="lock"} 3.0' in text
+    assert "interlock_exporter_up 1.0" in text
+    assert "interlock_clients 1.0" in text
+    assert "secret" not in text
+    for name in FAMILIES:
+        assert name in text
+
+
+def test_a_server_that_is_gone_is_told(fresh_server: RedisServer) -> None:
+    """When the server goes away the exporter says so, and counts again when it is back."""
+    registry = CollectorRegistry()
+    options = Options(command_timeout=0.3, outage_timeout=0.3)
+    registry.register(Fleet(open_url(fresh_server.url()), options, max_age=0))
+    assert b"interlock_exporter_up 1.0" in generate_latest(registry)
+    fresh_server.kill()
+    down = generate_latest(registry)
+    assert b"interlock_exporter_up 0.0" in down
+    assert b"interlock_locks{" not in down
+    fresh_server.start()
+    wait_until(lambda: b"interlock_exporter_up 1.0" in generate_latest(registry), 10, "it is back")
+
+
+def test_scrapes_share_a_count(client: Client, redis_url: str) -> None:
+    """Scrapes within the maximal age read the servers once."""
+    registry = CollectorRegistry()
+    registry.register(Fleet(open_url(redis_url), Options(), max_age=60))
+    before = generate_latest(registry)
+    with client.lock("orders"):
+        assert generate_latest(registry) == before
+
+
+def test_the_command_serves_and_ends(redis_url: str) -> None:
+    """The command serves /metrics, and ends with status 0 at SIGTERM."""
+    with (
+        interlock.connect(redis_url) as client,
+        client.lock("orders"),
+        serving("exporter", "--listen", "127.0.0.1:0", "--url", redis_url) as (url, process),
+    ):
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            assert b'interlock_locks{kind="lock"} 1.0' in answer.read()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+
+
+@pytest.mark.parametrize("listen", ["9464", "host:port", ":70000", ""])
+def test_an_address_that_is_none_is_refused(
+    listen: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bad address is a usage error, in one line."""
+    assert main(["exporter", "--listen", listen]) == 64
+    assert "wanted HOST:PORT" in capsys.readouterr().err
