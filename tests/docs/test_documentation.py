@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -40,6 +41,7 @@ def test_an_example_runs(example: str, server: RedisServer, redis_url: str, tmp_
     program.write_text(example)
     done = subprocess.run(
         [sys.executable, "-W", "error", str(program)],
+        env={**os.environ, "INTERLOCK_URL": redis_url},
         capture_output=True,
         text=True,
         timeout=60,

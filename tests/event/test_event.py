@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from interlock.testing.proxy import (
+from tests.support.proxy import (
     command,
     drop_reply,
     drop_request,
@@ -25,7 +25,7 @@ from lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
-    from interlock.testing.proxy import Action, FaultProxy
+    from tests.support.proxy import Action, FaultProxy
 
     from lock.lock_like import Stage
 

@@ -17,7 +17,9 @@ FAIR = Kind("fair", lambda client, name, **options: client.fair_lock(name, **opt
 
 
 @pytest.fixture
-async def fair(face: Face, loaded: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
+async def fair(
+    face: Face, loaded: redis.Redis, redis_url: str, patient: None
+) -> AsyncIterator[Stage]:
     """Give the fair lock on each face in turn."""
     set_up = Stage(face, FAIR, redis_url, loaded)
     yield set_up

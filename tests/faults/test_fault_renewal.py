@@ -35,7 +35,7 @@ def reported(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def _held(stage: Stage, count: int, **options: Any) -> tuple[list[Any], Any]:
-    client, owner = stage.client(**{"lease": 2.5} | options), stage.owner()
+    client, owner = stage.client(**{"lease": 5.0} | options), stage.owner()
     locks = [client.lock(f"name-{number}") for number in range(count)]
     for lock in locks:
         await owner.do(lock.acquire)

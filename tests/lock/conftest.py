@@ -34,6 +34,7 @@ async def stage(
     kind: Kind,
     redis_client: redis.Redis,
     redis_url: str,
+    patient: None,
 ) -> AsyncIterator[Stage]:
     """Give each lock-like on each face in turn."""
     others: list[RedisServer] = []
@@ -47,7 +48,9 @@ async def stage(
 
 
 @pytest.fixture
-async def plain(face: Face, redis_client: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
+async def plain(
+    face: Face, redis_client: redis.Redis, redis_url: str, patient: None
+) -> AsyncIterator[Stage]:
     """Give the plain lock on each face in turn."""
     set_up = Stage(face, KINDS[0], redis_url, redis_client)
     yield set_up

@@ -20,7 +20,9 @@ READ = Kind("read", lambda client, name, **options: client.read_write_lock(name,
 
 
 @pytest.fixture
-async def rw(face: Face, loaded: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
+async def rw(
+    face: Face, loaded: redis.Redis, redis_url: str, patient: None
+) -> AsyncIterator[Stage]:
     """Give the read/write lock on each face in turn."""
     set_up = Stage(face, READ_WRITE, redis_url, loaded)
     yield set_up
@@ -28,7 +30,9 @@ async def rw(face: Face, loaded: redis.Redis, redis_url: str) -> AsyncIterator[S
 
 
 @pytest.fixture
-async def stage(face: Face, loaded: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
+async def stage(
+    face: Face, loaded: redis.Redis, redis_url: str, patient: None
+) -> AsyncIterator[Stage]:
     """Give the read lock on each face in turn, for the cases of every lock-like."""
     set_up = Stage(face, READ, redis_url, loaded)
     yield set_up

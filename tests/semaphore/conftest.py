@@ -17,7 +17,9 @@ LEASED = Kind("leased", lambda client, name: client.leased_semaphore(name))
 
 
 @pytest.fixture
-async def plain(face: Face, loaded: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
+async def plain(
+    face: Face, loaded: redis.Redis, redis_url: str, patient: None
+) -> AsyncIterator[Stage]:
     """Give the plain semaphore on each face in turn."""
     set_up = Stage(face, PLAIN, redis_url, loaded)
     yield set_up
@@ -25,7 +27,9 @@ async def plain(face: Face, loaded: redis.Redis, redis_url: str) -> AsyncIterato
 
 
 @pytest.fixture
-async def leased(face: Face, loaded: redis.Redis, redis_url: str) -> AsyncIterator[Stage]:
+async def leased(
+    face: Face, loaded: redis.Redis, redis_url: str, patient: None
+) -> AsyncIterator[Stage]:
     """Give the leased semaphore on each face in turn."""
     set_up = Stage(face, LEASED, redis_url, loaded)
     yield set_up

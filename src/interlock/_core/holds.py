@@ -201,10 +201,12 @@ class Hold:
         handles: weak references to what its owner was given for single entries: blocks, holds.
             While one lives it is renewed.
         owned: whether its owner may release it without any of them.
+        detail: why it was released by force, if an operator told that.
     """
 
     __slots__ = (
-        "_listeners", "core", "cut_at", "depth", "handles", "holder", "label", "lease", "offered",
+        "_listeners", "core", "cut_at", "depth", "detail", "handles", "holder", "label", "lease",
+        "offered",
         "owned", "owner", "queued", "reason", "renew_at", "renewal", "replication", "since",
         "state", "table_key", "token", "unanswered", "valid_until",
     )  # fmt: skip
@@ -409,6 +411,14 @@ class Hold:
         self.state = State.LOST
         listeners, self._listeners = self._listeners, None
         return listeners or []
+
+    def found(self, depth: int) -> None:
+        """Stand for what the server has of another client's hold, to be released by force."""
+        self.depth = depth
+
+    def explain(self, detail: str) -> None:
+        """Note what the operator said who released it by force."""
+        self.detail = detail
 
     def listen(self, callback: Callable[[], object]) -> bool:
         """Have *callback* told of a loss.

@@ -268,6 +268,10 @@ class LeasedSemaphore:
                 return hold
         return None
 
+    def release_ids(self, ids: str) -> Eval[bool]:
+        """Return the script that gives the permits *ids* back; anybody may give them back."""
+        return self._release_script(ids)
+
     def _release_script(self, ids: str) -> Eval[bool]:
         publish = self.session.publish
         return scripts.leased_semaphore_release(self.key, ids, publish, self.channel)

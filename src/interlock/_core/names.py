@@ -132,6 +132,15 @@ def latch_ending(name: str) -> str:
     return prefix_name("interlock_latch_ending", name)
 
 
+NOTE_KEPT = 3600.0
+"""Seconds for which a holder may ask why its lock was released by force."""
+
+
+def forced_note(name: str, holder: str) -> str:
+    """Return the key that tells *holder* why the lock *name* was released by force."""
+    return f"{prefix_name('interlock_forced', name)}:{holder}"
+
+
 def event_key(name: str) -> str:
     """Return the key of the event *name*."""
     return prefix_name("interlock_event", name)

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 EXIT_TIMEOUT = 1.0
-"""Seconds that the exit of the interpreter may be held up by releasing what is still held."""
-
+"""Seconds that the exit may be held up by each client that still holds something or is ending."""
 
 FORKERS = ("multiprocessing", "billiard")
 """Packages whose children end without the interpreter's exit.
@@ -98,6 +97,8 @@ class Ending:
 
 
 _living: weakref.WeakSet[Mortal] = weakref.WeakSet()
+_closing: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+"""The threads that end dropped clients."""
 _hooked: set[str] = set()
 
 
@@ -143,11 +144,13 @@ def dropped(driver: Mortal, name: str) -> None:
         except BaseException as error:  # noqa: BLE001 - nobody waits for it
             report("a client that was dropped without being closed", error)
 
+    thread = threading.Thread(target=end, name="interlock-close", daemon=True)
     try:
-        threading.Thread(target=end, name="interlock-close", daemon=True).start()
+        thread.start()
     except RuntimeError:
         # The interpreter exits. What is held is released by `at_exit`, or ends with its lease.
         return
+    _closing.add(thread)
 
 
 def _hook_end_of_child(package: str) -> None:
@@ -208,6 +211,9 @@ def _after_fork() -> None:
 
 def _at_exit() -> None:
     _each(lambda driver: driver.at_exit())
+    # The interpreter ends a daemon thread anywhere, in the middle of a warning too.
+    for thread in list(_closing):
+        thread.join(EXIT_TIMEOUT)
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from interlock._core import count_down_latch as core_latch
 from interlock._core import event as core_event
+from interlock._core import forced, transfer
 from interlock._core import leased_semaphore as core_leased
 from interlock._core import lock as core_lock
 from interlock._core import semaphore as core_semaphore
-from interlock._core import transfer
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.group_lock import GroupLock
@@ -25,7 +25,7 @@ from interlock._misuse import CLIENT_NAMES, NOT_GIVEN, suggests, wants_with
 from interlock._naming import check_template
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import ConfigError, InterlockError
-from interlock.options import Options, check_min_hold, check_timeout, lease_of
+from interlock.options import Options, check_min_hold, check_text, check_timeout, lease_of
 from interlock.sync.composite_lock import MultiLock, RedLock
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Once
@@ -205,6 +205,30 @@ class Client:
         options = self._driver.session.options
         for info in read_locks(self._servers, options, pattern, kinds):
             yield info
+
+    def force_release(self, name: str, *, holder: str, reason: str = "") -> bool:
+        """Break the hold that *holder* has of *name*, whatever kind of lock that is.
+
+        Args:
+            name: the lock.
+            holder: the holder id, as `describe` tells it; for a leased semaphore the permit's id.
+            reason: what the holder is told, as ``force-released: reason``.
+
+        Returns:
+            Whether *holder* held it until now; if not, nothing was changed.
+
+        Raises:
+            ConfigError: nobody holds such an object.
+            ServerUnavailableError: no usable answer.
+
+        Cost:
+            About eight round trips.
+        """
+        info = self.describe(name)
+        if info is None or holder not in {each.holder for each in info.holders}:
+            return False
+        text, session = check_text(reason, "a reason"), self._driver.session
+        return self._driver.run(forced.force_release(session, info.kind, name, holder, text))
 
     def describe(self, name: str) -> LockInfo | None:
         """Return everything that is known about the lock *name*; None if nobody holds or awaits it.
