@@ -7,6 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from interlock._core import count_down_latch as core_latch
+from interlock._core import election as core_election
 from interlock._core import event as core_event
 from interlock._core import forced, transfer
 from interlock._core import leased_semaphore as core_leased
@@ -29,6 +30,7 @@ from interlock.options import Options, check_min_hold, check_text, check_timeout
 from interlock.sync.composite_lock import MultiLock, RedLock
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Once
+from interlock.sync.election import Election, this_process
 from interlock.sync.event import Event
 from interlock.sync.hold import Hold
 from interlock.sync.leased_semaphore import LeasedSemaphore
@@ -548,3 +550,23 @@ class Client:
     def event(self, name: str) -> Event:
         """Return the event *name*, which any process sets, clears or waits for; no round trip."""
         return Event(self._driver, core_event.Event(self._driver.session, name))
+
+    def election(
+        self,
+        name: str,
+        *,
+        candidate: str | None = None,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
+    ) -> Election:
+        """Return the election *name*, of one leader among many candidates; no round trip.
+
+        Args:
+            name: all candidates use the same one.
+            candidate: what the leader calls itself; ``"<host>:<pid>"`` unless given.
+            timeout: seconds that a ``with`` statement waits; None for ever.
+            lease: seconds after which a term ends by itself; None for a term that is renewed until
+                the leader resigns.
+        """
+        core = core_election.Election(self._driver.session, name, candidate, this_process)
+        return Election(self._driver, core, timeout=timeout, lease=lease)
