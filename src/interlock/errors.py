@@ -87,12 +87,21 @@ class HoldLostError(InterlockError, RuntimeError):
     Attributes:
         name: what was held.
         reason: how it ended, as far as can be told from here.
+        detail: what an operator said who released it by force; else empty.
     """
 
-    def __init__(self, message: str, *, name: str = "", reason: LossReason = "expired") -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        name: str = "",
+        reason: LossReason = "expired",
+        detail: str = "",
+    ) -> None:
         super().__init__(message)
         self.name = name
         self.reason = reason
+        self.detail = detail
 
 
 class ReentryError(InterlockError, RuntimeError):

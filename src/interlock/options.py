@@ -80,6 +80,7 @@ class OptionChanges(TypedDict, total=False):
     log: bool
     slow_acquire: Duration | None
     slow_hold: Duration | None
+    card: bool | Literal["names"]
 
 
 _DURATIONS = ("lease", "fair_wait", "poll_cap", "command_timeout", "outage_timeout")
@@ -114,6 +115,8 @@ class Options:
         log: whether events that an operator should know go to the logger ``interlock``.
         slow_acquire: a wait that lasts longer is logged, with the holder; None for never.
         slow_hold: a hold that lasts longer is logged; None for never.
+        card: what operators may read of this client. True for everything, ``"names"`` for its
+            host, process and locks without threads, False for nothing but the locks themselves.
     """
 
     lease: float = 30.0
@@ -129,6 +132,7 @@ class Options:
     log: bool = True
     slow_acquire: float | None = 30.0
     slow_hold: float | None = 600.0
+    card: bool | Literal["names"] = True
 
     if TYPE_CHECKING:
         # A field holds seconds, whatever it was given as.
@@ -154,6 +158,8 @@ class Options:
             raise ConfigError(
                 f'replicas must be "off", best_effort(...) or required(...), not {self.replicas!r}'
             )
+        if self.card not in (True, False, "names"):
+            raise ConfigError(f'card must be True, False or "names", not {self.card!r}')
         if self.client_id is not None and not _CLIENT_ID.fullmatch(self.client_id):
             raise ConfigError(
                 f"client_id must be hex digits and dashes (a UUID), not {self.client_id!r}"

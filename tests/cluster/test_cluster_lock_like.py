@@ -142,6 +142,25 @@ async def test_event(plain: Stage) -> None:
     assert not await two.do(event.is_set)
 
 
+async def test_election(plain: Stage) -> None:
+    """A message tells the next candidate that nobody leads, and an observer hears of both terms."""
+    client, one, two = plain.client(poll_cap=30), plain.owner(), plain.owner()
+    first, second = client.election("a", candidate="1"), client.election("a", candidate="2")
+    seen: list[Any] = []
+    observation = await one.do(first.observe, lambda info: seen.append(info and info.candidate))
+    await until(lambda: seen == [None], 10, "it looked")
+    await asyncio.sleep(0.3)
+    assert await one.do(first.acquire)
+    await until(lambda: seen[-1] == "1", 10, "it is told")
+    waiting = asyncio.create_task(two.do(second.acquire, timeout=20))
+    await asyncio.sleep(0.3)
+    await one.do(first.release)
+    assert await asyncio.wait_for(waiting, 10)
+    await until(lambda: seen[-1] == "2", 10, "it is told")
+    await one.do(observation.close)
+    await two.do(second.release)
+
+
 async def test_multi_lock_over_all_nodes(plain: Stage) -> None:
     """Forty locks on all primaries are taken as one, renewed, refused to another, and released."""
     client, other = plain.client(lease=4), plain.client()

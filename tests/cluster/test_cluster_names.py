@@ -28,6 +28,12 @@ DERIVED: list[Callable[[str], str]] = [
     names.latch_ending,
     names.event_key,
     names.event_channel,
+    names.election_key,
+    names.election_token,
+    names.election_leader,
+    names.election_candidates,
+    names.election_channel,
+    names.election_news,
     lambda name: names.own_request(name, "00"),
     lambda name: names.request_latch(name, "00"),
 ]
@@ -41,6 +47,7 @@ OBJECTS = [
     "leased_semaphore",
     "count_down_latch",
     "event",
+    "election",
 ]
 
 

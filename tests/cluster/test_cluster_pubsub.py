@@ -116,6 +116,10 @@ async def test_off_for_the_rest(plain: Stage, cluster: ClusterServers) -> None:
     await owner.do(event.set)
     assert await owner.do(event.wait, 5)
     await owner.do(event.clear)
+    election = client.election("el")
+    assert await owner.do(election.acquire)
+    assert await owner.do(election.leader)
+    await owner.do(election.release)
 
 
 async def test_sharded_where_there_is_none(face: Face, other_cluster: ClusterServers) -> None:

@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "_embedded": {"_embedded", "errors"},
     "_links": {"_links", "_embedded", "_core", "_misuse", "errors", "options"},
     "check": {"check", "_links", "_core", "errors", "options"},
-    "_drivers": {"_drivers", "_links", "_core", "_misuse", "errors", "options"},
+    "_drivers": {"_drivers", "_links", "_core", "_misuse", "_version", "errors", "options"},
     "_misuse": {"errors"},
     "inspection": {"inspection", "_links", "_core", "errors", "options"},
     "testing": {"testing", "_embedded", "_core", "errors", "options", "backoff"},

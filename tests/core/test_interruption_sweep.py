@@ -168,7 +168,8 @@ FOR_ONCE = ("acquire", "acquire-after-waiting", "release")
 
 def scenarios(kind: str) -> list[Scenario]:
     """Return what is played with *kind*."""
-    return [each for each in SCENARIOS if kind in KINDS or each.name in FOR_ONCE]
+    again = kind in KINDS and kind != "election"  # which cannot be entered again either
+    return [each for each in SCENARIOS if again or each.name in FOR_ONCE]
 
 
 FAULTS: dict[str, Fault] = {

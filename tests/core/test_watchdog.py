@@ -138,7 +138,7 @@ class TestRenewal:
         assert bench.wakes == wakes + 1
         assert rounds.watchdog.next_due(bench.now) == bench.now
         rounds.run(lambda keys: [int(key == "a") for key in keys])
-        assert len(rounds.batches) == 1
+        assert rounds.batches[0] == (("a", "b"),)
         assert (hold.state, other.state) == (State.HELD, State.LOST)
         assert hold.renew_at > bench.now + 1
 

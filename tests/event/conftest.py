@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
-from lock.lock_like import Face, Kind, Stage
+from tests.lock.lock_like import Face, Kind, Stage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.children import Child
+from tests.lock.lock_like import until
 from tests.support.proxy import (
     command,
     drop_reply,
@@ -20,14 +22,11 @@ from tests.support.proxy import (
 import interlock.asyncio
 from interlock import ClosedError, WrongTypeError
 from interlock._core.idempotency import IdempotentCall
-from lock.children import Child
-from lock.lock_like import until
 
 if TYPE_CHECKING:
     import redis
+    from tests.lock.lock_like import Stage
     from tests.support.proxy import Action, FaultProxy
-
-    from lock.lock_like import Stage
 
 CHANNEL = "interlock_event__channel:{name}"
 FAULTS = {

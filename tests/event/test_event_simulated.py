@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.every_fault import FAULTS, OPTIONS
 
 from interlock._core.effects import NEVER
 from interlock._core.event import Event
 from interlock.errors import InterlockError, ServerUnavailableError
 from interlock.testing.schedule import Interrupted, Schedule
 from interlock.testing.simulator import Simulator
-from lock.every_fault import FAULTS, OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

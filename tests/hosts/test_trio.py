@@ -208,5 +208,13 @@ def test_every_kind_locks(redis_url: str) -> None:
             assert not await event.wait(timeout=0.05)
             await event.set()
             assert await event.wait(timeout=5)
+            election = client.election("election", candidate="a")
+            told = trio.Event()
+            observing = election.observe(lambda info: told.set() if info else None)
+            async with observing, election as term:
+                assert term.token == 1
+                with trio.fail_after(10):
+                    await told.wait()
+            assert await election.run(election.leader) is not None
 
     run(main)

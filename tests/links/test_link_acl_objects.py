@@ -12,6 +12,7 @@ import pytest
 from tests.lock.lock_like import renewed
 
 from interlock import LatchDeletedError
+from interlock.check.rights import OPTIONAL
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -46,6 +47,10 @@ SCRIPTS = {
     "leased-semaphore": ("leased_semaphore_",),
     "latch": ("latch_",),
     "event": ("event_",),
+    "election": (
+        *("election_", "fenced_lock_acquire", "lock_renew", "lock_query"),
+        *("lock_force_release", "lock_set_lease"),
+    ),
 }
 """What the names of an object's scripts begin with."""
 HEARING = {"subscribe", "unsubscribe", "ping"}
@@ -67,6 +72,7 @@ def test_commands_are_those_of_the_scripts(thing: str) -> None:
         if path.name.startswith(SCRIPTS[thing]):
             called |= set(re.findall(r"redis\.p?call\('?([a-z]+)", path.read_text()))
     silent = thing == "spin"
+    called -= OPTIONAL
     expected = called | {"evalsha", "eval"} | (set() if silent else HEARING)
     if silent:
         expected -= {"publish"}
@@ -184,6 +190,19 @@ async def _event(stage: Stage, clients: list[Any]) -> None:
     assert not await b.do(theirs.is_set)
 
 
+async def _election(stage: Stage, clients: list[Any]) -> None:
+    a, b = stage.owner(), stage.owner()
+    mine, theirs = [client.election(NAME) for client in clients]
+    assert await a.do(mine.acquire)
+    waiting = asyncio.create_task(b.do(theirs.acquire, timeout=10))
+    await renewed(await a.do(lambda: mine.hold))
+    assert (await b.do(theirs.leader)).token == 1
+    await a.do((await a.do(lambda: mine.hold)).set_lease, 9)
+    await a.do(mine.release)
+    assert await waiting
+    assert await a.do(mine.force_release)
+
+
 CONVERSATIONS: dict[str, Callable[[Stage, list[Any]], Awaitable[None]]] = {
     "fair": _fair,
     "fenced": _fenced,
@@ -194,6 +213,7 @@ CONVERSATIONS: dict[str, Callable[[Stage, list[Any]], Awaitable[None]]] = {
     "leased-semaphore": _leased,
     "latch": _latch,
     "event": _event,
+    "election": _election,
 }
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 from tests.lock.lock_like import until
+
+from interlock._core.scripts.lock import lock_release
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
@@ -60,3 +63,51 @@ async def test_neighbours_do_not_starve_others(plain: Stage) -> None:
     finally:
         ended = True
         await asyncio.wait_for(asyncio.gather(*workers), 20)
+
+
+async def test_pattern_subscribers_are_not_counted(plain: Stage) -> None:
+    """A release counts who subscribes to the channel, and no tool that hears it by PSUBSCRIBE."""
+    redis, channel = plain.redis, "redisson_lock__channel:{name}"
+    call = lock_release("name", "it", 0, "PUBLISH", channel)
+    with redis.pubsub() as one, redis.pubsub() as other, redis.pubsub() as tool:
+        tool.psubscribe("*")
+        await until(lambda: redis.pubsub_numpat() == 1, 5, "the tool listens")
+        one.subscribe(channel)
+        other.subscribe(channel)
+        await until(lambda: redis.pubsub_numsub(channel)[0][1] == 2, 5, "both listen")
+        redis.hset("name", "it", 1)
+        assert redis.eval(call.script.text, 1, *call.keys, *call.args) == 1 + 2
+        other.unsubscribe(channel)
+        await until(lambda: redis.pubsub_numsub(channel)[0][1] == 1, 5, "one listens")
+        redis.hset("name", "it", 1)
+        assert redis.eval(call.script.text, 1, *call.keys, *call.args) == 1 + 1
+
+
+async def test_a_pattern_subscriber_does_not_slow_a_contended_lock(plain: Stage) -> None:
+    """Waiters of one client hand the lock round without a pause for a tool that only listens."""
+    client = plain.client()
+
+    async def work() -> None:
+        lock, owner = client.lock("name"), plain.owner()
+        for _ in range(40):
+            await owner.do(lock.acquire)
+            await asyncio.sleep(0.001)
+            await owner.do(lock.release)
+
+    async def took() -> float:
+        began = time.monotonic()
+        await asyncio.gather(*(work() for _ in range(3)))
+        return time.monotonic() - began
+
+    alone = await took()
+    tools = [plain.redis.pubsub() for _ in range(5)]
+    try:
+        for tool in tools:
+            tool.psubscribe("*")
+        await until(lambda: plain.redis.pubsub_numpat() == 1, 5, "the tools listen")
+        watched = await took()
+    finally:
+        for tool in tools:
+            tool.close()
+    # Were they counted, each 20 ms of turns would be followed by 0.1 s without any.
+    assert watched < 3 * alone + 0.3

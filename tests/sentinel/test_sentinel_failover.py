@@ -90,6 +90,7 @@ async def test_every_kind_of_object(stage: Stage, bed: SentinelServers) -> None:
         client.read_write_lock("write").write,
         client.group_lock("group", ["a", "b"]),
         client.multi_lock(client.lock("one"), client.lock("two")),
+        client.election("election"),
     ]
     for lock in locks:
         assert await owner.do(lock.acquire)

@@ -177,7 +177,13 @@ class SentinelServers(ReplicatedServers):
         return found[0]
 
     def heal(self) -> RedisServer:
-        """Undo what a test did: each server and Sentinel is up, knows the others and has no data.
+        """Undo what a test did, as `mend`, and remove all data; return the present primary."""
+        primary = self.mend()
+        primary.execute("FLUSHALL")
+        return primary
+
+    def mend(self) -> RedisServer:
+        """Let every server and Sentinel be up and know all others.
 
         Returns:
             The present primary; the others follow it, whatever they were at the start.
@@ -188,9 +194,7 @@ class SentinelServers(ReplicatedServers):
             else:
                 server.restart(empty=False)
         wait_until(self._mended, _READY_TIMEOUT, "all servers are as they were")
-        primary = self.present_primary()
-        primary.execute("FLUSHALL")
-        return primary
+        return self.present_primary()
 
     def present_primary(self, timeout: float = 30.0) -> RedisServer:
         """Return the server that a quorum names and that has the role.

@@ -77,7 +77,7 @@ async def test_tasks(fake: FakeServer) -> None:
 
 
 def test_other_objects(fake: FakeServer) -> None:
-    """Read/write locks, group locks, semaphores, latches and events work on it."""
+    """Read/write locks, group locks, semaphores, latches, events and elections work on it."""
     with interlock.connect(fake.url) as client:
         with client.read_write_lock("rw").read, client.group_lock("g", ["a", "b"]) as hold:
             assert hold.valid
@@ -98,6 +98,8 @@ def test_other_objects(fake: FakeServer) -> None:
         assert event.wait(SOON)
         event.clear()
         assert not event.is_set()
+        with client.election("el") as term:
+            assert term.token == 1
 
 
 def test_a_loss_can_be_made(fake: FakeServer) -> None:

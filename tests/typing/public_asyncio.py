@@ -127,6 +127,12 @@ async def counting(client: face.Client) -> None:
     assert_type(await event.clear(), None)
     assert_type(await event.is_set(), bool)
     assert_type(await event.wait(SECOND), bool)
+    election = client.election("name", candidate="me", timeout=SECOND, lease=SECOND)
+    assert_type(election, face.Election)
+    assert_type(await election.leader(), face.LeaderInfo | None)
+    assert_type(election.observe(print), face.Observation)
+    async with election as term:
+        assert_type(term, face.Hold)
 
 
 async def decorating(client: face.Client) -> None:

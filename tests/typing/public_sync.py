@@ -126,6 +126,12 @@ def counting(client: face.Client) -> None:
     assert_type(event.clear(), None)
     assert_type(event.is_set(), bool)
     assert_type(event.wait(SECOND), bool)
+    election = client.election("name", candidate="me", timeout=SECOND, lease=SECOND)
+    assert_type(election, face.Election)
+    assert_type(election.leader(), face.LeaderInfo | None)
+    assert_type(election.observe(print), face.Observation)
+    with election as term:
+        assert_type(term, face.Hold)
 
 
 def decorating(client: face.Client) -> None:

@@ -41,6 +41,8 @@ class Lock(LockBase):
     hands_over = True
     """Whether the one who releases it may make a waiter of the same client its holder."""
     repeats = True
+    transferable = True
+    """Whether a hold may go to another process."""
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)

@@ -34,9 +34,11 @@ from abc import ABC, abstractmethod
 from copy import copy
 from typing import TYPE_CHECKING, Literal
 
+from interlock._core import names
 from interlock._core.effects import NEVER, Step, failing, undoing
-from interlock._core.holds import Hold, State
+from interlock._core.holds import Hold, Owner, State
 from interlock._core.replication import require_replicas
+from interlock._core.scripts.forced import forced_note_write
 from interlock._core.scripts.script import Grant
 from interlock._core.session import GRACE
 from interlock._core.waiting import may_overtake, wait_in_queue
@@ -53,7 +55,6 @@ from interlock.options import check_flag, check_lease, check_name
 
 if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op
-    from interlock._core.holds import Owner
     from interlock._core.scripts.lock import LockStatus
     from interlock._core.session import Session
     from interlock._core.watchdog import Renewal
@@ -231,6 +232,33 @@ class LockBase(ABC):
         if released:
             session.events.force_released(self.name, self.kind)
         return released or call.unknown > 0
+
+    def force_release_of(self, holder: str, reason: str) -> Op[bool]:
+        """Free the lock if *holder* holds it, and tell that holder the *reason*.
+
+        Returns:
+            True when it was held by *holder*.
+
+        Cost:
+            Three round trips, two without a reason.
+        """
+        session = self._session
+        depth = (yield from self.status()).holders.get(holder, 0)
+        if not depth:
+            return False
+        if reason:
+            note = names.forced_note(self.key, holder)
+            _ = yield from session.persist(forced_note_write(note, reason, names.NOTE_KEPT))
+        hold = Hold(self, Owner("an operator"), holder, session.options.lease)
+        hold.found(depth)
+        released = bool((yield from session.persist(self.release_script(hold, 0))))
+        for mine in session.holds.of_key(self.key):
+            if mine.holder == holder and mine.state is not State.PENDING:
+                mine.explain(reason)
+                session.lose(mine, "force-released")
+        if released:
+            session.events.force_released(self.name, self.kind, reason)
+        return released
 
     def status(self) -> Op[LockStatus]:
         """Ask who holds it, how deep and for how long; one round trip."""
@@ -622,7 +650,6 @@ class Reenter(Step[Hold]):
         if not isinstance(answer, Grant):
             return False
         lock, hold = self._lock, self.result
-        hold.own()
         hold.extend_validity(self._sent_at, self._wanted)
         if hold.lost(lock.session.clock()):
             return False  # the answer took longer than the lease: somebody else may hold it by now
@@ -947,9 +974,11 @@ def unreleased(hold: Hold, error: ServerUnavailableError) -> ServerUnavailableEr
 def lost(hold: Hold, advice: str = "") -> HoldLostError:
     """Return the error for the holder of what is lost."""
     reason = hold.reason or "expired"
+    detail = getattr(hold, "detail", "")
+    why = f"{reason}: {detail}" if detail else reason
     return HoldLostError(
-        f"{hold.core.kind} {hold.name!r} was lost ({reason}) before {hold.label} released it"
-        f"{advice}",
+        f"{hold.core.kind} {hold.name!r} was lost ({why}) before {hold.label} released it{advice}",
         name=hold.name,
         reason=reason,
+        detail=detail,
     )

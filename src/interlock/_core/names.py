@@ -132,6 +132,15 @@ def latch_ending(name: str) -> str:
     return prefix_name("interlock_latch_ending", name)
 
 
+NOTE_KEPT = 3600.0
+"""Seconds for which a holder may ask why its lock was released by force."""
+
+
+def forced_note(name: str, holder: str) -> str:
+    """Return the key that tells *holder* why the lock *name* was released by force."""
+    return f"{prefix_name('interlock_forced', name)}:{holder}"
+
+
 def event_key(name: str) -> str:
     """Return the key of the event *name*."""
     return prefix_name("interlock_event", name)
@@ -140,6 +149,36 @@ def event_key(name: str) -> str:
 def event_channel(name: str) -> str:
     """Return the channel on which the event *name* is announced."""
     return prefix_name("interlock_event__channel", name)
+
+
+def election_key(name: str) -> str:
+    """Return the key of the lock that the leader of the election *name* holds."""
+    return prefix_name("interlock_election", name)
+
+
+def election_token(name: str) -> str:
+    """Return the key of the counter that the terms of the election *name* draw tokens from."""
+    return prefix_name("interlock_election_token", name)
+
+
+def election_leader(name: str) -> str:
+    """Return the key that tells who leads the election *name*."""
+    return prefix_name("interlock_election_leader", name)
+
+
+def election_candidates(name: str) -> str:
+    """Return the key that tells which clients want to lead the election *name*."""
+    return prefix_name("interlock_election_candidates", name)
+
+
+def election_channel(name: str) -> str:
+    """Return the channel on which the end of a term of the election *name* is announced."""
+    return prefix_name("interlock_election__channel", name)
+
+
+def election_news(name: str) -> str:
+    """Return the channel on which every change of the leader of *name* is announced."""
+    return prefix_name("interlock_election__news", name)
 
 
 def own_request(name: str, request: str) -> str:

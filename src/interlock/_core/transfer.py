@@ -202,7 +202,8 @@ def transferable(possession: Possession) -> tuple[Hold, Lock]:
     Raises:
         ConfigError: it is of another kind.
     """
-    if isinstance(possession, Hold) and isinstance(core := possession.core, Lock):
+    core = possession.core if isinstance(possession, Hold) else None
+    if isinstance(possession, Hold) and isinstance(core, Lock) and core.transferable:
         return possession, core
     raise ConfigError(
         f"{possession.name!r} is not a lock, fair lock, fenced lock or spin lock: only their holds can be handed over or shortened"

@@ -70,6 +70,7 @@ def wait_in_queue(
     attempt: Callable[[Unpack[A]], Op[float | None]],
     *args: *A,
     candidate: Hold | None = None,
+    interval: Callable[[], float] | None = None,
 ) -> Op[bool]:
     """Wait as `wait_for` does, after a first attempt or without one.
 
@@ -81,7 +82,10 @@ def wait_in_queue(
         attempt: see there; when the *candidate* was given what it waits for, it says so without asking.
         *args: see there.
         candidate: the hold that whoever releases may hand the lock over to.
+        interval: returns the seconds after which to look again without a message; by default those
+            of the poll cap.
     """
+    interval = interval or session.poll_interval
     if session.clock() >= deadline:
         return False
     ticket = yield from Enqueue(channel)
@@ -95,7 +99,7 @@ def wait_in_queue(
                 ticket.taken_for = taken_for
                 return True
             if ticket.front and ticket.inherited is not None:
-                look_at = session.clock() + min(ticket.inherited, session.poll_interval())
+                look_at = session.clock() + min(ticket.inherited, interval())
                 ticket.inherited = None
             if ticket.front and (ticket.take() or session.clock() >= look_at):
                 if session.waiters.begin_asking(ticket, session.clock()):
@@ -104,7 +108,7 @@ def wait_in_queue(
                     if left is None:
                         ticket.taken_for = taken_for
                         return True
-                    look_at = session.clock() + min(left + EXPIRY_MARGIN, session.poll_interval())
+                    look_at = session.clock() + min(left + EXPIRY_MARGIN, interval())
                 else:
                     # It is being handed over; how that ends should be told before.
                     look_at = ticket.offered_until

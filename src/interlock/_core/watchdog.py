@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.effects import NEVER, Batch, Eval
 from interlock._core.holds import State
+from interlock._core.names import forced_note
+from interlock._core.scripts.forced import forced_note_read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -178,6 +180,7 @@ class Watchdog:
         """
         for start in range(0, len(due), self._batch):
             chunk = due[start : start + self._batch]
+            gone: list[Hold] = []
             calls = self._calls(chunk, result)
             now = clock()
             for hold in chunk:
@@ -188,9 +191,11 @@ class Watchdog:
                     result.failures.append(reply)
                     continue
                 try:
-                    self._note(group, reply, now, result)
+                    gone += self._note(group, reply, now, result)
                 except Exception as error:  # noqa: BLE001 - an error in one renewal must not touch another
                     result.failures.append(error)
+            if gone:
+                yield from self._ask_why(gone)
 
     def _sort(self, now: float, result: Round) -> list[Hold]:
         """Note what is over at *now*; return what is to be renewed."""
@@ -236,7 +241,20 @@ class Watchdog:
                 result.failures.append(error)
         return calls
 
-    def _note(self, group: list[Hold], kept: list[bool], sent_at: float, result: Round) -> None:
+    @staticmethod
+    def _ask_why(gone: Sequence[Hold]) -> Op[None]:
+        """Ask whether an operator left a note for *gone*, which are lost."""
+        calls = tuple(forced_note_read(forced_note(hold.key, hold.holder)) for hold in gone)
+        notes = yield from Batch(calls)
+        for hold, note in zip(gone, notes, strict=True):
+            if isinstance(note, str) and note:
+                hold.explain(note)
+
+    def _note(
+        self, group: list[Hold], kept: list[bool], sent_at: float, result: Round
+    ) -> list[Hold]:
+        """Take what a renewal of *group* came to; return the holds that are lost by that."""
+        gone: list[Hold] = []
         for hold, is_kept in zip(group, kept, strict=True):
             if is_kept:
                 hold.extend_validity(sent_at, self.lease)
@@ -244,3 +262,5 @@ class Watchdog:
                 result.renewed += 1
             elif hold.state is State.HELD:
                 self._lose(hold, "force-released")
+                gone.append(hold)
+        return gone

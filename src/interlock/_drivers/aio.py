@@ -53,7 +53,8 @@ from interlock.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
+    from typing import Any
 
     from interlock._core.holds import Owner, Possession
     from interlock._core.waiter import Waiter
@@ -316,6 +317,18 @@ class AsyncDriver:
         """Return an event for a task to wait for, and what sets it from any thread."""
         event = asyncio.Event()
         return event, partial(call_in, asyncio.get_running_loop(), event.set)
+
+    def start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Awaitable[None]]:
+        """Start a task that performs *run*; return what waits for its end, but not in itself."""
+        task = asyncio.get_running_loop().create_task(run())
+        self._finishing.add(task)
+        task.add_done_callback(self._finishing.discard)
+
+        async def ended() -> None:
+            if task is not asyncio.current_task():
+                _ = await asyncio.wait({task})
+
+        return ended
 
     def cancel_on_lost(self, hold: Possession) -> None:
         """Cancel the running task when *hold* is lost before it is released."""

@@ -21,17 +21,20 @@ Rules:
 
 from __future__ import annotations
 
+import logging
 import threading
 import warnings
 from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
+from interlock._core.card import CardWriter
 from interlock._core.cleanup import CleanupQueue
 from interlock._core.effects import Batch
 from interlock._core.session import GRACE
 from interlock._core.watchdog import Round
 from interlock._drivers import callbacks, clock
+from interlock._drivers.identity import about_this_process
 from interlock._drivers.wakeup import Wakeup
 from interlock._links.batch_connection import BatchConnection
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
@@ -61,6 +64,7 @@ class Renewer:
         timeout: seconds for one reply.
 
     Attributes:
+        card: what the client writes about itself.
         started: whether the thread runs.
         beside: what is to stay as long as the thread does.
     """
@@ -83,6 +87,7 @@ class Renewer:
         self._closing = False
         self._thread: threading.Thread | None = None
         self._cleanups = CleanupQueue()
+        self.card = CardWriter(self._session, about_this_process())
         self.started = False
 
     def start(self) -> None:
@@ -146,9 +151,9 @@ class Renewer:
         elif thread is not None and thread.is_alive():
             thread.join(timeout)
         try:
-            for reply in self._last_batch([*calls, *self._cleanups.calls()], deadline)[
-                : len(calls)
-            ]:
+            card = self.card.remove()
+            last = [*calls, *self._cleanups.calls(), *([] if card is None else [card])]
+            for reply in self._last_batch(last, deadline)[: len(calls)]:
                 if isinstance(reply, ServerUnavailableError):
                     reply.args = (f"{reply}; what was held ends with its lease",)
                     raise reply
@@ -217,7 +222,11 @@ class Renewer:
             self._work()
             callbacks.resume()
             now = clock.now()
-            due = min(self._session.watchdog.next_due(now), self._cleanups.next_due())
+            due = min(
+                self._session.watchdog.next_due(now),
+                self._cleanups.next_due(),
+                self.card.next_look(now),
+            )
             return min(max(due - now, 0), threading.TIMEOUT_MAX)
         except BaseException as error:  # noqa: BLE001 - the other holds must go on being kept
             callbacks.report_aside("the renewal thread", error)
@@ -232,10 +241,11 @@ class Renewer:
         self._tell(result)
         events = self._session.events
         slow = self._by_node(events.slow_waits(now), lambda hold: hold.key)
-        for node in holds.keys() | entries.keys() | slow.keys():
-            work = partial(
-                self._serve, holds.get(node, ()), entries.get(node, ()), slow.get(node, ())
-            )
+        card = self._card(now)
+        cards = {} if card is None else {self._topology.owner(card.keys[0]): card}
+        for node in holds.keys() | entries.keys() | slow.keys() | cards.keys():
+            parts = holds.get(node, ()), entries.get(node, ()), slow.get(node, ())
+            work = partial(self._serve, *parts, cards.get(node))
             if self._topology.only is None:
                 self._lane(node).take(work)
             else:
@@ -248,6 +258,7 @@ class Renewer:
         holds: Sequence[Hold],
         entries: Sequence[CleanupEntry],
         slow: Sequence[Hold],
+        card: Eval[bool] | None,
         connection: BatchConnection,
     ) -> None:
         """Do what is due at one node, in the thread of that node."""
@@ -259,6 +270,28 @@ class Renewer:
         finally:
             self._perform(self._cleanups.carry(entries, clock.now), connection)
         self._perform(events.name_holders(slow), connection)
+        if card is not None:
+            self._write(card, connection)
+
+    def _card(self, now: float) -> Eval[bool] | None:
+        """Return the script that writes the client's card, if that is due."""
+        try:
+            return self.card.look(now)
+        except Exception as error:  # noqa: BLE001 - no card is worth a renewal
+            self.card.refused = True
+            callbacks.report_aside("the renewal thread, at the client's card", error)
+            return None
+
+    def _write(self, card: Eval[bool], connection: BatchConnection) -> None:
+        """Write the client's card; without the right to do that, none is written any more."""
+        [reply] = self._batch([card], connection)
+        if not isinstance(reply, Exception):
+            self.card.answered(card)
+        elif getattr(reply, "code", None) == "NOPERM":
+            self.card.refused = True
+            logging.getLogger("interlock").warning(
+                "no card is written for operators, for want of rights (interlock doctor): %s", reply
+            )
 
     def _by_node(
         self, items: Iterable[T], key_of: Callable[[T], str]

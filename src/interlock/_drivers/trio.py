@@ -22,7 +22,7 @@ from interlock._drivers.threads import ThreadDriver
 from interlock.errors import ClosedError, ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from interlock._core.holds import Possession
     from interlock._core.waiter import Waiter
@@ -174,6 +174,25 @@ class TrioDriver:
         listener = partial(_call_in, trio.lowlevel.current_trio_token(), callback)
         if not hold.listen(listener):
             listener()
+
+    def start(self, run: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        """Start a system task that performs *run*; return what waits for its end."""
+        over = trio.Event()
+        started: list[trio.lowlevel.Task] = []
+
+        async def perform() -> None:
+            try:
+                await run()
+            finally:
+                over.set()
+
+        started.append(trio.lowlevel.spawn_system_task(perform))
+
+        async def ended() -> None:
+            if trio.lowlevel.current_task() not in started:
+                await over.wait()
+
+        return ended
 
     def cancel_on_lost(self, hold: Possession) -> None:
         """Refuse: trio cancels scopes, not tasks.

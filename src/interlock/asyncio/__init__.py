@@ -4,12 +4,14 @@ The owner of a lock is the task that acquired it: give `acquire` a *timeout* ins
 Python 3.11 makes a child task, and that one the owner.
 """
 
+from interlock._core.election import LeaderInfo
 from interlock._drivers.tasks import LostEvent
 from interlock._misuse import publish
 from interlock.asyncio.client import Client, connect
 from interlock.asyncio.composite_lock import MultiLock, RedLock
 from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.decorators import Locked, Once
+from interlock.asyncio.election import Election, Observation
 from interlock.asyncio.event import Event
 from interlock.asyncio.hold import Hold
 from interlock.asyncio.leased_semaphore import LeasedSemaphore, Permit
@@ -20,12 +22,15 @@ from interlock.asyncio.semaphore import Semaphore
 __all__ = [
     "Client",
     "CountDownLatch",
+    "Election",
     "Event",
     "Hold",
+    "LeaderInfo",
     "LeasedSemaphore",
     "Lock",
     "Locked",
     "MultiLock",
+    "Observation",
     "Once",
     "Permit",
     "ReadWriteLock",
@@ -35,5 +40,5 @@ __all__ = [
 ]
 
 publish(__name__, Client, CountDownLatch, Hold, LeasedSemaphore, Lock, Locked, LostEvent, MultiLock)
-publish(__name__, Event, Once, Permit, ReadWriteLock, RedLock, Semaphore)
+publish(__name__, Election, Event, Observation, Once, Permit, ReadWriteLock, RedLock, Semaphore)
 connect.__module__ = Client.__module__

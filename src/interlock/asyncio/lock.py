@@ -6,6 +6,7 @@ import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from interlock._core.lock_base import LockBase
 from interlock._drivers.tasks import current_owner
 from interlock._misuse import (
     LOCK_NAMES,
@@ -16,15 +17,14 @@ from interlock._misuse import (
 )
 from interlock.asyncio.block import Block, Exit, entered
 from interlock.asyncio.hold import Hold
-from interlock.errors import InterlockError, NotHeldError
-from interlock.options import FOREVER, check_lease, check_timeout, lease_of
+from interlock.errors import ConfigError, InterlockError, NotHeldError
+from interlock.options import FOREVER, check_lease, check_text, check_timeout, lease_of
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.composite import CompositeLock
     from interlock._core.holds import Owner, Possession
-    from interlock._core.lock_base import LockBase
     from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
 
@@ -111,7 +111,11 @@ class Lock:
                 self._lease if lease is None else lease_of(lease, driver),
             )
         )
-        return hold is not None
+        if hold is None:
+            return False
+        if not hold.owned:
+            hold.own()  # a hold that was only a block's is this owner's from now on
+        return True
 
     async def release(self) -> None:
         """Go down by one depth; free the lock at 0.
@@ -252,13 +256,31 @@ class Lock:
             await self._name_holder(error)
             raise
 
-    async def force_release(self) -> bool:
-        """Free it, whoever holds it; the holder is told at its next renewal. One round trip.
+    async def force_release(self, *, holder: str | None = None, reason: str = "") -> bool:
+        """Free it, or break the hold of *holder* alone; the holder hears of it at its next renewal.
+
+        Args:
+            holder: the holder id; None for any holder.
+            reason: what the holder is told, as ``force-released: reason``; only with *holder*.
 
         Returns:
-            Whether it was locked.
+            Whether it was locked, or held by *holder* until now.
+
+        Raises:
+            ConfigError: a *reason* without a *holder*, or a *holder* of several locks held as one.
+            ServerUnavailableError: no usable answer.
+
+        Cost:
+            One round trip; with *holder* three.
         """
-        return await self.driver.run(self.core.force_release())
+        if holder is None:
+            if reason:
+                raise ConfigError("a reason is for a holder: give holder= too")
+            return await self.driver.run(self.core.force_release())
+        if not isinstance(self.core, LockBase):
+            raise ConfigError(f"{self.core.kind} has no holder id: break the holds of its members")
+        text = check_text(reason, "a reason")
+        return await self.driver.run(self.core.force_release_of(holder, text))
 
     @property
     def hold(self) -> Hold | None:

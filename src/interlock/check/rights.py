@@ -20,6 +20,8 @@ _LUA = resources.files("interlock._core").joinpath("lua")
 _COMMENT = re.compile(r"--.*")
 _CALL = re.compile(r"redis\.p?call\('(\w+)'")
 
+OPTIONAL = frozenset({"pubsub"})
+"""Commands that the scripts do without where they are not permitted."""
 SCRIPTS = ("evalsha", "eval")
 """Commands of every object."""
 
@@ -79,7 +81,7 @@ class Kind:
 @cache
 def _called(script: str) -> frozenset[str]:
     text = _LUA.joinpath(f"{script}.lua").read_text(encoding="utf-8")
-    return frozenset(_CALL.findall(_COMMENT.sub("", text)))
+    return frozenset(_CALL.findall(_COMMENT.sub("", text))) - OPTIONAL
 
 
 _PLAIN = (
@@ -166,6 +168,19 @@ KINDS = {
         ("event_set", "event_clear", "event_query"),
         keys=(Place(names.event_key), _OWN_REQUESTS),
         channels=(Place(names.event_channel),),
+        named=False,
+    ),
+    "election": Kind(
+        (
+            *("fenced_lock_acquire", "lock_renew", "lock_query", "lock_force_release"),
+            *("lock_set_lease", "election_release", "election_announce"),
+            *("election_query", "election_look"),
+        ),
+        keys=(
+            *(Place(names.election_key), Place(names.election_token)),
+            *(Place(names.election_leader), Place(names.election_candidates)),
+        ),
+        channels=(Place(names.election_channel), Place(names.election_news)),
         named=False,
     ),
 }

@@ -93,6 +93,7 @@ def read_card(client_id: str, reply: object) -> Card | None:
         now, left, *flat = cast("list[Any]", reply)
         fields = {_text(flat[i]): flat[i + 1] for i in range(0, len(flat) - 1, 2)}
         written = _number(fields.pop("written", b""), 0, 1e15)
+        _ = fields.pop("number", b"")
         silent = max((int(now) - written) / 1000, 0.0)
         told = _object(fields.pop("client", b""))
         version = told.get("format")

@@ -1,12 +1,14 @@
 # Generated from interlock/asyncio/__init__.py by tools/make_sync.py; change that file.
 """The sync face, re-exported by `interlock`."""
 
+from interlock._core.election import LeaderInfo
 from interlock._drivers.threads import LostEvent
 from interlock._misuse import publish
 from interlock.sync.client import Client, connect
 from interlock.sync.composite_lock import MultiLock, RedLock
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Once
+from interlock.sync.election import Election, Observation
 from interlock.sync.event import Event
 from interlock.sync.hold import Hold
 from interlock.sync.leased_semaphore import LeasedSemaphore, Permit
@@ -17,12 +19,15 @@ from interlock.sync.semaphore import Semaphore
 __all__ = [
     "Client",
     "CountDownLatch",
+    "Election",
     "Event",
     "Hold",
+    "LeaderInfo",
     "LeasedSemaphore",
     "Lock",
     "Locked",
     "MultiLock",
+    "Observation",
     "Once",
     "Permit",
     "ReadWriteLock",
@@ -32,5 +37,5 @@ __all__ = [
 ]
 
 publish(__name__, Client, CountDownLatch, Hold, LeasedSemaphore, Lock, Locked, LostEvent, MultiLock)
-publish(__name__, Event, Once, Permit, ReadWriteLock, RedLock, Semaphore)
+publish(__name__, Election, Event, Observation, Once, Permit, ReadWriteLock, RedLock, Semaphore)
 connect.__module__ = Client.__module__

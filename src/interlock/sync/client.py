@@ -7,11 +7,12 @@ import weakref
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from interlock._core import count_down_latch as core_latch
+from interlock._core import election as core_election
 from interlock._core import event as core_event
+from interlock._core import forced, transfer
 from interlock._core import leased_semaphore as core_leased
 from interlock._core import lock as core_lock
 from interlock._core import semaphore as core_semaphore
-from interlock._core import transfer
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.group_lock import GroupLock
@@ -25,10 +26,11 @@ from interlock._misuse import CLIENT_NAMES, NOT_GIVEN, suggests, wants_with
 from interlock._naming import check_template
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import ConfigError, InterlockError
-from interlock.options import Options, check_min_hold, check_timeout, lease_of
+from interlock.options import Options, check_min_hold, check_text, check_timeout, lease_of
 from interlock.sync.composite_lock import MultiLock, RedLock
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Once
+from interlock.sync.election import Election, this_process
 from interlock.sync.event import Event
 from interlock.sync.hold import Hold
 from interlock.sync.leased_semaphore import LeasedSemaphore
@@ -205,6 +207,30 @@ class Client:
         options = self._driver.session.options
         for info in read_locks(self._servers, options, pattern, kinds):
             yield info
+
+    def force_release(self, name: str, *, holder: str, reason: str = "") -> bool:
+        """Break the hold that *holder* has of *name*, whatever kind of lock that is.
+
+        Args:
+            name: the lock.
+            holder: the holder id, as `describe` tells it; for a leased semaphore the permit's id.
+            reason: what the holder is told, as ``force-released: reason``.
+
+        Returns:
+            Whether *holder* held it until now; if not, nothing was changed.
+
+        Raises:
+            ConfigError: nobody holds such an object.
+            ServerUnavailableError: no usable answer.
+
+        Cost:
+            About eight round trips.
+        """
+        info = self.describe(name)
+        if info is None or holder not in {each.holder for each in info.holders}:
+            return False
+        text, session = check_text(reason, "a reason"), self._driver.session
+        return self._driver.run(forced.force_release(session, info.kind, name, holder, text))
 
     def describe(self, name: str) -> LockInfo | None:
         """Return everything that is known about the lock *name*; None if nobody holds or awaits it.
@@ -524,3 +550,23 @@ class Client:
     def event(self, name: str) -> Event:
         """Return the event *name*, which any process sets, clears or waits for; no round trip."""
         return Event(self._driver, core_event.Event(self._driver.session, name))
+
+    def election(
+        self,
+        name: str,
+        *,
+        candidate: str | None = None,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
+    ) -> Election:
+        """Return the election *name*, of one leader among many candidates; no round trip.
+
+        Args:
+            name: all candidates use the same one.
+            candidate: what the leader calls itself; ``"<host>:<pid>"`` unless given.
+            timeout: seconds that a ``with`` statement waits; None for ever.
+            lease: seconds after which a term ends by itself; None for a term that is renewed until
+                the leader resigns.
+        """
+        core = core_election.Election(self._driver.session, name, candidate, this_process)
+        return Election(self._driver, core, timeout=timeout, lease=lease)

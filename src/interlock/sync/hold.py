@@ -116,7 +116,11 @@ class Hold:
             raise self._hold.not_held()
         if self.lost.is_set():
             reason = self._hold.reason or self._hold.expiry_reason()
-            raise HoldLostError(f"{self.name!r} was lost ({reason})", name=self.name, reason=reason)
+            detail: str = getattr(self._hold, "detail", "")
+            why = f"{reason}: {detail}" if detail else reason
+            raise HoldLostError(
+                f"{self.name!r} was lost ({why})", name=self.name, reason=reason, detail=detail
+            )
         raise NotHeldError(f"{self.name!r} was released", name=self.name, owner=self._hold.label)
 
     def on_lost(self, callback: Callable[[], object]) -> None:

@@ -7,6 +7,7 @@ import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from interlock._core.lock_base import LockBase
 from interlock._drivers.threads import current_owner
 from interlock._misuse import (
     LOCK_NAMES,
@@ -15,8 +16,8 @@ from interlock._misuse import (
     suggests,
     wants_with,
 )
-from interlock.errors import InterlockError, NotHeldError
-from interlock.options import FOREVER, check_lease, check_timeout, lease_of
+from interlock.errors import ConfigError, InterlockError, NotHeldError
+from interlock.options import FOREVER, check_lease, check_text, check_timeout, lease_of
 from interlock.sync.block import Block, Exit, entered
 from interlock.sync.hold import Hold
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from interlock._core.composite import CompositeLock
     from interlock._core.holds import Owner, Possession
-    from interlock._core.lock_base import LockBase
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 
@@ -108,7 +108,11 @@ class Lock:
                 self._lease if lease is None else lease_of(lease, driver),
             )
         )
-        return hold is not None
+        if hold is None:
+            return False
+        if not hold.owned:
+            hold.own()  # a hold that was only a block's is this owner's from now on
+        return True
 
     def release(self) -> None:
         """Go down by one depth; free the lock at 0.
@@ -245,13 +249,31 @@ class Lock:
             self._name_holder(error)
             raise
 
-    def force_release(self) -> bool:
-        """Free it, whoever holds it; the holder is told at its next renewal. One round trip.
+    def force_release(self, *, holder: str | None = None, reason: str = "") -> bool:
+        """Free it, or break the hold of *holder* alone; the holder hears of it at its next renewal.
+
+        Args:
+            holder: the holder id; None for any holder.
+            reason: what the holder is told, as ``force-released: reason``; only with *holder*.
 
         Returns:
-            Whether it was locked.
+            Whether it was locked, or held by *holder* until now.
+
+        Raises:
+            ConfigError: a *reason* without a *holder*, or a *holder* of several locks held as one.
+            ServerUnavailableError: no usable answer.
+
+        Cost:
+            One round trip; with *holder* three.
         """
-        return self.driver.run(self.core.force_release())
+        if holder is None:
+            if reason:
+                raise ConfigError("a reason is for a holder: give holder= too")
+            return self.driver.run(self.core.force_release())
+        if not isinstance(self.core, LockBase):
+            raise ConfigError(f"{self.core.kind} has no holder id: break the holds of its members")
+        text = check_text(reason, "a reason")
+        return self.driver.run(self.core.force_release_of(holder, text))
 
     @property
     def hold(self) -> Hold | None:

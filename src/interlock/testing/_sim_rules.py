@@ -111,6 +111,12 @@ def _no_keys(_: LockBase) -> frozenset[str]:
     return frozenset()
 
 
+def _kept_by_election(key: str) -> frozenset[str]:
+    name = key.removeprefix("interlock_election:").removeprefix("{").removesuffix("}")
+    kept = (names.election_token, names.election_leader, names.election_candidates)
+    return frozenset(each(name) for each in kept)
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What the invariants must know of one kind of lock.
@@ -139,5 +145,6 @@ RULES: dict[str, Rules] = {
     "read lock": Rules(depth_of_reader, readers_or_writer, apart),
     "write lock": Rules(wrong=readers_or_writer, exclude=apart),
     "fenced lock": Rules(survivors=lambda lock: frozenset({names.fence_token(lock.key)})),
+    "election": Rules(survivors=lambda lock: _kept_by_election(lock.key)),
 }
 """The rules of each kind."""

@@ -12,7 +12,7 @@
 -- ARGV[3]  publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[4]  channel  string, where waiters listen
 --
--- Returns  1 and how many heard the message, when done; nil when this holder does not hold the lock (nothing changed)
+-- Returns  1 and how many subscribe to the channel, when done; nil when this holder does not hold the lock (nothing changed)
 -- Source   RLock.unlock, Redisson 4.7.0
 -- Wire     the hash, and "0" on the channel when it is freed; this text is our own
 local lock, holder, depth, publish, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
@@ -26,7 +26,13 @@ if depth > 0 then
   return 1
 end
 redis.call('del', lock)
-if publish ~= '' then
-  return 1 + redis.call(publish, channel, '0')
+if publish == '' then
+  return 1
 end
-return 1
+local heard = redis.call(publish, channel, '0')
+if heard > 1 then
+  -- Pattern subscribers hear it too, and compete for nothing. Without the right to ask they count.
+  local count = publish == 'SPUBLISH' and 'shardnumsub' or 'numsub'
+  heard = redis.pcall('pubsub', count, channel)[2] or heard
+end
+return 1 + heard

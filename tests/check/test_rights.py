@@ -47,7 +47,7 @@ def test_every_object_is_called_like_its_factory() -> None:
     made = {
         name
         for name in vars(interlock.Client)
-        if name.endswith(("lock", "semaphore", "latch", "event"))
+        if name.endswith(("lock", "semaphore", "latch", "event", "election"))
         and not name.startswith(("_", "try"))
     }
     assert made - joint == set(KINDS)
@@ -230,6 +230,21 @@ def _event(client: Client, other: Client) -> None:
     assert not theirs.is_set()
 
 
+def _election(client: Client, other: Client) -> None:
+    election, theirs = client.election("locks:election"), other.election("locks:election")
+    assert election.acquire()
+    assert not theirs.acquire(timeout=0.5)
+    time.sleep(RENEWED)
+    assert theirs.leader() is not None
+    election.release()
+    assert theirs.acquire()
+    hold = theirs.hold
+    assert hold is not None
+    hold.set_lease(20)
+    assert election.locked()
+    assert election.force_release()
+
+
 DOINGS: dict[str, Callable[[Client, Client], object]] = {
     **{
         kind: lambda client, other, kind=kind: _lock(client, other, kind)
@@ -241,6 +256,7 @@ DOINGS: dict[str, Callable[[Client, Client], object]] = {
     "leased_semaphore": _leased_semaphore,
     "count_down_latch": _count_down_latch,
     "event": _event,
+    "election": _election,
 }
 
 

@@ -1,0 +1,125 @@
+"""The command: ``python -m faultlab run``, ``check FILE``, ``mutants``."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from tests.support.servers import binaries
+
+from .arena import ARENAS
+from .history import load
+from .judge import Judge
+from .mutants import MUTANTS, hunt
+from .run import Plan, Run, report
+
+_SHORT = {"single": 16.0, "forgetful": 6.0, "partitioned": 6.0, "five": 6.0}
+"""Seconds in each arena, in the short form."""
+
+
+def _run(asked: argparse.Namespace) -> int:
+    servers = binaries()
+    wrong = 0
+    for arena in asked.arena or list(ARENAS):
+        for version in asked.server or list(servers):
+            plan = Plan(
+                arena,
+                servers[version],
+                asked.seed,
+                asked.seconds,
+                objects=asked.object or (),
+                faults=asked.fault,
+                java=asked.java,
+            )
+            wrong += _one(plan, version, asked.histories)
+    print(f"{wrong} findings in all, seed {asked.seed}")
+    return bool(wrong)
+
+
+def _one(plan: Plan, version: str, histories: Path) -> int:
+    """Run *plan*; return how much was found."""
+    print(f"--- {plan.arena}, {version}, seed {plan.seed}, {plan.seconds:g} s", flush=True)
+    try:
+        outcome = Run(plan).run()
+    except PermissionError as error:
+        print(f"NOT RUN: {plan.arena}: {error}", flush=True)
+        return 0
+    report(outcome, histories / f"{plan.arena}-{version}-{plan.seed}.jsonl")
+    return len(outcome.findings)
+
+
+def _short(asked: argparse.Namespace) -> int:
+    """The form for CI: a minute."""
+    version, binary = next(iter(binaries().items()))
+    wrong = sum(
+        _one(Plan(arena, binary, asked.seed, seconds, settle=4.0), version, asked.histories)
+        for arena, seconds in _SHORT.items()
+    )
+    print(f"{wrong} findings in all, seed {asked.seed}")
+    return bool(wrong)
+
+
+def _check(asked: argparse.Namespace) -> int:
+    findings = Judge(load([asked.file]), exact=not asked.inexact).judge()
+    for finding in findings:
+        print("FOUND", finding)
+    print(f"{len(findings)} findings")
+    return bool(findings)
+
+
+def _mutants(asked: argparse.Namespace) -> int:
+    binary = binaries()[asked.server]
+    chosen = [mutant for mutant in MUTANTS if all(word in mutant.name for word in asked.words)]
+    missed = []
+    with ProcessPoolExecutor(asked.jobs) as pool:
+        futures = [pool.submit(hunt, mutant, binary, asked.seed) for mutant in chosen]
+        for mutant, future in zip(chosen, futures, strict=True):
+            found = future.result()
+            missed += [] if found else [mutant.name]
+            rules = ", ".join(sorted({finding.partition(" ")[0] for finding in found}))
+            print(f"{'caught' if found else 'MISSED'}: {mutant.name}: {rules}", flush=True)
+            if asked.verbose:
+                print(*found[:3], sep="\n", flush=True)
+    print(f"{len(chosen) - len(missed)} of {len(chosen)} mutants caught, seed {asked.seed}")
+    return bool(missed)
+
+
+def main() -> int:
+    """Do what the command line asks for; return the exit status."""
+    parser = argparse.ArgumentParser("python -m faultlab", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    run = commands.add_parser("run", help="attack the library, and judge what it did")
+    run.add_argument("--seconds", type=float, default=30, help="of each arena and server")
+    run.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
+    run.add_argument("--arena", action="append", choices=list(ARENAS), help="default: all")
+    run.add_argument("--server", action="append", choices=list(binaries()), help="default: all")
+    run.add_argument("--object", action="append", help="default: all that the arena has")
+    run.add_argument("--fault", action="append", help="default: all that the arena has")
+    run.add_argument("--java", action="store_true", help="Redisson plays too")
+    run.add_argument("--histories", type=Path, default=Path("histories"), help="where they go")
+    run.set_defaults(do=_run)
+    short = commands.add_parser("short", help="a minute of it, for CI")
+    short.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**31))
+    short.add_argument("--histories", type=Path, default=Path("histories"))
+    short.set_defaults(do=_short)
+    check = commands.add_parser("check", help="judge a history again")
+    check.add_argument("file", type=Path)
+    check.add_argument("--inexact", action="store_true", help="data was lost: judge no counters")
+    check.set_defaults(do=_check)
+    mutants = commands.add_parser("mutants", help="show that the lab finds deliberate mistakes")
+    mutants.add_argument("words", nargs="*", help="only mutants with these words in their names")
+    mutants.add_argument("--seed", type=int, default=1)
+    mutants.add_argument("--server", choices=list(binaries()), default=next(iter(binaries())))
+    mutants.add_argument("--jobs", type=int, default=1, help="how many at the same time")
+    mutants.add_argument("--verbose", action="store_true", help="show what was found")
+    mutants.set_defaults(do=_mutants)
+    asked = parser.parse_args()
+    status: int = asked.do(asked)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,493 @@
+"""The checker: judges a history. It shares no code with the library.
+
+Two kinds of knowledge are kept apart. A hold is *certain* from the moment at which its owner knew
+of it to the last moment at which its owner saw it valid. It is *possible* from the request to the
+moment at which the server has certainly let go of it. Exclusion is judged by the first, waiting by
+the second. What a fault may explain is no finding: each rule says which faults those are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .linear import Counter
+from .objects import CAPACITY, OBJECTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .history import Line
+
+LEASE = 4.0
+POLL_CAP = 2.0
+FAIR_WAIT = 3.0
+PROMPT = 0.1
+"""Seconds within which a waiter hears of a release."""
+ENOUGH = 6
+"""Releases that must be known before their speed is judged."""
+PATIENCE = POLL_CAP + 1.5
+"""Seconds after which a waiter has looked for itself, should the message be lost."""
+NOTICED = LEASE / 3 + 1.5
+"""Seconds after which a renewal has found that the hold is gone."""
+LATE = 2.5
+"""Seconds that an answer may be late."""
+COMMAND_TIMEOUT = 2.0
+QUIET = 1.0
+"""Seconds that must have passed since the last fault before the order of waiters is judged."""
+
+EXPECTED = frozenset(
+    {
+        "AcquireTimeoutError",
+        "HoldLostError",
+        "LatchDeletedError",
+        "NotHeldError",
+        "QuorumError",
+        "ServerUnavailableError",
+        "Struck",
+        "CancelledError",
+    }
+)
+"""Errors that a program must be ready for while faults happen."""
+_BUSY = ("take", "available", "set", "count")
+UNTOUCHED = frozenset({"ServerUnavailableError", "QuorumError"})
+"""Errors that need a fault as their cause."""
+
+
+@dataclass(slots=True)
+class Hold:
+    """One hold, as its owner saw it."""
+
+    ident: str
+    name: str
+    process: str
+    lane: str
+    call: Line
+    asked: float
+    granted: float
+    lease: float | None
+    token: int | None
+    beliefs: list[float] = field(default_factory=list)
+    told: list[float] = field(default_factory=list)
+    gone: Line | None = None
+    ends: list[Line] = field(default_factory=list)
+
+    @property
+    def certain(self) -> tuple[float, float] | None:
+        """Return from when to when its owner certainly believed in it."""
+        return (self.granted, max(self.beliefs)) if self.beliefs else None
+
+    @property
+    def freed(self) -> Line | None:
+        """Return the release or close that certainly ended it."""
+        return next((end for end in self.ends if "ret" in end and "error" not in end["ret"]), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time in which faults are excused: *process* None means all processes."""
+
+    start: float
+    end: float
+    process: str | None
+    loses: bool = False
+    strike: bool = False
+
+
+_Possible = tuple[float, float, int, "Line"]
+"""From when to when, how much, and by which acquire."""
+
+
+class Judge:
+    """Judges one history.
+
+    Attributes:
+        holds: All holds.
+        calls: All operations; each has its ``ret`` if it returned.
+        findings: What is wrong, as sentences that begin with the broken rule.
+    """
+
+    def __init__(self, lines: Iterable[Line], *, exact: bool = True) -> None:
+        """Read *lines*; *exact* tells that no fault lost data, so that counters are judged."""
+        self.lines = list(lines)
+        self.exact = exact
+        self.findings: list[str] = []
+        self.calls: list[Line] = []
+        self.holds: dict[str, Hold] = {}
+        self.excuses: list[Span] = []
+        self._read()
+
+    def judge(self) -> list[str]:
+        """Return what is wrong."""
+        self._exclusion()
+        self._losses()
+        self._waits()
+        self._messages()
+        self._tokens()
+        self._order()
+        self._times()
+        self._errors()
+        self._depths()
+        self._processes()
+        if not self.holds and not any(_value(c) for c in self.calls if c["op"] in _BUSY):
+            self.findings.append("L-0 busy: nothing was ever acquired")
+        if self.exact:
+            self.findings += Counter("permits", self.calls, self.excused).findings()
+            self.findings += Counter("latch", self.calls, self.excused).findings()
+        return self.findings
+
+    def excused(self, start: float, end: float, process: str, *, strikes: bool = True) -> bool:
+        """Return whether a fault touches the time from *start* to *end* of *process*.
+
+        A signal that raises is one only with *strikes*.
+        """
+        return any(
+            span.start < end and span.end > start
+            for span in self.excuses
+            if span.process in (None, process) and (strikes or not span.strike)
+        )
+
+    def _read(self) -> None:
+        by_number: dict[tuple[str, int], Line] = {}
+        acquired: dict[tuple[str, str], Line] = {}
+        for line in self.lines:
+            kind = line["k"]
+            if kind == "call":
+                by_number[line["p"], line["n"]] = line
+                self.calls.append(line)
+                if line["op"] in ("release", "close", "inner") and line.get("h") in self.holds:
+                    self.holds[line["h"]].ends += [line] if line["op"] != "inner" else []
+                if line["op"] == "acquire":
+                    acquired[line["p"], line["w"]] = line
+            elif kind == "ret":
+                by_number[line["p"], line["n"]]["ret"] = line
+            elif kind == "held":
+                self._held(line, acquired[line["p"], line["w"]])
+            elif kind in ("belief", "told", "gone"):
+                self._seen(line)
+            elif kind in ("fault", "stall"):
+                self._excuse(line)
+
+    def _held(self, line: Line, call: Line) -> None:
+        self.holds[line["h"]] = Hold(
+            line["h"],
+            line["o"],
+            line["p"],
+            line["w"],
+            call,
+            call["t"],
+            call["ret"]["t"],
+            line["lease"],
+            line["token"],
+        )
+
+    def _seen(self, line: Line) -> None:
+        hold = self.holds[line["h"]]
+        match line["k"]:
+            case "belief":
+                hold.beliefs.append(line["t"])
+            case "told":
+                hold.told.append(line["t"])
+            case "gone":
+                hold.gone = line
+
+    def _excuse(self, line: Line) -> None:
+        for process in line.get("who") or [line["p"] if line["k"] == "stall" else None]:
+            # A process that stood still needs a moment until it has caught up.
+            end = line["end"] + (1.0 if line["k"] == "stall" else 0.0)
+            self.excuses.append(
+                Span(
+                    line["t"], end, process, line.get("loses", False), line.get("what") == "signal"
+                )
+            )
+
+    def _exclusion(self) -> None:
+        """L-1: no two owners believe in holds that exclude each other."""
+        spans: dict[str, list[tuple[float, float, int, Hold]]] = defaultdict(list)
+        losses = sorted(span.start for span in self.excuses if span.loses)
+        spans_of_belief: dict[str, list[tuple[float, float, Hold]]] = defaultdict(list)
+        for hold in self.holds.values():
+            if hold.certain is None:
+                continue
+            start, end = hold.certain
+            spans_of_belief[hold.name].append((start, end, hold))
+            if OBJECTS[hold.name].unsafe:
+                continue
+            # A server that forgets or whose clock jumps ends what is promised of earlier holds.
+            end = min([end, *(at for at in losses if at > hold.asked)])
+            if end > start:
+                for resource, weight in OBJECTS[hold.name].takes:
+                    spans[resource].append((start, end, weight, hold))
+        for resource, found in spans.items():
+            found.sort(key=lambda span: span[0])
+            active: list[tuple[float, float, int, Hold]] = []
+            for span in found:
+                active = [other for other in active if other[1] > span[0]] + [span]
+                if sum(other[2] for other in active) > CAPACITY.get(resource, 1):
+                    who = [(f"{s:.3f}-{e:.3f}", hold.ident) for s, e, _, hold in active]
+                    self.findings.append(f"L-1 exclusion: {resource} has too many holders: {who}")
+
+        for beliefs in spans_of_belief.values():
+            self._false_beliefs(beliefs)
+
+    def _false_beliefs(self, beliefs: list[tuple[float, float, Hold]]) -> None:
+        """L-2: an owner learns at the next renewal that another has what was taken away."""
+        for (_, end, one), (other_start, _, other) in itertools.combinations(
+            sorted(beliefs, key=lambda span: span[0]), 2
+        ):
+            both = end - other_start
+            alone = CAPACITY.get(OBJECTS[one.name].takes[0][0], 1) == 1
+            calm = not self.excused(other_start, end, one.process)
+            if alone and both > NOTICED and calm and one.lease is None:
+                self.findings.append(
+                    f"L-2 told: {one.ident} believed in {one.name} for {both:.2f} s "
+                    f"after {other.ident} had it"
+                )
+
+    def _losses(self) -> None:
+        """L-2, L-3: a loss is told, once and in time; and nothing is lost without a cause."""
+        for hold in self.holds.values():
+            gone = hold.gone
+            if gone is not None and not gone["told"]:
+                calm = not self.excused(gone["t"], gone["t"] + 3, hold.process)
+                found = f"L-2 told: {hold.ident} was lost and `lost` not set"
+                self.findings += [found] * calm
+            if hold.gone is not None and not hold.told and not self._ended_soon(hold):
+                self.findings.append(f"L-2 told: the callback of {hold.ident} was not called")
+            if len(hold.told) > 1:
+                self.findings.append(f"L-2 told: {hold.ident} was told {len(hold.told)} times")
+            lost_at = None if hold.call.get("java") else self._lost_at(hold)
+            if lost_at is None or OBJECTS[hold.name].unsafe:
+                continue
+            due = hold.lease is not None and lost_at >= hold.asked + hold.lease - 0.2
+            if not due and not self.excused(hold.asked - LEASE, lost_at, hold.process):
+                self.findings.append(
+                    f"L-3 kept: {hold.ident} of {hold.name} was lost at {lost_at:.3f}, "
+                    f"{lost_at - hold.granted:.3f} s after it was granted, without a fault"
+                )
+
+    def _ours(self) -> list[Line]:
+        """Return the operations of the library; those of Redisson are not judged for themselves."""
+        return [call for call in self.calls if not call.get("java")]
+
+    def _ended_soon(self, hold: Hold) -> bool:
+        """Return whether there was no time to call the callback."""
+        assert hold.gone is not None
+        at = hold.gone["t"]
+        after = [line["t"] for line in self.lines if line["p"] == hold.process]
+        return max(after) < at + 3 or self.excused(at, at + 3, hold.process)
+
+    def _lost_at(self, hold: Hold) -> float | None:
+        times = [hold.gone["t"]] if hold.gone else []
+        times += [end["t"] for end in hold.ends if _error(end) in ("HoldLostError", "NotHeldError")]
+        # A release whose first reply was lost may find that it is released.
+        if len(hold.ends) > 1 and not hold.gone:
+            return None
+        return min(times, default=None)
+
+    def _possible(self) -> dict[str, list[_Possible]]:
+        """Return for each resource when it may have been taken, and by which acquire."""
+        spans: dict[str, list[_Possible]] = defaultdict(list)
+        known = {id(hold.call): hold for hold in self.holds.values()}
+        for call in self.calls:
+            if call["op"] == "acquire":
+                hold = known.get(id(call))
+                end = self._end(call, hold)
+                for resource, weight in OBJECTS[call["o"]].takes:
+                    if end > call["t"]:
+                        spans[resource].append((call["t"], end, weight, call))
+        return spans
+
+    def _end(self, call: Line, hold: Hold | None) -> float:
+        """Return when what *call* acquired was certainly free."""
+        ret = call.get("ret")
+        longest = max(call.get("lease") or 0, LEASE) + 1
+        if hold is not None:
+            if hold.freed is not None:
+                return float(hold.freed["ret"]["t"])
+            last = max([hold.granted, *hold.beliefs, *(e["t"] for e in hold.ends)])
+            return float(last) + longest
+        if ret is None:
+            return float(call["t"]) + (call["timeout"] or 0) + longest
+        error = ret.get("error")
+        if error in ("Struck", "CancelledError"):
+            # What is interrupted leaves nothing behind, unless something else went wrong too.
+            calm = not self.excused(call["t"], ret["t"] + 1, call["p"], strikes=False)
+            return float(ret["t"]) + (0.2 if calm else longest)
+        if error or ret["value"]:
+            return float(ret["t"]) + longest
+        return float(call["t"])
+
+    def _waits(self) -> None:
+        """L-4: nobody waits before a free lock."""
+        possible = self._possible()
+        for call in self._ours():
+            if call["op"] != "acquire" or "ret" not in call or not call["timeout"]:
+                continue
+            start, end, takes = call["t"], call["ret"]["t"], OBJECTS[call["o"]].takes
+            # With several resources all must be free at once.
+            if end - start < PATIENCE or len(takes) > 1 or call["o"] == "spin":
+                continue
+            if self.excused(start, end, call["p"]):
+                continue
+            resource, weight = takes[0]
+            others = [span for span in possible[resource] if span[3] is not call]
+            room = CAPACITY.get(resource, 1) - weight
+            # A fair lock keeps the places of the dead, a fair_wait each.
+            patience = PATIENCE + (3 * FAIR_WAIT if call["o"] == "fair" else 0)
+            gap = _longest_gap(others, start, end, room)
+            if gap > patience:
+                self.findings.append(
+                    f"L-4 woken: {call['p']}/{call['w']} waited for {call['o']}, "
+                    f"free for {gap:.2f} s before {end:.3f}"
+                )
+
+    def _messages(self) -> None:
+        """L-4: most of the time, a message wakes the next waiter at once.
+
+        A lock that others wait for is soon taken when it is released. A loaded machine may be late,
+        so the median counts.
+        """
+        acquires = [call for call in self.calls if call["op"] == "acquire" and "ret" in call]
+        delays: dict[str, list[float]] = defaultdict(list)
+        for hold in self.holds.values():
+            takes = OBJECTS[hold.name].takes
+            java = hold.call.get("java")
+            if java or hold.freed is None or hold.name in ("spin", "leased", "multi"):
+                continue
+            at = hold.freed["ret"]["t"]
+            waiting = [
+                call
+                for call in acquires
+                if call["t"] < at - 0.1 and call["ret"]["t"] > at and call["timeout"]
+                if OBJECTS[call["o"]].takes[0][0] == takes[0][0]
+                if call["t"] + call["timeout"] > at + 0.4
+            ]
+            calm = not self.excused(at - 2, at + POLL_CAP, hold.process)
+            if waiting and calm and not self._held_by_others(hold, at):
+                taken = [c["ret"]["t"] for c in acquires if _value(c) is True]
+                free = min([t for t in taken if t > at], default=at + POLL_CAP) - at
+                delays[hold.name].append(min(free, POLL_CAP))
+        for name, found in delays.items():
+            usual = statistics.median(found)
+            if len(found) >= ENOUGH and usual > PROMPT:
+                self.findings.append(
+                    f"L-4 woken: after {len(found)} releases of {name}, for which others waited, "
+                    f"it was free for {usual:.2f} s, usually"
+                )
+
+    def _held_by_others(self, hold: Hold, at: float) -> bool:
+        """Return whether another hold of the same thing may last beyond *at*."""
+        resource = OBJECTS[hold.name].takes[0][0]
+        return any(
+            other.granted < at < self._end(other.call, other)
+            for other in self.holds.values()
+            if other is not hold and OBJECTS[other.name].takes[0][0] == resource
+        )
+
+    def _tokens(self) -> None:
+        """L-5: fencing tokens grow from hold to hold."""
+        losses = sorted(span.start for span in self.excuses if span.loses)
+        holds = [hold for hold in self.holds.values() if hold.token is not None]
+        for one, other in itertools.combinations(sorted(holds, key=lambda h: h.granted), 2):
+            if one.name != other.name or any(one.asked < at < other.granted for at in losses):
+                continue
+            if one.granted < other.asked and (one.token or 0) >= (other.token or 0):
+                self.findings.append(
+                    f"L-5 tokens: {other.ident} has {other.token} after {one.ident} had {one.token}"
+                )
+
+    def _order(self) -> None:
+        """L-6: a fair lock serves those who wait in the order of arrival."""
+        fair = [
+            call
+            for call in self._ours()
+            if call["op"] == "acquire" and call["o"] == "fair" and _value(call) is True
+        ]
+        for one, other in itertools.permutations(fair, 2):
+            first, second = one["ret"]["t"], other["ret"]["t"]
+            if one["t"] + 0.5 < other["t"] and second + 0.1 < first and (one["timeout"] or 0) >= 1:
+                calm = not self.excused(one["t"] - QUIET, first, one["p"])
+                if calm and not self.excused(one["t"] - QUIET, first, other["p"]):
+                    self.findings.append(
+                        f"L-6 order: {other['p']}/{other['w']} came {other['t'] - one['t']:.2f} s "
+                        f"after {one['p']}/{one['w']} and was served before it"
+                    )
+
+    def _times(self) -> None:
+        """L-7: an operation with a timeout ends in time."""
+        for call in self._ours():
+            if "timeout" not in call or "ret" not in call or call["timeout"] is None:
+                continue
+            took = call["ret"]["t"] - call["t"]
+            bound = max(call["timeout"], COMMAND_TIMEOUT) + LATE
+            stalled = any(
+                span.process == call["p"] and span.start < call["ret"]["t"] and span.end > call["t"]
+                for span in self.excuses
+            )
+            if took > bound and not stalled:
+                self.findings.append(
+                    f"L-7 in time: {call['op']} of {call['o']} by {call['p']} took {took:.2f} s"
+                    f" with timeout {call['timeout']}"
+                )
+
+    def _errors(self) -> None:
+        """L-8: no error but those that are documented, and no failure without a fault."""
+        for call in self._ours():
+            error = _error(call)
+            if error is None:
+                continue
+            text = f"{call['op']} of {call.get('o')} by {call['p']}: {error}: {call['ret'].get('text')}"
+            if error not in EXPECTED:
+                self.findings.append(f"L-8 errors: {text}")
+            elif error in UNTOUCHED and _patient(call):
+                calm = not self.excused(call["t"] - 2, call["ret"]["t"], call["p"])
+                self.findings += [f"L-8 errors: without a fault: {text}"] * calm
+
+    def _depths(self) -> None:
+        """L-9: the server counts the entries of an owner."""
+        for call in self.calls:
+            if call["op"] == "depth" and _value(call) is not None and call["h"] in self.holds:
+                hold = self.holds[call["h"]]
+                calm = not self.excused(hold.asked - LEASE, call["ret"]["t"], hold.process)
+                if calm and call["ret"]["value"] != call["wants"] and hold.gone is None:
+                    self.findings.append(
+                        f"L-9 depth: {hold.ident} of {hold.name} has {call['ret']['value']}, "
+                        f"not {call['wants']}"
+                    )
+
+    def _processes(self) -> None:
+        """Report what processes and the lab found odd."""
+        for line in self.lines:
+            if line["k"] == "odd":
+                self.findings.append(line["text"])
+
+
+def _error(call: Line) -> str | None:
+    error: str | None = call.get("ret", {}).get("error")
+    return error
+
+
+def _patient(call: Line) -> bool:
+    """Return whether *call* failed long before its timeout: a slow disk alone may use up the rest."""
+    timeout = call.get("timeout")
+    return timeout is None or call["t"] + timeout - call["ret"]["t"] > 0.5
+
+
+def _value(call: Line) -> Any:
+    return call.get("ret", {}).get("value")
+
+
+def _longest_gap(spans: list[_Possible], start: float, end: float, room: int) -> float:
+    """Return for how long at a stretch at most *room* was taken between *start* and *end*."""
+    near = [span for span in spans if span[0] < end and span[1] > start]
+    edges = {start, end} | {edge for span in near for edge in span[:2] if start < edge < end}
+    best = run = 0.0
+    for left, right in itertools.pairwise(sorted(edges)):
+        taken = sum(span[2] for span in near if span[0] <= left and span[1] >= right)
+        run = run + right - left if taken <= room else 0.0
+        best = max(best, run)
+    return best

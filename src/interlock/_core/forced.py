@@ -1,0 +1,71 @@
+"""Breaking one hold: an operator names the holder, and nobody else loses anything.
+
+The release of the holder itself is what compares and releases in one script: it changes nothing
+if another one holds the lock by now. Before it, a note is left that tells the holder why.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._core import names
+from interlock._core.fair_lock import FairLock
+from interlock._core.fenced_lock import FencedLock
+from interlock._core.leased_semaphore import LeasedSemaphore
+from interlock._core.lock import Lock
+from interlock._core.read_write_lock import ReadLock, WriteLock
+from interlock._core.scripts import forced as scripts
+from interlock.errors import ConfigError
+
+if TYPE_CHECKING:
+    from interlock._core.effects import Op
+    from interlock._core.lock_base import LockBase
+    from interlock._core.session import Session
+
+_PLAIN: dict[str, type[LockBase]] = {"lock": Lock, "fair_lock": FairLock, "fenced_lock": FencedLock}
+
+
+def force_release(session: Session, kind: str, name: str, holder: str, reason: str) -> Op[bool]:
+    """Break the hold of *holder* on *name*.
+
+    Args:
+        session: the client's state.
+        kind: the factory of such a lock.
+        name: what the user calls it.
+        holder: whose hold, as the server has it; the id of a permit.
+        reason: for the holder.
+
+    Returns:
+        Whether it held the lock until now.
+
+    Raises:
+        ConfigError: nobody holds such an object.
+
+    Cost:
+        Three round trips.
+    """
+    if kind == "read_write_lock":
+        side = WriteLock if holder.endswith(":write") else ReadLock
+        return (yield from side(session, name).force_release_of(holder, reason))
+    if kind in _PLAIN:
+        return (yield from _PLAIN[kind](session, name).force_release_of(holder, reason))
+    key = session.key(name)
+    if kind == "group_lock":
+        channel = names.lock_channel(key)
+        call = scripts.group_lock_break(key, holder, session.publish, channel)
+    elif kind == "leased_semaphore":
+        call = LeasedSemaphore(session, name).release_ids(holder)
+    else:
+        raise ConfigError(f"{name!r} is a {kind}: nobody holds it, so no hold can be broken")
+    yield from leave_note(session, key, holder, reason)
+    released = yield from session.persist(call)
+    if released:
+        session.events.force_released(name, kind, reason)
+    return released
+
+
+def leave_note(session: Session, key: str, holder: str, reason: str) -> Op[None]:
+    """Leave *reason* for the *holder* of *key*, which asks when it finds its hold gone."""
+    if reason:
+        note = names.forced_note(key, holder)
+        _ = yield from session.persist(scripts.forced_note_write(note, reason, names.NOTE_KEPT))

@@ -1,0 +1,39 @@
+-- card_write: replace a client's card, which tells operators of its holds and waits, or remove it.
+--
+-- KEYS[1]     card    hash {client: JSON, written: epoch milliseconds, number: of the card,
+--                     "h <holder> <key>": JSON, "w <holder> <key>": JSON}
+-- KEYS[2..n]  index   zset {client id: when its card expires}, where it is in the same slot
+-- ARGV[1]     client  string, the client's id
+-- ARGV[2]     number  integer > 0, of this card: an older one is not written over a newer one
+-- ARGV[3]     keep    integer > 0, milliseconds
+-- ARGV[4..n]  field   string, names and values by turns; none to remove the card
+--
+-- Returns  1 when written, 0 when there is a newer one
+-- Source   none
+-- Wire     both keys are ours; Java does not look at them
+local card, index, client, number, keep, fields = KEYS[1], KEYS, ARGV[1], ARGV[2], ARGV[3], ARGV
+local FIRST = 4
+
+local known = tonumber(redis.call('hget', card, 'number') or 0)
+if known and known > tonumber(number) then
+  return 0
+end
+redis.call('del', card)
+if #fields < FIRST then
+  if index[2] then
+    redis.call('zrem', index[2], client)
+  end
+  return 1
+end
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('hset', card, 'number', number, 'written', now)
+for i = FIRST, #fields, 2 do
+  redis.call('hset', card, fields[i], fields[i + 1])
+end
+redis.call('pexpire', card, keep)
+if index[2] then
+  redis.call('zremrangebyscore', index[2], 0, now)
+  redis.call('zadd', index[2], now + tonumber(keep), client)
+end
+return 1

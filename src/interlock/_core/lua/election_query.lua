@@ -1,0 +1,22 @@
+-- election_query: tell who leads.
+--
+-- KEYS[1]  election  hash {holder: 1}; its TTL is the lease
+-- KEYS[2]  leader    hash, who leads or led last: holder, token, candidate, host, pid, since
+--
+-- Returns  nil when nobody leads; else {PTTL, milliseconds; holder; token, candidate, ...}
+-- Source   the record of Kubernetes' leader election
+-- Wire     nothing is written; ours alone
+local election, leader = KEYS[1], KEYS[2]
+
+local holder = redis.call('hgetall', election)[1]
+if not holder then
+  return nil
+end
+local answer = {redis.call('pttl', election), holder}
+if redis.call('hget', leader, 'holder') == holder then
+  local known = redis.call('hmget', leader, 'token', 'candidate', 'host', 'pid', 'since')
+  for _, value in ipairs(known) do
+    answer[#answer + 1] = value
+  end
+end
+return answer

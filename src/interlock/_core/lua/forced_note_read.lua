@@ -1,0 +1,11 @@
+-- forced_note_read: tell why a lock was released by force.
+--
+-- KEYS[1]  note  string, why
+--
+-- Returns  the text, nil if there is none, or if it is longer than a note is
+-- Source   none
+-- Wire     the key is ours; Java does not look at it
+local note = KEYS[1]
+local LONGEST = 2000
+
+return redis.call('strlen', note) <= LONGEST and redis.call('get', note)

@@ -1,0 +1,39 @@
+"""The script that writes a client's card."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._core.effects import NEVER, Eval
+from interlock._core.scripts.script import done, load, milliseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_CARD_WRITE = load("card_write", done)
+
+
+def card_write(
+    card: str,
+    index: str,
+    client: str,
+    number: int,
+    keep: float,
+    fields: Sequence[str],
+    *,
+    deadline: float = NEVER,
+) -> Eval[bool]:
+    """Replace a client's card, or remove it if there are no *fields*.
+
+    Args:
+        card: the key of the card.
+        index: the key of the sorted set of all clients; empty where it is in another slot.
+        client: the client's id.
+        number: of this card; an older one is not written over a newer one.
+        keep: seconds.
+        fields: names and values by turns.
+        deadline: when the reply must have come.
+    """
+    keys = (card, index) if index else (card,)
+    args: tuple[str | int, ...] = (client, number, milliseconds(keep), *fields)
+    return Eval(_CARD_WRITE, keys, args, deadline)

@@ -1,0 +1,103 @@
+"""The scripts of the election; it is acquired and renewed by those of the fenced lock."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from interlock._core.effects import NEVER, Eval
+from interlock._core.scripts.script import (
+    done,
+    load,
+    many,
+    milliseconds,
+    number,
+    released,
+    seconds,
+    text,
+)
+
+
+class Look(NamedTuple):
+    """What a candidate sees.
+
+    Attributes:
+        remaining: seconds that are left of the present term, None when nobody leads.
+        candidates: clients that want the next one.
+    """
+
+    remaining: float | None
+    candidates: int
+
+
+class Leader(NamedTuple):
+    """Who leads, as the server knows.
+
+    Attributes:
+        remaining: seconds that are left of the lease.
+        holder: the hash field, ``"<client id>:<number>"``.
+        details: token, candidate, host, pid and since when; empty while they are not announced.
+    """
+
+    remaining: float
+    holder: str
+    details: tuple[str, ...]
+
+
+_NOBODY = -2
+"""The time to live of a key that does not exist."""
+
+
+def _look(reply: object) -> Look:
+    left, candidates = many(reply)
+    remaining = None if left == _NOBODY else seconds(left)
+    return Look(remaining, number(candidates))
+
+
+def _leader(reply: object) -> Leader | None:
+    if reply is None:
+        return None
+    left, holder, *details = many(reply)
+    return Leader(seconds(left), text(holder), tuple(map(text, details)))
+
+
+_ELECTION_LOOK = load("election_look", _look)
+_ELECTION_QUERY = load("election_query", _leader)
+_ELECTION_ANNOUNCE = load("election_announce", done)
+_ELECTION_RELEASE = load("election_release", released)
+
+
+def election_look(
+    election: str, candidates: str, client: str, stay: float, *, deadline: float = NEVER
+) -> Eval[Look]:
+    """Tell how long the present term lasts; *client* is counted for *stay* seconds."""
+    return Eval(_ELECTION_LOOK, (election, candidates), (client, milliseconds(stay)), deadline)
+
+
+def election_query(election: str, leader: str, *, deadline: float = NEVER) -> Eval[Leader | None]:
+    """Tell who leads."""
+    return Eval(_ELECTION_QUERY, (election, leader), (), deadline)
+
+
+def election_announce(
+    election: str,
+    leader: str,
+    holder: str,
+    token: int,
+    candidate: str,
+    host: str,
+    pid: int,
+    publish: str,
+    news: str,
+    *,
+    deadline: float = NEVER,
+) -> Eval[bool]:
+    """Write down who leads; False when the term is over."""
+    args = (holder, token, candidate, host, pid, publish, news)
+    return Eval(_ELECTION_ANNOUNCE, (election, leader), args, deadline)
+
+
+def election_release(
+    election: str, holder: str, publish: str, channel: str, news: str, *, deadline: float = NEVER
+) -> Eval[int]:
+    """End the term; 0 when *holder* does not lead, else 1 and how many candidates heard it."""
+    return Eval(_ELECTION_RELEASE, (election,), (holder, publish, channel, news), deadline)

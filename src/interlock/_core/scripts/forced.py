@@ -1,0 +1,33 @@
+"""The scripts of an operator who breaks a hold, and of the holder who asks why."""
+
+from __future__ import annotations
+
+from interlock._core.effects import NEVER, Eval
+from interlock._core.scripts.script import done, load, milliseconds, text
+
+
+def _note(reply: object) -> str:
+    """Read a text; nothing is an empty one."""
+    return "" if reply is None else text(reply)
+
+
+_FORCED_NOTE_WRITE = load("forced_note_write", done)
+_FORCED_NOTE_READ = load("forced_note_read", _note)
+_GROUP_LOCK_BREAK = load("group_lock_break", done)
+
+
+def forced_note_write(note: str, why: str, keep: float, *, deadline: float = NEVER) -> Eval[bool]:
+    """Leave *why* for a holder, for *keep* seconds."""
+    return Eval(_FORCED_NOTE_WRITE, (note,), (why, milliseconds(keep)), deadline)
+
+
+def forced_note_read(note: str, *, deadline: float = NEVER) -> Eval[str]:
+    """Tell why a lock was released by force; empty if nobody said."""
+    return Eval(_FORCED_NOTE_READ, (note,), (), deadline)
+
+
+def group_lock_break(
+    group: str, holder: str, publish: str, channel: str, *, deadline: float = NEVER
+) -> Eval[bool]:
+    """Free all fields of *holder*; False when it has none."""
+    return Eval(_GROUP_LOCK_BREAK, (group,), (holder, publish, channel), deadline)

@@ -1,0 +1,79 @@
+"""Observers of the asyncio face, and of trio's: a task that waits for changes and tells of them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING
+
+from interlock._core.effects import Wait
+from interlock._drivers import clock
+from interlock._drivers.lifecycle import report
+from interlock._drivers.watching import RETRY, this_process
+from interlock.errors import ClosedError, InterlockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.effects import Op
+    from interlock._drivers.aio import AsyncDriver
+
+__all__ = ["Watching", "this_process"]
+
+
+class Watching:
+    """A task that tells of changes until it is stopped.
+
+    Args:
+        driver: the client's.
+        changed: makes the operation that waits for a change. It returns False when it is stopped.
+        tell: calls the user, in the event loop. An awaitable result is awaited.
+        stop: ends the operation.
+    """
+
+    def __init__(
+        self,
+        driver: AsyncDriver,
+        changed: Callable[[], Op[bool]],
+        tell: Callable[[], object],
+        stop: Callable[[], None],
+    ) -> None:
+        self._driver = driver
+        self._changed = changed
+        self._tell = tell
+        self._stop = stop
+        self._ended = driver.start(self._run)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                if not await self._driver.run(self._changed()):
+                    return
+            except ClosedError:
+                return
+            except InterlockError as error:
+                report("an observer of an election", error)
+                if not await self._pause():
+                    return
+                continue
+            await self._call()
+
+    async def _pause(self) -> bool:
+        """Wait before the next look; return whether the client is open."""
+        try:
+            await self._driver.run(iter(Wait(None, clock.now() + RETRY)))
+        except ClosedError:
+            return False
+        return True
+
+    async def _call(self) -> None:
+        try:
+            told = self._tell()
+            if inspect.isawaitable(told):
+                await told
+        except Exception as error:  # noqa: BLE001 - the user's code; the next change is told too
+            report("a callback of an election", error)
+
+    async def close(self) -> None:
+        """Tell of no more changes; wait for a callback that runs, unless it calls this."""
+        self._stop()
+        await self._ended()

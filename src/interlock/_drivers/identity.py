@@ -1,0 +1,32 @@
+"""What a process tells operators of itself: its host, its number and its program."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+from interlock._version import __version__
+
+LONGEST = 100
+"""Characters of each text."""
+
+
+def about_this_process() -> dict[str, object]:
+    """Return what a card tells of this process."""
+    return {
+        "host": socket.gethostname()[:LONGEST],
+        "pid": os.getpid(),
+        "program": program()[:LONGEST],
+        "version": __version__,
+    }
+
+
+def program() -> str:
+    """Return what this process runs: the name of its script or module, without its arguments."""
+    given = sys.argv[0] if sys.argv else ""
+    path = Path(given)
+    # A package that was run by -m has a file of this name in it.
+    name = path.parent.name if path.name == "__main__.py" else path.name
+    return name if name not in ("", "-c", "-m") else Path(sys.executable or "python").name

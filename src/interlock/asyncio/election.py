@@ -1,0 +1,132 @@
+"""The election of a leader."""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from interlock._core.election import Watch
+from interlock._drivers.aio_watching import Watching, this_process
+from interlock._misuse import wants_async_with
+from interlock.asyncio.lock import Lock
+from interlock.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+
+    from interlock._core.election import Election as CoreElection
+    from interlock._core.election import LeaderInfo
+    from interlock._drivers.aio import AsyncDriver
+    from interlock.options import Duration
+
+T = TypeVar("T")
+
+__all__ = ["Election", "Observation", "this_process"]
+
+
+@wants_async_with
+class Observation:
+    """Tells of every change of a leader until it is closed; made by `Election.observe`."""
+
+    def __init__(self, watching: Watching) -> None:
+        self._watching = watching
+
+    async def close(self) -> None:
+        """Tell of no more changes; wait for a callback that runs, unless that calls this."""
+        await self._watching.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+class Election(Lock):
+    """The election of one leader among many candidates; made by `Client.election`.
+
+    ``async with election as term:`` waits until this task leads. Leaving the block resigns. The
+    *term* is a `Hold`: ``term.token`` is its fencing token, ``term.lost`` is set when it is lost,
+    and ``term.ensure()`` raises then. It has the methods of a lock, which is not reentrant:
+    ``acquire`` waits for leadership, ``release`` resigns.
+    """
+
+    def __init__(
+        self,
+        driver: AsyncDriver,
+        core: CoreElection,
+        *,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
+    ) -> None:
+        super().__init__(driver, core, timeout=timeout, lease=lease)
+        self._core = core
+
+    async def leader(self) -> LeaderInfo | None:
+        """Return who leads, or None; one round trip.
+
+        Raises:
+            ServerUnavailableError: no usable answer in time.
+        """
+        return await self.driver.run(self._core.leader())
+
+    async def run(self, function: Callable[..., Awaitable[T]]) -> T:
+        """Wait until this task leads, call *function*, and resign when it ends.
+
+        Args:
+            function: called with the term, if it takes an argument. With asyncio it is cancelled
+                when the term is lost; elsewhere it must look at ``term.lost``.
+
+        Returns:
+            What *function* returned.
+
+        Raises:
+            AcquireTimeoutError: it did not lead within the election's *timeout*.
+            HoldLostError: the term was lost before *function* ended.
+            InterlockError: as `Lock.acquire`.
+        """
+        async with self as term:
+            # asyncio only
+            with suppress(ConfigError):  # trio cancels scopes, not tasks
+                term.cancel_on_lost()
+            # end
+            return await (function(term) if _takes_argument(function) else function())
+
+    def observe(self, callback: Callable[[LeaderInfo | None], object]) -> Observation:
+        """Call *callback* with the leader now and after every change; None for nobody.
+
+        It runs in the event loop. Changes that follow each other fast are told as one. An error in
+        it is reported and stops nothing.
+
+        Returns:
+            An observation: close it, or enter it by ``async with``.
+
+        Cost:
+            One round trip per change and per poll cap.
+        """
+        core, watch = self._core, Watch()
+        watching = Watching(
+            self.driver,
+            lambda: core.next_leader(watch),
+            lambda: callback(watch.leader),
+            lambda: core.stop(watch),
+        )
+        return Observation(watching)
+
+
+def _takes_argument(function: Callable[..., Any]) -> bool:
+    """Return whether *function* can be called with one argument."""
+    try:
+        _ = inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # a function of C's that tells nothing
+        return True
+    return True

@@ -1,0 +1,88 @@
+"""`interlock release`: break one hold, and no other."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+import interlock
+from interlock.cli.locks_list import add_url, url_of
+from interlock.cli.show import text_of
+from interlock.cli.status import Status, UsageError, say
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+DESCRIPTION = """\
+Break the hold that HOLDER has of the lock NAME, and no other: if another holder has the lock by
+now, nothing is changed. The holder is told at its next renewal. Its program may still be at work
+on what the lock protects: only a fencing token keeps it from doing harm.
+"""
+
+EPILOG = """\
+exit status:
+    0   the hold is broken (with --dry-run: would be)
+    1   HOLDER does not hold it; nothing was changed
+   64   usage: the command line or the URL is wrong
+   69   a server could not be asked, or refused
+
+examples:
+  interlock show orders:42                       # tells the holder's id
+  interlock release orders:42 --holder 9f1c…:7 --reason 'stuck since 10:40, OPS-311'
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Teach *parser* this subcommand."""
+    parser.description = DESCRIPTION
+    parser.epilog = EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("name", metavar="NAME", help="the name of the lock")
+    parser.add_argument(
+        "--holder",
+        required=True,
+        metavar="ID",
+        help="who holds it, as `interlock show` tells it; of a permit its id",
+    )
+    parser.add_argument(
+        "--reason", required=True, metavar="TEXT", help="why; the holder is told, and it is logged"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="say what would be broken, and change nothing"
+    )
+    add_url(parser)
+
+
+def main(
+    given: Mapping[str, object], command: Sequence[str] | None, environ: Mapping[str, str]
+) -> int:
+    """Break the hold, and return the exit status.
+
+    Args:
+        given: option -> value, from the command line.
+        command: what stood behind ``--``; None if there was none.
+        environ: for the URL.
+
+    Raises:
+        UsageError: a command, which there cannot be.
+        ConfigError: a URL that cannot be, or nobody can hold what NAME is.
+        ServerUnavailableError: a server could not be asked.
+    """
+    if command is not None:
+        raise UsageError("interlock release runs no command: leave out -- and what follows it")
+    name, holder = str(given["name"]), str(given["holder"])
+    with interlock.connect(url_of(given, environ), card=False) as client:
+        info = client.describe(name)
+        held = info is not None and any(each.holder == holder for each in info.holders)
+        if held and given["dry_run"]:
+            print(f"would break the hold of {holder} on {name!r}:")
+        elif held and client.force_release(name, holder=holder, reason=str(given["reason"])):
+            print(f"broke the hold of {holder} on {name!r}:")
+        else:
+            info = client.describe(name)
+            present = "nobody" if info is None else ", ".join(each.holder for each in info.holders)
+            say(f"{holder} does not hold {name!r}; nothing was changed (held by {present})")
+            return Status.CONFLICT
+        if info is not None:
+            print("\n".join(text_of(info)))
+    return 0

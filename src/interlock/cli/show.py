@@ -1,0 +1,100 @@
+"""`interlock show`: everything that is known about one lock."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from interlock._links.urls import open_url
+from interlock.cli.locks_list import add_url, url_of
+from interlock.cli.status import Status, UsageError, say
+from interlock.cli.table import client_of, clock_time, kind_of, renewed_of, safe
+from interlock.inspection import Reader
+from interlock.options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from interlock.inspection import LockInfo
+
+DESCRIPTION = """\
+Show who holds the lock NAME: host, process, thread, since when, and until when. Then who waits.
+"""
+
+EPILOG = """\
+exit status:
+    0   somebody holds or awaits it
+    1   nobody does
+   64   usage: the command line or the URL is wrong
+   69   a server could not be asked, or refused
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Teach *parser* this subcommand."""
+    parser.description = DESCRIPTION
+    parser.epilog = EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("name", metavar="NAME", help="the name of the lock")
+    add_url(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def main(
+    given: Mapping[str, object], command: Sequence[str] | None, environ: Mapping[str, str]
+) -> int:
+    """Print the lock, and return the exit status.
+
+    Args:
+        given: option -> value, from the command line.
+        command: what stood behind ``--``; None if there was none.
+        environ: for the URL.
+
+    Raises:
+        UsageError: a command, which there cannot be.
+        ConfigError: a URL that cannot be.
+        ServerUnavailableError: a server could not be asked.
+    """
+    if command is not None:
+        raise UsageError("interlock show runs no command: leave out -- and what follows it")
+    name = str(given["name"])
+    with Reader(open_url(url_of(given, environ)), Options()) as reader:
+        info = reader.describe(name)
+    if reader.forbidden:
+        say(f"the user has no right to read {name!r}")
+        return Status.UNAVAILABLE
+    if info is None:
+        say(f"nobody holds or awaits {name!r}")
+        return Status.FOUND
+    print(json.dumps(info.as_dict(), indent=2) if given["json"] else "\n".join(text_of(info)))
+    return 0
+
+
+def text_of(info: LockInfo) -> Iterator[str]:
+    """Yield the lines that describe a lock."""
+    yield f"{safe(info.name)}: {kind_of(info)}"
+    if info.free is not None:
+        yield f"free:     {info.free}"
+    if info.token is not None:
+        yield f"token:    {info.token}"
+    for holder in info.holders:
+        ends = "never" if holder.remaining is None else f"in {holder.remaining:.0f} s"
+        where = safe(client_of(holder.client, "another library, or held for less than a second"))
+        yield f"holder:   {holder.holder}"
+        yield f"  client  {where}"
+        if holder.thread:
+            yield f"  thread  {safe(holder.thread)}"
+        yield f"  held    {clock_time(holder.held_for)}, depth {holder.depth}"
+        yield f"  renewed {renewed_of(holder)}; ends {ends} unless it is renewed"
+        if holder.trace_id:
+            yield f"  trace   {safe(holder.trace_id)}"
+        if holder.client.doubt:
+            yield f"  doubt   {safe(holder.client.doubt)}"
+    if info.holder_count > len(info.holders):
+        yield f"and {info.holder_count - len(info.holders)} more holders"
+    yield f"waiting:  {max(info.waiting, len(info.waiters))}"
+    for place, waiter in enumerate(info.waiters, 1):
+        where = safe(client_of(waiter.client, "another library, or waiting for less than a second"))
+        thread = f" {safe(waiter.thread)}" if waiter.thread else ""
+        yield f"  {place:3} {waiter.holder}  {where}{thread}  for {clock_time(waiter.waited)}"

@@ -1,0 +1,127 @@
+# Generated from interlock/asyncio/election.py by tools/make_sync.py; change that file.
+"""The election of a leader."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from interlock._core.election import Watch
+from interlock._drivers.watching import Watching, this_process
+from interlock._misuse import wants_with
+from interlock.sync.lock import Lock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from interlock._core.election import Election as CoreElection
+    from interlock._core.election import LeaderInfo
+    from interlock._drivers.threads import ThreadDriver
+    from interlock.options import Duration
+
+T = TypeVar("T")
+
+__all__ = ["Election", "Observation", "this_process"]
+
+
+@wants_with
+class Observation:
+    """Tells of every change of a leader until it is closed; made by `Election.observe`."""
+
+    def __init__(self, watching: Watching) -> None:
+        self._watching = watching
+
+    def close(self) -> None:
+        """Tell of no more changes; wait for a callback that runs, unless that calls this."""
+        self._watching.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Election(Lock):
+    """The election of one leader among many candidates; made by `Client.election`.
+
+    ``with election as term:`` waits until this thread leads. Leaving the block resigns. The
+    *term* is a `Hold`: ``term.token`` is its fencing token, ``term.lost`` is set when it is lost,
+    and ``term.ensure()`` raises then. It has the methods of a lock, which is not reentrant:
+    ``acquire`` waits for leadership, ``release`` resigns.
+    """
+
+    def __init__(
+        self,
+        driver: ThreadDriver,
+        core: CoreElection,
+        *,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
+    ) -> None:
+        super().__init__(driver, core, timeout=timeout, lease=lease)
+        self._core = core
+
+    def leader(self) -> LeaderInfo | None:
+        """Return who leads, or None; one round trip.
+
+        Raises:
+            ServerUnavailableError: no usable answer in time.
+        """
+        return self.driver.run(self._core.leader())
+
+    def run(self, function: Callable[..., T]) -> T:
+        """Wait until this thread leads, call *function*, and resign when it ends.
+
+        Args:
+            function: called with the term, if it takes an argument. With asyncio it is cancelled
+                when the term is lost; elsewhere it must look at ``term.lost``.
+
+        Returns:
+            What *function* returned.
+
+        Raises:
+            AcquireTimeoutError: it did not lead within the election's *timeout*.
+            HoldLostError: the term was lost before *function* ended.
+            InterlockError: as `Lock.acquire`.
+        """
+        with self as term:
+            return function(term) if _takes_argument(function) else function()
+
+    def observe(self, callback: Callable[[LeaderInfo | None], object]) -> Observation:
+        """Call *callback* with the leader now and after every change; None for nobody.
+
+        It runs in a thread of the client's. Changes that follow each other fast are told as one. An error in
+        it is reported and stops nothing.
+
+        Returns:
+            An observation: close it, or enter it by ``with``.
+
+        Cost:
+            One round trip per change and per poll cap.
+        """
+        core, watch = self._core, Watch()
+        watching = Watching(
+            self.driver,
+            lambda: core.next_leader(watch),
+            lambda: callback(watch.leader),
+            lambda: core.stop(watch),
+        )
+        return Observation(watching)
+
+
+def _takes_argument(function: Callable[..., Any]) -> bool:
+    """Return whether *function* can be called with one argument."""
+    try:
+        _ = inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # a function of C's that tells nothing
+        return True
+    return True

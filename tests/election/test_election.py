@@ -1,0 +1,239 @@
+"""The election on both faces: who leads, who follows, who is told, and what it costs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.lock_like import until
+from tests.support.proxy import drop_request
+
+import interlock.asyncio
+from interlock import (
+    AcquireTimeoutError,
+    ConfigError,
+    HoldLostError,
+    ReentryError,
+)
+from interlock._drivers import aio_watching, watching
+
+if TYPE_CHECKING:
+    from tests.lock.lock_like import Stage
+    from tests.support.proxy import FaultProxy
+
+KEY = "interlock_election:{name}"
+LEADER = b"interlock_election_leader:{name}"
+CANDIDATES = "interlock_election_candidates:{name}"
+
+
+async def test_one_leads(stage: Stage) -> None:
+    """One of two candidates leads, the other follows when it resigns, and tokens grow."""
+    first, second = stage.owner(), stage.owner()
+    mine = stage.lock(stage.client(poll_cap=60), candidate="a")
+    theirs = stage.lock(stage.client(poll_cap=60), candidate="b")
+    term = await first.do(stage.face.enter, mine)
+    assert term
+    waiting = asyncio.create_task(second.do(stage.face.enter, theirs))
+    await until(stage.redis.pubsub_channels, 5, "it waits")
+    info = await first.do(theirs.leader)
+    assert (info.name, info.candidate, info.token) == ("name", "a", term.token)
+    assert (info.host, info.pid) == (socket.gethostname(), os.getpid())
+    assert info.holder == term.holder
+    assert abs(info.since - time.time()) < 30
+    assert 0 < info.remaining <= 30
+    await first.do(stage.face.leave, mine)
+    next_term = await asyncio.wait_for(waiting, 5)
+    assert next_term.token > term.token
+    assert (await first.do(mine.leader)).candidate == "b"
+    await second.do(stage.face.leave, theirs)
+    assert await first.do(mine.leader) is None
+    assert stage.redis.exists(KEY) == 0
+
+
+async def test_run(stage: Stage) -> None:
+    """A function runs while its candidate leads, with the term if it wants it, and resigns then."""
+    owner, election = stage.owner(), stage.lock(stage.client(), candidate="worker")
+    seen: list[Any] = []
+
+    async def with_term(term: Any) -> str:
+        seen.append((term.valid, term.token, (await election.leader()).candidate))
+        return "done"
+
+    async def without() -> str:
+        return "also"
+
+    def with_term_in_thread(term: Any) -> str:
+        seen.append((term.valid, term.token, election.leader().candidate))
+        return "done"
+
+    if stage.face.is_async:
+        functions: list[Any] = [with_term, without]
+    else:
+        functions = [with_term_in_thread, lambda: "also"]
+    assert [await owner.do(election.run, each) for each in functions] == ["done", "also"]
+    assert seen == [(True, 1, "worker")]
+    assert await owner.do(election.leader) is None
+
+    def fail(term: Any) -> Any:
+        raise LookupError(term)
+
+    with pytest.raises(LookupError):
+        await owner.do(election.run, fail)
+    assert await owner.do(election.leader) is None
+
+
+async def test_it_waits_no_longer_than_told(stage: Stage) -> None:
+    """A candidate with a timeout raises, and one that leads already is told so."""
+    owner, election = stage.owner(), stage.lock(stage.client())
+    await owner.do(stage.face.enter, election)
+    with pytest.raises(ReentryError):
+        await owner.do(stage.face.enter, election)
+    with pytest.raises(AcquireTimeoutError, match="held by"):
+        await stage.owner().do(stage.face.enter, stage.lock(stage.client(), timeout=0.2))
+    await owner.do(election.release)
+
+
+async def test_a_lost_term_is_told(stage: Stage) -> None:
+    """A leader whose term was ended by somebody is told, and leaving the block raises."""
+    owner, election = stage.owner(), stage.lock(stage.client(lease=1))
+    term = await owner.do(stage.face.enter, election)
+    stage.redis.delete(KEY)
+    await until(term.lost.is_set, 5, "it is told")
+    with pytest.raises(HoldLostError):
+        term.ensure()
+    with pytest.raises(HoldLostError):
+        await owner.do(stage.face.leave, election)
+
+
+async def test_a_lost_term_cancels_what_runs(redis_url: str) -> None:
+    """With asyncio, a function that runs for a term is cancelled when the term is lost."""
+    async with interlock.asyncio.connect(redis_url, lease=1) as client:
+        election, began = client.election("name"), asyncio.Event()
+
+        async def lead() -> None:
+            began.set()
+            await asyncio.sleep(60)
+
+        running = asyncio.create_task(election.run(lead))
+        await asyncio.wait_for(began.wait(), 5)
+        async with interlock.asyncio.connect(redis_url) as other:
+            await other.election("name").force_release()
+        with pytest.raises(HoldLostError):
+            await asyncio.wait_for(running, 10)
+
+
+async def test_observers_are_told(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An observer hears who leads now, of each change, and of nobody, until it is closed."""
+    owner, election = stage.owner(), stage.lock(stage.client(), candidate="a")
+    seen: list[Any] = []
+    reported: list[BaseException] = []
+    for module in (watching, aio_watching):
+        monkeypatch.setattr(module, "report", lambda _, error: reported.append(error))
+
+    def callback(info: Any) -> None:
+        seen.append(info and info.candidate)
+        if len(seen) == 2:
+            raise LookupError("a callback that fails stops nothing")
+
+    watcher = stage.lock(stage.client(poll_cap=60))
+    observation = await owner.do(watcher.observe, callback)
+    await until(lambda: seen == [None], 5, "it is told of nobody")
+    await until(stage.redis.pubsub_channels, 5, "it listens")
+    await owner.do(stage.face.enter, election)
+    await until(lambda: seen == [None, "a"], 5, "it is told of the leader")
+    await until(lambda: reported, 5, "the error is reported")
+    await owner.do(stage.face.leave, election)
+    await until(lambda: seen == [None, "a", None], 5, "it is told of the end")
+    await owner.do(observation.close)
+    await owner.do(stage.face.enter, election)
+    await owner.do(stage.face.leave, election)
+    assert seen == [None, "a", None]
+
+
+async def test_observers_find_out_without_messages(stage: Stage, proxy: FaultProxy) -> None:
+    """Without any message an observer is told within the poll cap, and costs one look in it."""
+    proxy.drop_messages = True
+    owner, election = stage.owner(), stage.lock(stage.client(), candidate="a")
+    seen: list[Any] = []
+    watcher = stage.lock(stage.client(proxy.url(), poll_cap=1))
+    observation = await owner.do(watcher.observe, lambda info: seen.append(info and info.candidate))
+    await owner.do(stage.face.enter, election)
+    await until(lambda: seen[-1:] == ["a"], 2, "it looked")
+    proxy.clear_record()
+    await asyncio.sleep(2.2)
+    assert proxy.commands["EVALSHA"] <= 4
+    await owner.do(stage.face.leave, election)
+    await until(lambda: seen[-1:] == [None], 2, "it looked")
+    await owner.do(observation.close)
+
+
+async def test_what_is_left(stage: Stage) -> None:
+    """When nobody leads, only the counter of tokens and the last leader's record stay."""
+    owner, election = stage.owner(), stage.lock(stage.client())
+    await owner.do(stage.face.enter, election)
+    assert 25 < stage.redis.ttl(KEY) <= 30
+    await owner.do(stage.face.leave, election)
+    left = {key.decode() for key in stage.redis.scan_iter()}
+    assert left == {"interlock_election_token:{name}", "interlock_election_leader:{name}"}
+
+
+async def test_a_term_is_announced_in_the_background(stage: Stage, proxy: FaultProxy) -> None:
+    """A term whose announcement is not answered begins, and is announced as soon as it can be."""
+    client = stage.client(proxy.url(), command_timeout=0.3, outage_timeout=0.6)
+    owner, election = stage.owner(), stage.lock(client, candidate="a")
+    other = stage.lock(stage.client())
+    proxy.on_request(lambda request: LEADER in request, drop_request)
+    term = await owner.do(stage.face.enter, election)
+    info = await owner.do(other.leader)
+    assert (info.holder, info.candidate, info.pid) == (term.holder, None, None)
+    proxy.clear_rules()
+
+    async def announced() -> bool:
+        return (await owner.do(other.leader)).candidate == "a"
+
+    await until(announced, 5, "it is announced")
+    await owner.do(stage.face.leave, election)
+
+
+async def test_a_term_cannot_be_handed_over(stage: Stage) -> None:
+    """A term belongs to the candidate that announced it."""
+    owner, election = stage.owner(), stage.lock(stage.client())
+    term = await owner.do(stage.face.enter, election)
+    with pytest.raises(ConfigError):
+        await owner.do(term.hand_over)
+    await owner.do(stage.face.leave, election)
+
+
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_many_candidates_cost_no_more_than_ten(stage: Stage, proxy: FaultProxy) -> None:
+    """A hundred clients that wait cost the server no more commands a second than ten."""
+    owner, election = stage.owner(), stage.lock(stage.client(lease=60), lease=60)
+    await owner.do(stage.face.enter, election)
+    rates = []
+    async with asyncio.timeout(60):
+        for number in (10, 100):
+            clients = [interlock.asyncio.connect(proxy.url(), poll_cap=0.5) for _ in range(number)]
+            waiting = [asyncio.create_task(client.election("name").acquire()) for client in clients]
+            await until(lambda n=number: stage.redis.zcard(CANDIDATES) >= n, 30, "all wait")
+            await asyncio.sleep(1.5)  # each has learned how many they are
+            proxy.clear_record()
+            await asyncio.sleep(2)
+            rates.append(proxy.commands["EVALSHA"] / 2)
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+            for client in clients:
+                await client.close()
+    await owner.do(stage.face.leave, election)
+    assert rates[1] <= 1.5 * rates[0], rates
+
+
+@pytest.mark.parametrize("candidate", ["", "x" * 1001, 5])
+async def test_bad_candidates(stage: Stage, candidate: Any) -> None:
+    """A candidate that is no name raises before anything is sent."""
+    with pytest.raises((ValueError, TypeError), match="candidate"):
+        stage.lock(stage.client(), candidate=candidate)

@@ -1,0 +1,174 @@
+"""Cards: what lasts is written down for operators, and nothing that is written there is trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.servers import wait_until
+
+from interlock import connect
+from interlock._core.card import CARD, INDEX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from subprocess import CompletedProcess
+
+    import redis
+    from tests.support.servers import RedisServer
+
+    from interlock import Client
+    from interlock.inspection import LockInfo
+
+LEASE = 1.5
+FORGER = "00000000-0000-0000-0000-00000000f00d"
+
+
+def described(client: Client, name: str = "orders") -> LockInfo:
+    """Return what is known of a lock that somebody holds."""
+    info = client.describe(name)
+    assert info is not None
+    return info
+
+
+def test_a_lasting_hold_tells_whose_it_is(redis_url: str, redis_client: redis.Redis) -> None:
+    """After about a second the host, process, thread and age of a hold can be read."""
+    with connect(redis_url, lease=LEASE) as client:
+        with client.lock("orders"):
+            wait_until(
+                lambda: described(client).holders[0].held_for is not None, 10, "a card tells"
+            )
+            holder = described(client).holders[0]
+            assert 1 <= (holder.held_for or 0) < 10
+            assert holder.client.host == socket.gethostname()
+            assert holder.client.pid == os.getpid()
+            assert holder.client.answering
+            assert "MainThread" in holder.thread
+            assert (holder.lease, holder.renewed, holder.late) == (LEASE, True, False)
+            assert redis_client.zrange(INDEX, 0, -1) == [client.client_id.encode()]
+        card = CARD.format(client.client_id)
+        wait_until(lambda: not redis_client.exists(card), 10, "nothing lasts any more")
+
+
+def test_short_holds_cost_nothing(client: Client, redis_client: redis.Redis) -> None:
+    """A client whose holds are all short never writes a card."""
+    before = redis_client.info("commandstats")["cmdstat_evalsha"]["calls"]
+    deadline = time.monotonic() + 2.5
+    pairs = 0
+    while time.monotonic() < deadline:
+        with client.lock("orders"):
+            pairs += 1
+    after = redis_client.info("commandstats")["cmdstat_evalsha"]["calls"]
+    assert after - before <= 2 * pairs + 4
+    assert not redis_client.exists(CARD.format(client.client_id), INDEX)
+
+
+def test_the_card_goes_when_the_client_closes(redis_url: str, redis_client: redis.Redis) -> None:
+    """A client that closes leaves no card behind."""
+    client = connect(redis_url, lease=LEASE)
+    card = CARD.format(client.client_id)
+    client.lock("orders").acquire()
+    wait_until(lambda: bool(redis_client.exists(card)), 10, "there is a card")
+    client.close()
+    assert redis_client.keys() == []
+
+
+@pytest.mark.parametrize("card", [False, "names"])
+def test_a_card_tells_no_more_than_allowed(
+    card: bool | str, redis_url: str, redis_client: redis.Redis
+) -> None:
+    """With card="names" no thread is told, and with card=False nothing at all."""
+    allowed: Any = card
+    with connect(redis_url, lease=LEASE, card=allowed) as client, client.lock("orders"):
+        if card:
+            wait_until(
+                lambda: described(client).holders[0].held_for is not None, 10, "a card tells"
+            )
+            assert described(client).holders[0].thread == ""
+        else:
+            threading.Event().wait(2.2)  # cards are looked at every half second
+            assert redis_client.keys() == [b"orders"]
+
+
+GOOD = {"format": 1, "number": 1, "period": 10.0, "host": "web", "pid": 7, "program": "p"}
+ENTRY = {"age": 5.0, "owner": 1, "lease": 30.0, "renewed": True, "thread": "t"}
+HOLD = f"h {FORGER}:1 forged"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"client": "not JSON", "written": "1"},
+        {"client": "[]", "written": "1"},
+        {"client": json.dumps(GOOD), "written": "tomorrow"},
+        {"client": json.dumps({**GOOD, "format": 2}), "written": "1"},
+        {"client": json.dumps({**GOOD, "period": -1}), "written": "1"},
+        {"client": json.dumps({**GOOD, "host": "x" * 1_000_000}), "written": "1"},
+        {"client": "[" * 100_000, "written": "1"},
+        {"client": json.dumps(GOOD), "written": "1", HOLD: "1" * 1_000_000},
+        {"client": json.dumps(GOOD), "written": "1", HOLD: json.dumps({**ENTRY, "age": "old"})},
+        {"client": json.dumps(GOOD), "written": "1", HOLD: json.dumps({**ENTRY, "age": -1})},
+        {"client": json.dumps(GOOD), "written": "1", HOLD: '{"age": NaN, "owner": 1}'},
+    ],
+)
+def test_a_forged_card_is_marked_as_doubtful(
+    fields: dict[str, str],
+    client: Client,
+    redis_client: redis.Redis,
+) -> None:
+    """A card that no client has written is marked as doubtful, and the list goes on."""
+    redis_client.hset("forged", f"{FORGER}:1", 1)
+    redis_client.pexpire("forged", 20_000)
+    if fields:
+        redis_client.hset(CARD.format(FORGER), mapping=fields)
+    else:
+        redis_client.set(CARD.format(FORGER), "no hash")
+    with client.lock("sound"):
+        found = {info.name: info for info in client.locks()}
+
+    assert set(found) == {"forged", "sound"}
+    assert found["forged"].holders[0].client.doubt
+    assert found["forged"].holders[0].held_for is None
+
+
+def test_values_of_a_card_that_do_not_fit_are_left_out(
+    client: Client, redis_client: redis.Redis, command: Callable[..., CompletedProcess[str]]
+) -> None:
+    """A card with a wrong process number and colourful names tells what fits."""
+    told = {**GOOD, "pid": "7", "host": ["web"], "program": "\x1b[31mred"}
+    redis_client.hset("forged", f"{FORGER}:1", 1)
+    written = {"client": json.dumps(told), "written": "1", HOLD: json.dumps(ENTRY)}
+    redis_client.hset(CARD.format(FORGER), mapping=written)
+
+    holder = described(client, "forged").holders[0]
+
+    assert (holder.client.pid, holder.client.host) == (None, "")
+    assert holder.client.program == "\x1b[31mred"
+    assert holder.client.answering is False
+    assert holder.held_for is not None
+    assert holder.held_for > 1e6
+    redis_client.hset(CARD.format(FORGER), f"h {FORGER}:1 other", "1" * 5000)
+    redis_client.hset(CARD.format(FORGER), "client", "not JSON")
+    assert "(doubtful)" in command("list").stdout
+    assert "doubt " in command("show", "forged").stdout
+
+
+def test_without_rights_one_line_says_so(
+    fresh_server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A user who may not write cards locks as before, and one log line names the lack."""
+    fresh_server.execute(
+        *("ACL", "SETUSER", "app", "on", ">secret", "+@all"),
+        *("resetkeys", "~orders*", "resetchannels", "allchannels"),
+    )
+    url = fresh_server.url().replace("://", "://app:secret@", 1)
+    with connect(url, lease=LEASE) as client, client.lock("orders") as hold:
+        wait_until(lambda: "no card" in caplog.text, 10, "the lack is told")
+        assert not hold.lost.wait(2)
+    assert caplog.text.count("no card") == 1

@@ -1,0 +1,178 @@
+"""Breaking one hold: exactly the one that was named, and its holder is told why."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.servers import wait_until
+
+from interlock import HoldLostError, connect
+from interlock.asyncio import connect as asyncio_connect
+from interlock.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from subprocess import CompletedProcess
+
+    from interlock import Client, Lock
+
+REASON = "stuck since 10:40"
+KINDS: dict[str, Callable[[Client], Lock]] = {
+    "lock": lambda client: client.lock("orders"),
+    "fair_lock": lambda client: client.fair_lock("orders"),
+    "fenced_lock": lambda client: client.fenced_lock("orders"),
+    "spin_lock": lambda client: client.spin_lock("orders"),
+    "read": lambda client: client.read_write_lock("orders").read,
+    "write": lambda client: client.read_write_lock("orders").write,
+    "group_lock": lambda client: client.group_lock("orders", ["a", "b"]),
+}
+
+
+def holder_of(client: Client, name: str = "orders") -> str:
+    """Return the holder id that an operator reads."""
+    info = client.describe(name)
+    assert info is not None
+    return info.holders[0].holder
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_named_hold_is_broken_and_its_holder_told(kind: str, redis_url: str) -> None:
+    """Each kind of hold is broken by its holder id, and the holder reads the reason."""
+    with connect(redis_url, lease=1.5) as holding, connect(redis_url) as operator:
+        lock = KINDS[kind](holding)
+        lock.acquire()
+        lock.acquire()
+        hold = lock.hold
+        assert hold is not None
+
+        assert not operator.force_release("orders", holder=f"{holding.client_id}:999999")
+        assert operator.force_release("orders", holder=holder_of(operator), reason=REASON)
+        assert operator.describe("orders") is None
+        assert hold.lost.wait(10)
+        wait_until(lambda: REASON in _said(lock), 10, "the holder reads the note")
+        with KINDS[kind](operator):
+            pass
+
+
+def _said(lock: Lock) -> str:
+    """Return what the holder of *lock* is told when it goes on."""
+    hold = lock.hold
+    assert hold is not None
+    with pytest.raises(HoldLostError) as told:
+        hold.ensure()
+    return f"{told.value} {told.value.detail}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_hold_survives(kind: str, redis_url: str) -> None:
+    """If another holder has the lock by now, breaking the former hold changes nothing."""
+    with connect(redis_url) as first, connect(redis_url) as second:
+        with KINDS[kind](first):
+            former = holder_of(second)
+        with KINDS[kind](second) as hold:
+            assert not second.force_release("orders", holder=former, reason=REASON)
+            assert not KINDS[kind](second).force_release(holder=former)
+            assert holder_of(second).startswith(second.client_id)
+            hold.ensure()
+
+
+def test_one_reader_is_broken_and_the_others_read_on(redis_url: str) -> None:
+    """Of several readers only the named one loses its hold."""
+    with connect(redis_url) as one, connect(redis_url) as two:
+        kept, broken = one.read_write_lock("orders").read, two.read_write_lock("orders").read
+        with kept:
+            broken.acquire()
+            info = one.describe("orders")
+            assert info is not None
+            assert info.holder_count == 2
+            [holder] = [
+                each.holder for each in info.holders if each.holder.startswith(two.client_id)
+            ]
+            assert one.force_release("orders", holder=holder)
+            assert holder_of(one).startswith(one.client_id)
+            assert kept.owned()
+            with pytest.raises(HoldLostError):
+                broken.release()
+
+
+def test_one_permit_is_broken(client: Client) -> None:
+    """A permit of a leased semaphore is broken by its id, and goes back to the semaphore."""
+    semaphore = client.leased_semaphore("slots")
+    assert semaphore.try_set_permits(2)
+    kept, broken = semaphore.acquire(), semaphore.acquire()
+    assert client.force_release("slots", holder=broken.ids[0], reason=REASON)
+    assert not client.force_release("slots", holder=broken.ids[0])
+    assert semaphore.available_permits() == 1
+    kept.release()
+    with pytest.raises(HoldLostError):
+        broken.release()
+
+
+def test_a_waiter_gets_what_was_broken(client: Client, redis_url: str) -> None:
+    """Breaking a hold wakes the waiter as a release does."""
+    with connect(redis_url, poll_cap=30) as other:
+        client.lock("orders").acquire()
+        got = threading.Event()
+
+        def wait() -> None:
+            with other.lock("orders"):
+                got.set()
+
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+
+        def listening() -> bool:
+            info = client.describe("orders")
+            return info is not None and info.waiting == 1
+
+        wait_until(listening, 10, "the waiter listens")
+        assert client.lock("orders").force_release(holder=holder_of(client), reason=REASON)
+        assert got.wait(10)
+        waiter.join()
+        with pytest.raises(HoldLostError, match=f"force-released: {REASON}"):
+            client.lock("orders").release()
+
+
+async def test_the_asyncio_face_breaks_holds(redis_url: str) -> None:
+    """`force_release(holder=...)` awaits what the sync face does, and refuses what cannot be."""
+    async with asyncio_connect(redis_url) as client:
+        lock = client.lock("orders")
+        await lock.acquire()
+        hold, info = lock.hold, await client.describe("orders")
+        assert hold is not None
+        assert info is not None
+        assert not await lock.force_release(holder="nobody:1", reason=REASON)
+        assert await lock.force_release(holder=info.holders[0].holder, reason=REASON)
+        assert hold.lost.is_set()
+        with pytest.raises(ConfigError, match="a reason is for a holder"):
+            await lock.force_release(reason=REASON)
+        with pytest.raises(ConfigError, match="break the holds of its members"):
+            await client.multi_lock(lock).force_release(holder="nobody:1")
+        with pytest.raises(HoldLostError):
+            await lock.release()
+
+
+def test_the_commands_show_and_break(
+    client: Client, command: Callable[..., CompletedProcess[str]]
+) -> None:
+    """`interlock show` tells the holder's id, and `interlock release` breaks just that hold."""
+    lock = client.lock("orders")
+    lock.acquire()
+    shown = command("show", "orders")
+    [holder] = [line.split()[1] for line in shown.stdout.splitlines() if line.startswith("holder:")]
+    reason = ("--reason", REASON)
+
+    dry = command("release", "orders", "--holder", holder, "--dry-run", *reason)
+    assert (dry.returncode, "would break" in dry.stdout) == (0, True)
+    assert lock.owned()
+    other = command("release", "orders", "--holder", "nobody:1", *reason)
+    assert (other.returncode, lock.owned()) == (1, True)
+    assert f"held by {holder}" in other.stderr
+    assert command("release", "orders", "--holder", holder).returncode == 64
+    broken = command("release", "orders", "--holder", holder, *reason)
+    assert (broken.returncode, broken.stderr) == (0, "")
+    assert command("show", "orders").returncode == 1
+    with pytest.raises(HoldLostError):
+        lock.release()

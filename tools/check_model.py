@@ -1,0 +1,92 @@
+"""Check the model of the waiting room exhaustively, and that each of its mutants fails.
+
+    python tools/check_model.py [--faults N] [--turns N]
+
+The model is tools/model/waiting_room.pml, in Promela. It needs spin and gcc. Exits with 1 when the
+model breaks a promise, when a mutant keeps all of them, or when the search was not complete.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MODEL = Path(__file__).parent / "model" / "waiting_room.pml"
+MUTANT = re.compile(r"^#if(?:n?def) (M_\w+)", re.MULTILINE)
+_SECONDS = 600
+_DEPTH = 2_000_000
+
+
+class Outcome(NamedTuple):
+    """What a search came to.
+
+    Attributes:
+        states: How many were reached.
+        broken: The promise that was broken; empty: all were kept.
+        complete: Whether every state was visited.
+    """
+
+    states: int
+    broken: str
+    complete: bool
+
+
+def search(definitions: Sequence[str]) -> Outcome:
+    """Visit every state of the model, compiled with *definitions*."""
+    options = [f"-D{definition}" for definition in definitions]
+    with tempfile.TemporaryDirectory() as directory:
+        where = Path(directory)
+        _run(["spin", "-a", *options, str(MODEL)], where)
+        flags = ["-O1", "-w", "-DSAFETY", "-DCOLLAPSE", "-DVECTORSZ=2048", "-DMEMLIM=4000"]
+        _run(["gcc", *flags, "-o", "pan", "pan.c"], where)
+        said = _run([str(where / "pan"), f"-m{_DEPTH}"], where)
+    states = re.search(r"(\d+) states, stored", said)
+    errors = re.search(r"errors: (\d+)", said)
+    if states is None or errors is None:
+        raise RuntimeError(f"the search said nothing of its outcome:\n{said}")
+    broken = re.search(r"^pan:\d+: (.+?)(?: \(at depth \d+\))?$", said, re.MULTILINE)
+    complete = "Search not completed" not in said and "max search depth too small" not in said
+    return Outcome(int(states[1]), broken[1] if broken and int(errors[1]) else "", complete)
+
+
+def _run(words: list[str], where: Path) -> str:
+    done = subprocess.run(
+        words, cwd=where, capture_output=True, text=True, timeout=_SECONDS, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"{words[0]} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Search the model and its mutants; print one line for each."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--faults", type=int, default=2, help="faults in one run; default: 2")
+    parser.add_argument("--turns", type=int, default=1, help="turns of each client; default: 1")
+    asked = parser.parse_args(words)
+    size = [f"FAULTS={asked.faults}", f"TURNS={asked.turns}"]
+    began, failed = time.monotonic(), False
+    outcome = search(size)
+    if outcome.broken or not outcome.complete:
+        failed = True
+    verdict = outcome.broken or ("every promise kept" if outcome.complete else "not complete")
+    print(f"{'the model':22} {outcome.states:>10,} states  {verdict}")
+    for mutant in dict.fromkeys(MUTANT.findall(MODEL.read_text(encoding="utf-8"))):
+        outcome = search([*size, mutant])
+        failed = failed or not outcome.broken
+        print(f"{mutant:22} {outcome.states:>10,} states  {outcome.broken or 'NOT FOUND'}")
+    print(f"{time.monotonic() - began:.0f} s")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

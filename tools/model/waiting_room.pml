@@ -1,0 +1,268 @@
+/* The waiting room of one lock: three clients, and everything that may go wrong between them.
+ *
+ * The waiting clients stand in a queue on the server. A release gives the lock to the first that
+ * listens, for a claim window, and wakes it. The client confirms by its own acquire, which may be
+ * sent any number of times. This is the protocol that is to replace "one message for everybody";
+ * the scripts of this release do not have the queue yet.
+ *
+ * The server's scripts are atomic. Between them anything may happen, in any order:
+ *   a client is slow, gives up, or crashes; a request or reply is lost, or a request comes late;
+ *   a message is lost; a hold's lease ends, or the claim window of the head of the queue.
+ * A client that is frozen is one that is slow for long.
+ *
+ * Checked in every reachable state:
+ *   exclusion           no two clients believe in their holds
+ *   bounded overtaking  a client in the queue is overtaken K times at most, unless a lease,
+ *                       a claim or a message was lost
+ *   nobody stuck        nobody has to poll unless a lease, a claim or a message was lost,
+ *                       and in the end nobody waits and the lock is free
+ *
+ * FAULTS bounds how many faults one run has. A mutant leaves out one rule (-DM_...).
+ */
+#define N 3
+#ifndef FAULTS
+#define FAULTS 2
+#endif
+#ifndef TURNS
+#define TURNS 1
+#endif
+#ifndef K
+#define K 0
+#endif
+
+/* How often a client polls at most, before it gets the lock: a bound shows that it does. */
+#define LOOKS 4
+
+#define FREE      0
+#define HOLD(c)   (c + 1)          /* the hold that the client wants now */
+#define CLAIM(c)  (N + c + 1)      /* the head of the queue may take it */
+#define LATE(c)   (2 * N + c + 1)  /* an older hold of the client, by a request that came late */
+
+byte holder = FREE;
+byte queue[N];                     /* clients, the first in front */
+byte size = 0;
+bool in_queue[N];
+
+bool alive[N] = true;
+bool valid[N];                     /* its hold is within the lease, counted from the sending */
+bool believes[N];
+bool waiting[N];
+bool message[N];                   /* a wake-up is on the way, or not yet read */
+bool late[N];                      /* a request of an older hold may still arrive */
+bool cleaning[N];                  /* the client releases that hold, again and again */
+byte overtaken[N];
+byte faults = 0;
+bool slow = false;                 /* a fault that only a look after some time can repair */
+byte done = 0;
+
+#define believers() (believes[0] + believes[1] + believes[2])
+
+/* Take client c out of the queue. */
+inline remove(c) {
+  if
+  :: in_queue[c] ->
+     i = 0;
+     do
+     :: queue[i] != c -> i++
+     :: else -> break
+     od;
+     do
+     :: i + 1 < size -> queue[i] = queue[i + 1]; i++
+     :: else -> break
+     od;
+     size--; queue[size] = 0; in_queue[c] = false
+  :: else
+  fi
+}
+
+inline enqueue(c) {
+  if
+  :: !in_queue[c] -> queue[size] = c; size++; in_queue[c] = true
+  :: else
+  fi
+}
+
+/* The lock is free: it is the first client's that listens. */
+inline pass_on() {
+  holder = FREE;
+  do
+  :: size > 0 ->
+     head = queue[0];
+#ifndef M_DEAD_HEAD
+     if
+     :: !alive[head] -> remove(head)     /* its connection is gone: nobody listens */
+     :: else ->
+#endif
+#ifdef M_NO_CLAIM
+        skip;
+#else
+        remove(head);
+        holder = CLAIM(head);
+#endif
+#ifndef M_NO_WAKE_UP
+        if
+        :: alive[head] -> message[head] = true
+        :: else
+        fi;
+#endif
+        break
+#ifndef M_DEAD_HEAD
+     fi
+#endif
+  :: else -> break
+  od;
+  i = 0; head = 0
+}
+
+/* Everybody before it in the queue, or all in it if it was not in the queue, is overtaken. */
+inline count_overtaking(c) {
+  i = 0;
+  do
+  :: i < size && queue[i] != c -> overtaken[queue[i]]++; assert(slow || overtaken[queue[i]] <= K); i++
+  :: else -> break
+  od;
+  i = 0
+}
+
+/* lock_acquire: reply is true if client c holds the lock now, else it stands in the queue. */
+inline acquire(c) {
+  if
+  :: holder == HOLD(c) -> reply = true
+  :: holder == FREE || holder == CLAIM(c) ->
+     if
+     :: holder == FREE -> count_overtaking(c)
+     :: else                                          /* it was its turn when it was given */
+     fi;
+     remove(c);
+     overtaken[c] = 0;
+     holder = HOLD(c); reply = true
+#ifdef M_NO_EXCLUSION
+  :: holder == CLAIM((c + 1) % N) -> holder = HOLD(c); reply = true
+#endif
+  :: else ->
+     reply = false;
+#ifndef M_QUEUE_LATER
+     enqueue(c)
+#endif
+  fi
+}
+
+inline release(what) {
+  if
+  :: holder == what -> pass_on()
+  :: else
+  fi
+}
+
+/* lock_leave: the client waits no longer. */
+inline leave(c) {
+  remove(c);
+#ifndef M_LEAVE_KEEPS
+  release(CLAIM(c));
+#endif
+  overtaken[c] = 0
+}
+
+proctype Client(byte me) {
+  byte turn = 0, i = 0, head = 0, looks = 0;
+  bool reply = false;
+  {
+    do
+    :: turn < TURNS ->
+       atomic { turn++; waiting[me] = true };
+ask:
+       atomic { !cleaning[me] -> valid[me] = true };
+       if
+       :: atomic { acquire(me) }                                   /* the reply is read */
+       :: atomic { faults < FAULTS -> faults++; acquire(me); goto ask }     /* it is lost */
+       :: atomic { faults < FAULTS -> faults++; goto ask }       /* the request is lost */
+       :: atomic { faults < FAULTS && !late[me] ->                /* or it will come late */
+            faults++; slow = true; late[me] = true; goto ask }
+       fi;
+#ifdef M_QUEUE_LATER
+       if
+       :: !reply -> atomic { enqueue(me) }
+       :: else
+       fi;
+#endif
+       if
+       :: reply ->
+          atomic {
+            reply = false; waiting[me] = false;
+            if
+#ifdef M_NO_VALIDITY
+            :: true -> believes[me] = true; assert(believers() <= 1)
+#else
+            :: valid[me] -> believes[me] = true; assert(believers() <= 1)
+            :: else
+#endif
+            fi
+          };
+work:
+          atomic { believes[me] = false };
+          if
+          :: atomic { valid[me] = false; release(HOLD(me)) }
+          :: atomic { faults < FAULTS -> faults++; release(HOLD(me)) };   /* the reply is lost */
+             atomic { valid[me] = false; release(HOLD(me)) }
+          fi
+       :: else ->
+          valid[me] = false;
+wait:
+          if
+          :: atomic { message[me] -> message[me] = false;
+#ifdef M_TRUST_THE_MESSAGE
+               waiting[me] = false; valid[me] = true; believes[me] = true;
+               assert(believers() <= 1); goto work
+#else
+               goto ask
+#endif
+             }
+          :: atomic { timeout -> assert(slow); looks++; assert(looks <= LOOKS); goto ask }
+          :: atomic { faults < FAULTS -> faults++; waiting[me] = false };  /* it gives up */
+             atomic { leave(me) }
+          fi
+       fi
+    :: else -> break
+    od
+  } unless { atomic { !alive[me] -> waiting[me] = false } };
+  done++
+}
+
+/* What the network, time and the operating system do to client c. */
+#define WORLD(c) \
+  :: atomic { late[c] -> late[c] = false; \
+       if \
+       :: holder == FREE || holder == CLAIM(c) -> remove(c); holder = LATE(c); cleaning[c] = true \
+       :: else \
+       fi } \
+  :: atomic { cleaning[c] && alive[c] -> cleaning[c] = false; release(LATE(c)) } \
+  :: atomic { holder == LATE(c) && !alive[c] -> holder = FREE } \
+  :: atomic { message[c] && faults < FAULTS -> faults++; slow = true; message[c] = false } \
+  :: atomic { holder == CLAIM(c) && (!alive[c] || slow || faults < FAULTS) -> \
+       if :: alive[c] && !slow -> faults++; slow = true :: else fi; holder = FREE } \
+  :: atomic { valid[c] && faults < FAULTS -> \
+       faults++; slow = true; valid[c] = false; believes[c] = false } \
+  :: atomic { holder == HOLD(c) && !valid[c] && slow -> holder = FREE } \
+  :: atomic { alive[c] && faults < FAULTS -> \
+       faults++; alive[c] = false; valid[c] = false; believes[c] = false; message[c] = false; \
+       if \
+       :: holder == HOLD(c) || holder == CLAIM(c) || holder == LATE(c) -> slow = true \
+       :: else \
+       fi }
+
+proctype World() {
+  byte i = 0, head = 0;
+end:
+  do
+  WORLD(0)
+  WORLD(1)
+  WORLD(2)
+  :: atomic { done == N && timeout ->
+       assert(holder == FREE); break }
+  od
+}
+
+init {
+  atomic { run Client(0); run Client(1); run Client(2); run World() }
+}
+
