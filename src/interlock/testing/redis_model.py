@@ -16,6 +16,7 @@ this model stays.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -113,6 +114,8 @@ class RedisModel:
         self._on_publish = on_publish
         self._on_spublish = on_spublish
         self._busy = False
+        self._ran = 0
+        self._viewed: tuple[int, float, dict[bytes, Stored]] = (0, math.inf, {})
         self._keyspace = Keyspace()
         self._lua = LuaSandbox(self._call_from_script)
         self._compiled: dict[bytes, _Script] = {}
@@ -151,6 +154,7 @@ class RedisModel:
         if self._busy:
             raise RuntimeError("a hook must not call the model: the server is busy with a command")
         self._busy = True
+        self._ran += 1
         try:
             self._tick()
             return self._run(name.upper(), command, rest)
@@ -187,6 +191,16 @@ class RedisModel:
             )
             for key, entry in self._keyspace.items()
         }
+
+    def view(self) -> dict[bytes, Stored]:
+        """Return what `dump` returned when something last changed: the same object until then."""
+        ran, soonest, stored = self._viewed
+        if ran != self._ran or self._now() * 1000 >= soonest:
+            stored = self.dump()
+            ends = [one.ttl for one in stored.values() if one.ttl is not None]
+            soonest = self._keyspace.now_ms + min(ends, default=math.inf)
+            self._viewed = self._ran, soonest, stored
+        return stored
 
     def _tick(self) -> None:
         self._keyspace.now_us = round(self._now() * 1_000_000)
