@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         AcquireTimeoutError,
         ClosedError,
         ConfigError,
+        DeadlockError,
         HoldLostError,
         InterlockError,
         LatchDeletedError,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "interlock.backoff": ("Backoff", "ConstantBackoff", "ExponentialBackoff"),
     "interlock.errors": (
-        "AcquireTimeoutError", "ClosedError", "ConfigError", "HoldLostError", "InterlockError", "LatchDeletedError", "MisuseWarning", "NotHeldError",
+        "AcquireTimeoutError", "ClosedError", "ConfigError", "DeadlockError", "HoldLostError", "InterlockError", "LatchDeletedError", "MisuseWarning", "NotHeldError",
         "QuorumError", "ReentryError", "ReplicationError", "ServerUnavailableError", "UpgradeError", "WrongTypeError",
     ),
     "interlock.options": ("Options", "best_effort", "required"),
@@ -72,6 +73,7 @@ __all__ = [
     "ConfigError",
     "ConstantBackoff",
     "CountDownLatch",
+    "DeadlockError",
     "Election",
     "Event",
     "ExponentialBackoff",
