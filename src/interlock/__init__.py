@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         BrokenBarrierError,
         ClosedError,
         ConfigError,
+        DeadlockError,
         HoldLostError,
         InterlockError,
         LatchDeletedError,
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "interlock.backoff": ("Backoff", "ConstantBackoff", "ExponentialBackoff"),
     "interlock.errors": (
-        "AcquireTimeoutError", "BrokenBarrierError", "ClosedError", "ConfigError", "HoldLostError", "InterlockError", "LatchDeletedError", "MisuseWarning", "NotHeldError",
+        "AcquireTimeoutError", "BrokenBarrierError", "ClosedError", "ConfigError", "DeadlockError", "HoldLostError", "InterlockError", "LatchDeletedError", "MisuseWarning", "NotHeldError",
         "QuorumError", "ReentryError", "ReplicationError", "ServerUnavailableError", "UpgradeError", "WrongTypeError",
     ),
     "interlock.options": ("Options", "best_effort", "required"),
@@ -76,6 +77,7 @@ __all__ = [
     "ConfigError",
     "ConstantBackoff",
     "CountDownLatch",
+    "DeadlockError",
     "Election",
     "Event",
     "ExponentialBackoff",

@@ -106,6 +106,20 @@ class HoldLostError(InterlockError, RuntimeError):
         self.detail = detail
 
 
+class DeadlockError(InterlockError, RuntimeError):
+    """A wait could never have ended: its owner holds what others of a cycle wait for.
+
+    Attributes:
+        name: the lock that was waited for.
+        cycle: one sentence for each thread or task of the cycle.
+    """
+
+    def __init__(self, message: str, *, name: str = "", cycle: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.name = name
+        self.cycle = cycle
+
+
 class ReentryError(InterlockError, RuntimeError):
     """The owner of a non-reentrant lock asked for it again.
 

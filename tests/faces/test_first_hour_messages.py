@@ -126,7 +126,7 @@ def test_warnings_point_at_the_users_line(
 
 
 async def _refusal(face: Face, url: str) -> str:
-    client = face.module.connect(url, command_timeout=0.3)
+    client = face.module.connect(url, command_timeout=1.5)
     try:
         with pytest.raises(ServerUnavailableError) as caught:
             await call(face, client.lock("name").acquire)

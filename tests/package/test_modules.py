@@ -38,9 +38,6 @@ MONITORING = {"exporter", "otel", "prometheus"}
 TESTED_BY = {
     # Locks, where the behaviour is a folder and the core file is played by its simulated tests.
     "_core/composite.py": "composite/test_composite_simulated.py",
-    "_core/composite_hold.py": "composite/test_composite_simulated.py",
-    "_core/composite_members.py": "composite/test_composite_simulated.py",
-    "_core/lockstep.py": "composite/test_red_replies.py",
     "_core/multi_lock.py": "composite/test_multi_lock.py",
     "_core/red_lock.py": "composite/test_red_lock.py",
     "_core/count_down_latch.py": "latch/test_latch_simulated.py",
@@ -120,6 +117,11 @@ TESTED_BY = {
     "check/data_rules.py": "check/test_rules.py",
     "check/examine.py": "check/test_check_servers.py",
     "check/report.py": "cli/test_doctor.py",
+    "cli/console.py": "monitoring/test_console.py",
+    "console/access.py": "monitoring/test_console_security.py",
+    "console/app.py": "monitoring/test_console.py",
+    "console/graph.py": "monitoring/test_console.py",
+    "console/watch.py": "monitoring/test_console.py",
     "cli/exporter.py": "monitoring/test_exporter.py",
     "cli/listening.py": "monitoring/test_exporter.py",
     "cli/release.py": "operations/test_release.py",

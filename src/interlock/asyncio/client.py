@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
     from interlock.backoff import Backoff
     from interlock.check import Report
-    from interlock.inspection import LockInfo
+    from interlock.inspection import Deadlock, LockInfo
     from interlock.options import Duration, OptionChanges
 
 _ADOPTABLE = {kind.kind: kind for kind in (core_lock.Lock, FairLock, FencedLock)}
@@ -235,6 +235,22 @@ class Client:
             return False
         text, session = check_text(reason, "a reason"), self._driver.session
         return await self._driver.run(forced.force_release(session, info.kind, name, holder, text))
+
+    async def deadlocks(self) -> list[Deadlock]:
+        """Return the deadlocks among all clients of these servers, those of other processes too.
+
+        They are found by the cards of clients, so Java's locks are not part of any.
+
+        Raises:
+            ServerUnavailableError: a server cannot be reached, or does not answer.
+
+        Cost:
+            A scan of the cards, and about two round trips for each thread or task that has waited
+            for 5 s. A suspected deadlock is looked at again for some seconds.
+        """
+        from interlock.inspection.face import read_deadlocks_async  # noqa: PLC0415 - seldom asked for
+
+        return await read_deadlocks_async(self._servers, self._driver.session.options)
 
     async def describe(self, name: str) -> LockInfo | None:
         """Return everything that is known about the lock *name*; None if nobody holds or awaits it.
