@@ -284,4 +284,9 @@ async def renewed(*holds: Any, timeout: float = 20.0) -> None:
             grown[number] |= left[number] > before
         return all(grown)
 
-    await until(all_have, timeout, "all are renewed")
+    try:
+        await until(all_have, timeout, "all are renewed")
+    except TimeoutError as error:
+        ended = [number for number, hold in enumerate(holds) if not hold.valid]
+        left_over = [number for number, done in enumerate(grown) if not done]
+        raise TimeoutError(f"{error}: not {left_over}; not valid any more: {ended}") from None
