@@ -47,7 +47,7 @@ def test_every_object_is_called_like_its_factory() -> None:
     made = {
         name
         for name in vars(interlock.Client)
-        if name.endswith(("lock", "semaphore", "latch", "event", "election"))
+        if name.endswith(("lock", "semaphore", "latch", "event", "election", "barrier"))
         and not name.startswith(("_", "try"))
     }
     assert made - joint == set(KINDS)
@@ -238,11 +238,23 @@ def _election(client: Client, other: Client) -> None:
     assert theirs.leader() is not None
     election.release()
     assert theirs.acquire()
-    hold = theirs.hold
-    assert hold is not None
-    hold.set_lease(20)
     assert election.locked()
     assert election.force_release()
+
+
+def _barrier(client: Client, other: Client) -> None:
+    barrier, theirs = client.barrier("locks:barrier", 2), other.barrier("locks:barrier", 2)
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(theirs.wait, 20)
+        time.sleep(RENEWED)
+        assert barrier.n_waiting == 1
+        assert barrier.wait(5) == 1
+        assert waiting.result() == 0
+    with pytest.raises(interlock.BrokenBarrierError):
+        barrier.wait(0.2)
+    barrier.reset()
+    barrier.abort()
+    assert theirs.broken
 
 
 DOINGS: dict[str, Callable[[Client, Client], object]] = {
@@ -256,6 +268,7 @@ DOINGS: dict[str, Callable[[Client, Client], object]] = {
     "leased_semaphore": _leased_semaphore,
     "count_down_latch": _count_down_latch,
     "event": _event,
+    "barrier": _barrier,
     "election": _election,
 }
 

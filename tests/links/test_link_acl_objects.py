@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.lock_like import renewed
 
-from interlock import LatchDeletedError
+from interlock import BrokenBarrierError, LatchDeletedError
 from interlock.check.rights import OPTIONAL
 
 if TYPE_CHECKING:
@@ -47,9 +47,10 @@ SCRIPTS = {
     "leased-semaphore": ("leased_semaphore_",),
     "latch": ("latch_",),
     "event": ("event_",),
+    "barrier": ("barrier_",),
     "election": (
         *("election_", "fenced_lock_acquire", "lock_renew", "lock_query"),
-        *("lock_force_release", "lock_set_lease"),
+        "lock_force_release",
     ),
 }
 """What the names of an object's scripts begin with."""
@@ -196,11 +197,24 @@ async def _election(stage: Stage, clients: list[Any]) -> None:
     assert await a.do(mine.acquire)
     waiting = asyncio.create_task(b.do(theirs.acquire, timeout=10))
     await renewed(await a.do(lambda: mine.hold))
-    assert (await b.do(theirs.leader)).token == 1
-    await a.do((await a.do(lambda: mine.hold)).set_lease, 9)
+    assert (await a.do(theirs.leader)).token == 1
     await a.do(mine.release)
     assert await waiting
     assert await a.do(mine.force_release)
+
+
+async def _barrier(stage: Stage, clients: list[Any]) -> None:
+    a, b = stage.owner(), stage.owner()
+    mine, theirs = [client.barrier(NAME, 2) for client in clients]
+    waiting = asyncio.create_task(b.do(theirs.wait, timeout=10))
+    await asyncio.sleep(1)  # a renewal
+    assert await a.do(mine.wait, timeout=5) == 1
+    assert await waiting == 0
+    await a.do(mine.abort)
+    await a.do(mine.reset)
+    with pytest.raises(BrokenBarrierError):
+        await a.do(mine.wait, timeout=0.1)
+    assert await a.do(lambda: mine.broken)
 
 
 CONVERSATIONS: dict[str, Callable[[Stage, list[Any]], Awaitable[None]]] = {
@@ -213,6 +227,7 @@ CONVERSATIONS: dict[str, Callable[[Stage, list[Any]], Awaitable[None]]] = {
     "leased-semaphore": _leased,
     "latch": _latch,
     "event": _event,
+    "barrier": _barrier,
     "election": _election,
 }
 

@@ -34,6 +34,7 @@ from interlock._core.effects import Batch
 from interlock._core.session import GRACE
 from interlock._core.watchdog import Round
 from interlock._drivers import callbacks, clock
+from interlock._drivers.deadlocks import DeadlockWatch
 from interlock._drivers.identity import about_this_process
 from interlock._drivers.wakeup import Wakeup
 from interlock._links.batch_connection import BatchConnection
@@ -88,6 +89,7 @@ class Renewer:
         self._thread: threading.Thread | None = None
         self._cleanups = CleanupQueue()
         self.card = CardWriter(self._session, about_this_process())
+        self._deadlocks = DeadlockWatch(self._session, self._topology, self.card, self._wakeup)
         self.started = False
 
     def start(self) -> None:
@@ -159,6 +161,7 @@ class Renewer:
                     raise reply
         finally:
             self._connection.drop()
+            self._deadlocks.close(GRACE)
             for lane in self._lanes.values():
                 lane.end()
             for lane in self._lanes.values():
@@ -242,6 +245,7 @@ class Renewer:
         events = self._session.events
         slow = self._by_node(events.slow_waits(now), lambda hold: hold.key)
         card = self._card(now)
+        self._deadlocks.look(now)
         cards = {} if card is None else {self._topology.owner(card.keys[0]): card}
         for node in holds.keys() | entries.keys() | slow.keys() | cards.keys():
             parts = holds.get(node, ()), entries.get(node, ()), slow.get(node, ())
@@ -290,7 +294,8 @@ class Renewer:
         elif getattr(reply, "code", None) == "NOPERM":
             self.card.refused = True
             logging.getLogger("interlock").warning(
-                "no card is written for operators, for want of rights (interlock doctor): %s", reply
+                "no card is written for operators, for want of rights (reference, operations): %s",
+                reply,
             )
 
     def _by_node(
