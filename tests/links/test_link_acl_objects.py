@@ -54,12 +54,14 @@ SCRIPTS = {
     ),
 }
 """What the names of an object's scripts begin with."""
+FOR_OPERATORS = {"card_write", "forced_note_read", "forced_note_write", "group_lock_break"}
+"""Scripts whose rights docs/reference/operations.md names; ``card=False`` does without them."""
 HEARING = {"subscribe", "unsubscribe", "ping"}
 
 
 def test_every_script_is_of_some_object() -> None:
     """No script is left out, and no object without a line."""
-    stems = {path.name.removesuffix(".lua") for path in LUA.iterdir()}
+    stems = {path.name.removesuffix(".lua") for path in LUA.iterdir()} - FOR_OPERATORS
     known = {stem for stem in stems for part in SCRIPTS.values() if stem.startswith(part)}
     assert known == stems
     assert RIGHTS.keys() == SCRIPTS.keys()
@@ -70,7 +72,8 @@ def test_commands_are_those_of_the_scripts(thing: str) -> None:
     """A line permits what the object's scripts call and what hearing takes, no command more."""
     called: set[str] = set()
     for path in LUA.iterdir():
-        if path.name.startswith(SCRIPTS[thing]):
+        stem = path.name.removesuffix(".lua")
+        if stem.startswith(SCRIPTS[thing]) and stem not in FOR_OPERATORS:
             called |= set(re.findall(r"redis\.p?call\('?([a-z]+)", path.read_text()))
     silent = thing == "spin"
     called -= OPTIONAL
@@ -240,6 +243,6 @@ async def test_the_line_is_enough(stage: Stage, any_server: RedisServer, thing: 
     any_server.execute("SCRIPT", "FLUSH")
     any_server.execute("ACL", "LOG", "RESET")
     url = any_server.url(0, thing, "secret")
-    clients = [stage.client(url, lease=2.5, poll_cap=30) for _ in range(2)]
+    clients = [stage.client(url, lease=2.5, poll_cap=30, card=False) for _ in range(2)]
     await CONVERSATIONS[thing](stage, clients)
     assert any_server.execute("ACL", "LOG") == []
