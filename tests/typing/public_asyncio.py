@@ -128,7 +128,7 @@ async def counting(client: face.Client) -> None:
     assert_type(await event.clear(), None)
     assert_type(await event.is_set(), bool)
     assert_type(await event.wait(SECOND), bool)
-    barrier = client.barrier("name", 2, timeout=SECOND, lease=SECOND)
+    barrier = client.barrier("name", 2, timeout=SECOND)
     assert_type(barrier, face.Barrier)
     assert_type(await barrier.wait(SECOND), int)
     assert_type(await barrier.n_waiting, int)

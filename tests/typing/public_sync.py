@@ -127,7 +127,7 @@ def counting(client: face.Client) -> None:
     assert_type(event.clear(), None)
     assert_type(event.is_set(), bool)
     assert_type(event.wait(SECOND), bool)
-    barrier = client.barrier("name", 2, timeout=SECOND, lease=SECOND)
+    barrier = client.barrier("name", 2, timeout=SECOND)
     assert_type(barrier, face.Barrier)
     assert_type(barrier.wait(SECOND), int)
     assert_type(barrier.n_waiting, int)

@@ -30,7 +30,7 @@ from interlock._core.scripts import barrier as scripts
 from interlock._core.waiters import section
 from interlock._core.waiting import wait_in_queue
 from interlock.errors import BrokenBarrierError, ConfigError
-from interlock.options import check_lease, check_name
+from interlock.options import check_name
 
 if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op, Step
@@ -68,13 +68,12 @@ class Barrier:
         session: the client's state.
         name: what the user calls it.
         parties: how many wait for each other.
-        lease: seconds after which a party that died breaks it; None for `Options.lease`.
     """
 
     kind = "barrier"
     renewal: Renewal = staticmethod(scripts.barrier_renew)
 
-    def __init__(self, session: Session, name: str, parties: int, lease: float | None) -> None:
+    def __init__(self, session: Session, name: str, parties: int) -> None:
         self.name = check_name(name)
         base = session.key(name)
         self.parties = check_parties(parties)
@@ -82,7 +81,7 @@ class Barrier:
         self.hold_key: object = self.key
         self.session = session
         self._base = base
-        self._lease = session.options.lease if lease is None else check_lease(lease)
+        self._lease = session.options.lease
         self._calls = IdempotentCalls(session, base, names.own_request)
         self._kept = KEPT + 2 * session.options.poll_cap
 

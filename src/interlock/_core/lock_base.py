@@ -60,6 +60,7 @@ from interlock.errors import (
     NotHeldError,
     ReentryError,
     ServerUnavailableError,
+    WrongTypeError,
 )
 from interlock.options import check_flag, check_lease, check_name
 
@@ -174,7 +175,7 @@ class LockBase(ABC):
         call = self._query_script(self._session.clock() + GRACE / 2)
         try:
             status = yield from call
-        except ServerUnavailableError:
+        except (ServerUnavailableError, WrongTypeError):
             holder = None
         else:
             holder = next(iter(status.holders), None)

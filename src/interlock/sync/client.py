@@ -575,7 +575,6 @@ class Client:
         parties: int,
         *,
         timeout: Duration | None = None,
-        lease: Duration | None = None,
     ) -> Barrier:
         """Return the barrier *name*, at which *parties* wait for each other; no round trip.
 
@@ -583,14 +582,13 @@ class Client:
             name: all parties use the same one.
             parties: how many there are.
             timeout: seconds that `Barrier.wait` waits unless it is told; None for ever.
-            lease: seconds after which a party that died breaks it; None for `Options.lease`.
 
         Raises:
             TypeError: *parties* is not an int.
             ValueError: *parties* is less than 1.
         """
         driver = self._driver
-        core = core_barrier.Barrier(driver.session, name, parties, lease_of(lease, driver))
+        core = core_barrier.Barrier(driver.session, name, parties)
         return Barrier(driver, core, timeout=timeout)
 
     def election(
