@@ -13,6 +13,7 @@ from interlock._core.scripts.script import (
     many,
     milliseconds,
     number,
+    pair,
     seconds,
     text,
 )
@@ -52,7 +53,7 @@ class Arrival(NamedTuple):
 
 
 def _arrival(reply: object) -> Arrival:
-    generation, index = many(reply)
+    generation, index = pair(reply)
     return Arrival(text(generation), number(index))
 
 
@@ -69,7 +70,7 @@ def _stand(reply: object) -> float | bool:
 
 
 def _counts(reply: object) -> tuple[int, bool]:
-    waiting, broken = many(reply)
+    waiting, broken = pair(reply)
     return number(waiting), number(broken) == 1
 
 
