@@ -203,3 +203,18 @@ def test_a_handler_of_the_log_that_hangs_delays_no_renewal(
         leave.set()
         logging.getLogger("interlock").removeHandler(handler)
         redis_client.execute_command("ACL", "DELUSER", "narrow")
+
+
+def test_a_hold_that_the_card_does_not_know_yet_is_no_doubt(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """Beside a lasting hold, a new one of the same client has an unknown age, and no doubt."""
+    del redis_client
+    with connect(redis_url, lease=LEASE) as client, client.lock("long"):
+        wait_until(
+            lambda: described(client, "long").holders[0].held_for is not None, 10, "a card tells"
+        )
+        with client.lock("short"):
+            holder = described(client, "short").holders[0]
+            assert (holder.held_for, holder.client.doubt) == (None, "")
+            assert described(client, "long").holders[0].client.doubt == ""
