@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import shutil
 import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from tests.support.servers import binaries
 
-from . import leftovers
+from . import leftovers, namespaces
 from .arena import ARENAS
 from .history import load
 from .judge import Judge
@@ -122,6 +123,8 @@ def main() -> int:
     # Who ends the lab politely wants it to clean up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     leftovers.remove()
+    if shutil.which("ip"):
+        namespaces.remove_left_over()
     status: int = asked.do(asked)
     return status
 

@@ -31,6 +31,7 @@ async def client(face: Face, redis_url: str) -> AsyncIterator[Any]:
 
 
 KINDS = ("Lock", "Semaphore", "LeasedSemaphore", "CountDownLatch", "ReadWriteLock", "Client")
+KINDS += ("Event", "Election")
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "Hold", "Permit"])

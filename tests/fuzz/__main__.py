@@ -28,6 +28,7 @@ from tests.support.servers import RedisServer
 
 from interlock._core import names, scripts
 from interlock._core.effects import Eval, Script
+from interlock._core.scripts.barrier import Barrier
 from interlock._core.scripts.fair_lock import Queue
 from interlock._drivers.wrong_type import types_of
 from interlock._links.connection import Connection
@@ -119,6 +120,10 @@ def argument(name: str, hint: object, chance: random.Random) -> object:
         base = chance.choice(TEXTS)
         keys = (base, names.fair_queue(base), names.fair_timeouts(base))
         return Queue(keys, chance.random() * 10, "PUBLISH", chance.choice(TEXTS))
+    if hint == "Barrier":
+        base = chance.choice(TEXTS)
+        keys = (names.barrier_key(base), names.barrier_parties(base), names.barrier_resets(base))
+        return Barrier(*keys, "PUBLISH", chance.choice(TEXTS))
     if name == "publish":
         return chance.choice(("PUBLISH", ""))
     pools: dict[object, tuple[object, ...]] = {

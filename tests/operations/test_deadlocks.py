@@ -8,6 +8,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from tests.support.servers import wait_until
+
 from interlock import DeadlockError, connect
 
 if TYPE_CHECKING:
@@ -128,3 +130,28 @@ def test_a_long_wait_is_no_deadlock(
         waiter.join()
         assert client.deadlocks() == []
     assert "deadlock" not in caplog.text
+
+
+def test_no_thread_for_the_search_costs_no_renewal(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no thread can be started, nobody searches, and what is held is renewed as before."""
+    start = threading.Thread.start
+    refused = threading.Event()
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "interlock-deadlocks":
+            refused.set()
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with connect(redis_url) as other, connect(redis_url, lease=1.5) as client:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        with other.lock("busy"), client.lock("precious") as hold:
+            waiter = threading.Thread(target=lambda: client.lock("busy").acquire(timeout=8))
+            waiter.start()
+            assert refused.wait(10)
+            end = time.monotonic() + hold.remaining
+            wait_until(lambda: time.monotonic() + hold.remaining > end + 0.3, 10, "it is renewed")
+            assert hold.valid
+            waiter.join()

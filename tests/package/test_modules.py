@@ -40,6 +40,7 @@ TESTED_BY = {
     "_core/composite.py": "composite/test_composite_simulated.py",
     "_core/multi_lock.py": "composite/test_multi_lock.py",
     "_core/red_lock.py": "composite/test_red_lock.py",
+    "_core/barrier.py": "barrier/test_barrier.py",
     "_core/count_down_latch.py": "latch/test_latch_simulated.py",
     "_core/event.py": "event/test_event_simulated.py",
     "_core/election.py": "election/test_election.py",
@@ -59,6 +60,7 @@ TESTED_BY = {
     # Drivers, whose work is seen in the locks that they perform.
     "_drivers/aio.py": "lock/test_lock_tasks.py",
     "_drivers/aio_fan_out.py": "composite/test_composite_crowds.py",
+    "_drivers/deadlocks.py": "operations/test_deadlocks.py",
     "_drivers/fan_out.py": "composite/test_composite_crowds.py",
     "_drivers/watching.py": "election/test_election.py",
     "_drivers/aio_watching.py": "election/test_election.py",
@@ -95,6 +97,7 @@ TESTED_BY = {
     "_links/wait_command.py": "replicas/test_replicas.py",
     "_links/wait_connection.py": "replicas/test_replicas.py",
     # The faces hold no logic; each is tested with its kind of lock.
+    "asyncio/barrier.py": "barrier/test_barrier.py",
     "asyncio/block.py": "lock/test_lock_blocks.py",
     "asyncio/client.py": "lock/test_lock_input.py",
     "asyncio/composite_lock.py": "composite/test_composite_input.py",
@@ -117,6 +120,7 @@ TESTED_BY = {
     "check/data_rules.py": "check/test_rules.py",
     "check/examine.py": "check/test_check_servers.py",
     "check/report.py": "cli/test_doctor.py",
+    "cli/deadlocks.py": "operations/test_deadlocks.py",
     "cli/console.py": "monitoring/test_console.py",
     "console/access.py": "monitoring/test_console_security.py",
     "console/app.py": "monitoring/test_console.py",

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 STRANGER = 54_321
 """The number of a user who has nothing."""
 
+# The child only becomes another user and runs one function: the parent's threads do not matter.
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
+
 
 @pytest.fixture
 def shared() -> Iterator[Path]:

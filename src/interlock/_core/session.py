@@ -155,6 +155,7 @@ class Session:
         self.client_id = self.events.client_id = client_id
         self.waiters = waiters
         self._releases_on_close = None
+        self.events.after_fork()
         for hold in self.holds:
             self.holds.end(hold)
 

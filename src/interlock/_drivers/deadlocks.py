@@ -62,10 +62,12 @@ class DeadlockWatch:
         if not wanted or not self._long(now) or self._end.is_set():
             return
         if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(
-                target=self._run, name="interlock-deadlocks", daemon=True
-            )
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name="interlock-deadlocks", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # no thread can start now; the next turn tries again
+                return
+            self._thread = thread
 
     def close(self, timeout: float) -> None:
         """End the thread."""

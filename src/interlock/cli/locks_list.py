@@ -157,6 +157,8 @@ def _chosen(page: Sequence[LockInfo], given: Mapping[str, object]) -> Iterator[L
             continue
         if given["late"] and not info.late:
             continue
-        if older_than is not None and (info.held_for or 0.0) <= older_than:
+        # An unknown age may be a high one. Java tells none.
+        held_for = info.held_for
+        if older_than is not None and held_for is not None and held_for <= older_than:
             continue
         yield info

@@ -338,8 +338,10 @@ class _Gate:
                 ]
             await send(message)
 
-        free = request.url.path.startswith("/static/") or (
-            request.url.path == "/login" and bool(self._console.access.token)
+        # The path that the router sees. The one of `request.url` may be forged by a Host header.
+        path = str(scope["path"])
+        free = path.startswith("/static/") or (
+            path == "/login" and bool(self._console.access.token)
         )
         if free or self._console.access.admits(request):
             await self._app(scope, receive, send_with_headers)

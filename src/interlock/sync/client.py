@@ -6,6 +6,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
+from interlock._core import barrier as core_barrier
 from interlock._core import count_down_latch as core_latch
 from interlock._core import election as core_election
 from interlock._core import event as core_event
@@ -27,6 +28,7 @@ from interlock._naming import check_template
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import ConfigError, InterlockError
 from interlock.options import Options, check_min_hold, check_text, check_timeout, lease_of
+from interlock.sync.barrier import Barrier
 from interlock.sync.composite_lock import MultiLock, RedLock
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Once
@@ -566,6 +568,28 @@ class Client:
     def event(self, name: str) -> Event:
         """Return the event *name*, which any process sets, clears or waits for; no round trip."""
         return Event(self._driver, core_event.Event(self._driver.session, name))
+
+    def barrier(
+        self,
+        name: str,
+        parties: int,
+        *,
+        timeout: Duration | None = None,
+    ) -> Barrier:
+        """Return the barrier *name*, at which *parties* wait for each other; no round trip.
+
+        Args:
+            name: all parties use the same one.
+            parties: how many there are.
+            timeout: seconds that `Barrier.wait` waits unless it is told; None for ever.
+
+        Raises:
+            TypeError: *parties* is not an int.
+            ValueError: *parties* is less than 1.
+        """
+        driver = self._driver
+        core = core_barrier.Barrier(driver.session, name, parties)
+        return Barrier(driver, core, timeout=timeout)
 
     def election(
         self,
