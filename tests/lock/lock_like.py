@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tests.support.patience import PATIENCE
+
 import interlock
 import interlock.asyncio
 
@@ -259,7 +261,7 @@ async def until(condition: Callable[[], Any], timeout: float, what: str) -> None
     Raises:
         TimeoutError: it did not come to hold.
     """
-    deadline = asyncio.get_running_loop().time() + timeout
+    deadline = asyncio.get_running_loop().time() + PATIENCE * timeout
     while True:
         holds = condition()
         if inspect.isawaitable(holds):
@@ -267,7 +269,7 @@ async def until(condition: Callable[[], Any], timeout: float, what: str) -> None
         if holds:
             return
         if asyncio.get_running_loop().time() > deadline:
-            raise TimeoutError(f"waited {timeout} s in vain until {what}")
+            raise TimeoutError(f"waited {PATIENCE * timeout} s in vain until {what}")
         await asyncio.sleep(0.01)
 
 
