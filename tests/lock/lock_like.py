@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tests.support.cards import is_card
 from tests.support.patience import PATIENCE
 
 import interlock
@@ -228,10 +229,8 @@ class Stage:
 
     def left_behind(self, name: str = "name") -> set[str]:
         """Return the keys on the server that should not be there while *name* is free."""
-        keys = {key.decode() for key in self.redis.scan_iter()}
-        # A client that lives has a card there, for operators.
-        cards = {key for key in keys if key.startswith("interlock_client")}
-        return keys - cards - self.kind.keeps(name)
+        keys = {key.decode() for key in self.redis.scan_iter() if not is_card(key)}
+        return keys - self.kind.keeps(name)
 
     async def close(self, client: Any) -> None:
         """Close *client*, and those of other servers that were made with it."""
