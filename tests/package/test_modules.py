@@ -128,8 +128,6 @@ TESTED_BY = {
     "console/watch.py": "monitoring/test_console.py",
     "cli/exporter.py": "monitoring/test_exporter.py",
     "cli/listening.py": "monitoring/test_exporter.py",
-    "_drivers/deadlocks.py": "operations/test_deadlocks.py",
-    "cli/deadlocks.py": "operations/test_deadlocks.py",
     "cli/release.py": "operations/test_release.py",
     "cli/show.py": "operations/test_release.py",
     "cli/launch.py": "cli/test_cli_job.py",
