@@ -148,15 +148,14 @@ TESTED_BY = {
     "testing/_sim_client.py": "testing/test_simulator.py",
     "testing/_sim_doubts.py": "testing/test_simulator.py",
     "testing/_sim_faults.py": "testing/test_simulator.py",
-    "testing/_sim_frame.py": "testing/test_simulator.py",
     "testing/_sim_invariants.py": "testing/test_simulator.py",
     "testing/_sim_minding.py": "testing/test_simulator.py",
     "testing/_sim_network.py": "testing/test_simulator.py",
-    "testing/_sim_process.py": "testing/test_simulator.py",
     "testing/_sim_pubsub.py": "testing/test_simulator.py",
     "testing/_sim_replicas.py": "testing/test_sim_workload.py",
     "testing/_sim_rules.py": "testing/test_simulator.py",
     "testing/_sim_runner.py": "testing/test_simulator.py",
+    "testing/_sim_world.py": "testing/test_simulator.py",
     "testing/schedule.py": "testing/test_simulator.py",
 }
 """Source module -> the one test module that tests it, below `tests`."""
