@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+PATIENCE = 60.0
+"""Seconds after which a test that waits gives up. It only ends a hang: it measures nothing."""
+
 
 def wait_until(condition: Callable[[], bool], timeout: float, what: str) -> None:
     """Ask *condition* again and again until it holds.
