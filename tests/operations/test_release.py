@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import signal
+import socket
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.cli.cli_process import ENVIRON
 from tests.support.servers import wait_until
 
 from interlock import HoldLostError, connect
@@ -176,3 +181,28 @@ def test_the_commands_show_and_break(
     assert command("show", "orders").returncode == 1
     with pytest.raises(HoldLostError):
         lock.release()
+
+
+def test_a_command_without_a_server_refuses(command: Callable[..., CompletedProcess[str]]) -> None:
+    """Operators are never shown an embedded server because they forgot the URL."""
+    for arguments in (("list",), ("show", "orders"), ("deadlocks",)):
+        done = command(*arguments, url="")
+        assert (done.returncode, done.stdout) == (64, "")
+        assert "no server is named" in done.stderr
+        assert command(*arguments, "--", "true").returncode == 64
+
+
+def test_ctrl_c_ends_a_command_without_a_traceback() -> None:
+    """`interlock list` that is interrupted exits as shells expect, and prints nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "interlock", "list"],
+            env={**ENVIRON, "INTERLOCK_URL": f"redis://127.0.0.1:{silent.getsockname()[1]}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        silent.settimeout(60)
+        with silent.accept()[0]:
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=60) == (b"", b"")
+    assert process.returncode == 130

@@ -30,23 +30,21 @@ import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
+from interlock._core.effects import NEVER, Client
 from interlock.errors import ClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from interlock._core.effects import Eval, Step
     from interlock._core.replication import Replication
-    from interlock._core.session import Session
-    from interlock._core.watchdog import Renewal
     from interlock.errors import InterlockError, LossReason
+    from interlock.options import Options
 
 DRIFT = 0.001
 """The bound on the difference between two clocks' rates; 500 ppm each way is a bad quartz."""
 SLACK = 0.002
 """Seconds: the granularity of the server's expiry."""
-
-NEVER = float("inf")
 
 _numbers = itertools.count(1)
 
@@ -121,6 +119,30 @@ def valid_until(sent_at: float, lease: float) -> float:
     return sent_at + lease * (1 - DRIFT) - SLACK
 
 
+class Renewal(Protocol):
+    """How holds of one kind are kept alive, many at a time."""
+
+    def __call__(
+        self, keys: Sequence[str], lease: float, holders: Sequence[str], /, *, deadline: float
+    ) -> Eval[list[bool]]:
+        """Return the script that keeps *keys* for another *lease*, and tells which were kept."""
+        ...
+
+
+class HoldClient(Client, Protocol):
+    """The client of a hold: its `Session`, as the hold sees it."""
+
+    @property
+    def holds(self) -> Holds:
+        """Return its table."""
+        ...
+
+    @property
+    def options(self) -> Options:
+        """Return its options."""
+        ...
+
+
 class CoreLock(Protocol):
     """The lock of a hold, as the hold sees it."""
 
@@ -129,7 +151,11 @@ class CoreLock(Protocol):
     key: str
     hold_key: object
     renewal: Renewal
-    session: Session
+
+    @property
+    def session(self) -> HoldClient:
+        """Return its client."""
+        ...
 
     def release_hold(self, hold: Hold) -> Step[None]:
         """Go down by one depth in *hold*."""

@@ -1,12 +1,14 @@
 """The command `interlock`.
 
-Each subcommand is a module with ``configure(parser)`` and ``main(given, command, environ)``, and a row in
-`_SUBCOMMANDS`.
+Each subcommand is a module with ``DESCRIPTION``, ``EPILOG``, ``configure(parser)`` and
+``main(given, environ)``, and a row in `_SUBCOMMANDS`.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import signal
 import sys
 import warnings
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,7 +30,6 @@ from interlock.cli.status import Status, UsageError, say, signal_status
 from interlock.errors import ConfigError, InterlockError, WrongTypeError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Mapping, Sequence
 
 
@@ -37,31 +38,76 @@ _SIGPIPE = 13
 
 class _Subcommand(NamedTuple):
     summary: str
+    description: str
+    epilog: str | None
     configure: Callable[[argparse.ArgumentParser], None]
-    main: Callable[[Mapping[str, object], Sequence[str] | None, Mapping[str, str]], int]
+    main: Callable[[Mapping[str, object], Mapping[str, str]], int] | None
 
 
 _SUBCOMMANDS = {
     "deadlocks": _Subcommand(
-        "look for threads that wait for each other", deadlocks.configure, deadlocks.main
+        "look for threads that wait for each other",
+        deadlocks.DESCRIPTION,
+        deadlocks.EPILOG,
+        deadlocks.configure,
+        deadlocks.main,
     ),
     "doctor": _Subcommand(
-        "look at a server for whatever endangers locks", doctor.configure, doctor.main
+        "look at a server for whatever endangers locks",
+        doctor.DESCRIPTION,
+        doctor.EPILOG,
+        doctor.configure,
+        doctor.main,
     ),
-    "console": _Subcommand("serve web pages of all locks", console.configure, console.main),
+    "console": _Subcommand(
+        "serve web pages of all locks",
+        console.DESCRIPTION,
+        console.EPILOG,
+        console.configure,
+        console.main,
+    ),
     "exporter": _Subcommand(
-        "serve Prometheus metrics of all locks", exporter.configure, exporter.main
+        "serve Prometheus metrics of all locks",
+        exporter.DESCRIPTION,
+        exporter.EPILOG,
+        exporter.configure,
+        exporter.main,
     ),
-    "list": _Subcommand("list who holds and awaits what", locks_list.configure, locks_list.main),
-    "release": _Subcommand("break one hold of a lock", release.configure, release.main),
-    "show": _Subcommand("show who holds and awaits one lock", show.configure, show.main),
-    "run": _Subcommand("run a command while holding a lock", run.configure, run.main),
+    "list": _Subcommand(
+        "list who holds and awaits what",
+        locks_list.DESCRIPTION,
+        locks_list.EPILOG,
+        locks_list.configure,
+        locks_list.main,
+    ),
+    "release": _Subcommand(
+        "break one hold of a lock",
+        release.DESCRIPTION,
+        release.EPILOG,
+        release.configure,
+        release.main,
+    ),
+    "show": _Subcommand(
+        "show who holds and awaits one lock",
+        show.DESCRIPTION,
+        show.EPILOG,
+        show.configure,
+        show.main,
+    ),
+    # Alone it takes a command, so `_dispatch` calls its `main`.
+    "run": _Subcommand(
+        "run a command while holding a lock", run.DESCRIPTION, run.EPILOG, run.configure, None
+    ),
 }
 if POSIX:  # Windows lacks what the embedded server needs
     from interlock.cli import server
 
     _SUBCOMMANDS["server"] = _Subcommand(
-        "install, look at or stop the embedded server", server.configure, server.main
+        "install, look at or stop the embedded server",
+        server.DESCRIPTION,
+        None,
+        server.configure,
+        server.main,
     )
 
 
@@ -87,6 +133,8 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
             # Nobody reads any more (`| head`); Python would complain again when it exits.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return signal_status(_SIGPIPE)
+        except KeyboardInterrupt:
+            return signal_status(signal.SIGINT)
 
 
 def _show_warning(message: Warning | str, *_where: object, **_how: object) -> None:
@@ -107,7 +155,15 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
     parser.add_argument("--version", action="version", version=f"interlock {__version__}")
     subparsers = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
     for name, row in _SUBCOMMANDS.items():
-        row.configure(subparsers.add_parser(name, help=row.summary, allow_abbrev=False))
+        subparser = subparsers.add_parser(
+            name,
+            help=row.summary,
+            description=row.description,
+            epilog=row.epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        row.configure(subparser)
     found, unknown = parser.parse_known_args(arguments)
     given: dict[str, object] = vars(found)
     subcommand = str(given.pop("subcommand"))
@@ -118,4 +174,11 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
             else "; the command goes behind --: interlock run NAME -- CMD [ARG...]"
         )
         raise UsageError(f"unknown arguments: {' '.join(unknown)}{hint}")
-    return _SUBCOMMANDS[subcommand].main(given, command, environ)
+    do = _SUBCOMMANDS[subcommand].main
+    if do is None:
+        return run.main(given, command, environ)
+    if command is not None:
+        raise UsageError(
+            f"interlock {subcommand} runs no command: leave out -- and what follows it"
+        )
+    return do(given, environ)

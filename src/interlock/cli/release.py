@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
 import interlock
-from interlock.cli.locks_list import add_url, url_of
 from interlock.cli.show import text_of
-from interlock.cli.status import Status, UsageError, say
+from interlock.cli.status import Status, say
+from interlock.cli.values import add_url, url_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    import argparse
+    from collections.abc import Mapping
 
 DESCRIPTION = """\
 Break the hold that HOLDER has of the lock NAME, and no other: if another holder has the lock by
@@ -34,9 +34,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this subcommand."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("name", metavar="NAME", help="the name of the lock")
     parser.add_argument(
         "--holder",
@@ -53,23 +50,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
 
 
-def main(
-    given: Mapping[str, object], command: Sequence[str] | None, environ: Mapping[str, str]
-) -> int:
+def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     """Break the hold, and return the exit status.
 
     Args:
         given: option -> value, from the command line.
-        command: what stood behind ``--``; None if there was none.
         environ: for the URL.
 
     Raises:
-        UsageError: a command, which there cannot be.
         ConfigError: a URL that cannot be, or nobody can hold what NAME is.
         ServerUnavailableError: a server could not be asked.
     """
-    if command is not None:
-        raise UsageError("interlock release runs no command: leave out -- and what follows it")
     name, holder = str(given["name"]), str(given["holder"])
     with interlock.connect(url_of(given, environ), card=False) as client:
         info = client.describe(name)

@@ -10,7 +10,7 @@ from interlock._core.effects import Batch, Eval, Gather, Op
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from interlock._core.session import Session
+    from interlock._core.effects import Client
     from interlock._core.waiter import Waiter
     from interlock.testing._sim_client import SimulatedClient
 
@@ -36,7 +36,7 @@ class Frame:
     waiting: list[Waiter] = field(default_factory=list["Waiter"])
 
 
-def home(session: Session) -> SimulatedClient:
+def home(session: Client) -> SimulatedClient:
     """Return the client that *session* belongs to."""
     return cast("SimulatedClient", session.home)
 
