@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 
 from interlock._links.urls import open_url
 from interlock.cli.listening import Address, address, need
+from interlock.cli.reading import add_url, url_of
 from interlock.cli.status import UsageError, say
-from interlock.cli.values import add_url, url_of
 from interlock.options import Options
 
 if TYPE_CHECKING:
