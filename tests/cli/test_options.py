@@ -240,9 +240,7 @@ def test_arguments_behind_the_separator_are_the_commands_own(
 ) -> None:
     """Neither our option names nor a second -- mean anything behind the first --."""
     seen: list[object] = []
-    row = cli._SUBCOMMANDS["run"]
-    spy = row._replace(main=lambda *arguments: seen.append(arguments) or 0)
-    monkeypatch.setitem(cli._SUBCOMMANDS, "run", spy)
+    monkeypatch.setattr(cli.run, "main", lambda *arguments: seen.append(arguments) or 0)
     assert cli.main(["run", "NAME", "-n", "--", "cmd", "-n", "--url", "--", "x"], {}) == 0
     assert seen == [({"name": "NAME", "wait": 0.0}, ["cmd", "-n", "--url", "--", "x"], {})]
 
