@@ -96,7 +96,6 @@ def test_a_later_hold_of_the_same_thread_survives(redis_url: str) -> None:
             "spin_lock": holding.spin_lock("spin_lock"),
             "read": holding.read_write_lock("read").read,
             "write": holding.read_write_lock("write").write,
-            "group_lock": holding.group_lock("group_lock", ["a", "b"]),
         }
         for lock in locks.values():
             lock.acquire()
