@@ -159,7 +159,7 @@ class CardWriter:
             if hold.state is State.HELD:
                 count += 1
                 old = now - hold.since >= SOON and len(lasting) < MOST
-                if old:
+                if old and hold.retire_number():
                     lasting.append(("h", hold, now - hold.since))
         self._lasting, self._count = lasting, count
 
