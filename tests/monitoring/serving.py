@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import Page
-from tests.support.patience import PATIENCE
+from tests.support.patience import GIVE_UP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,4 +70,4 @@ def served(
             yield found[0]
         finally:
             process.terminate()
-            process.wait(PATIENCE)
+            process.wait(GIVE_UP)

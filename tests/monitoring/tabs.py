@@ -7,7 +7,7 @@ import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from tests.support.patience import PATIENCE
+from tests.support.patience import GIVE_UP
 
 import interlock.asyncio
 
@@ -58,7 +58,7 @@ async def delays(url: str, redis_url: str) -> list[float]:
     """
     ready = asyncio.Barrier(TABS + 1)
     async with (
-        asyncio.timeout(PATIENCE),
+        asyncio.timeout(GIVE_UP),
         interlock.asyncio.connect(redis_url) as client,
         asyncio.TaskGroup() as group,
     ):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.monitoring.serving import Page, fill, served
-from tests.support.patience import PATIENCE, wait_until
+from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
 from interlock import HoldLostError
@@ -48,7 +48,7 @@ def page(browser: Browser) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     errors: list[str] = []
     opened = context.new_page()
-    opened.set_default_timeout(PATIENCE * 1000)
+    opened.set_default_timeout(GIVE_UP * 1000)
     opened.on("pageerror", lambda error: errors.append(str(error)))
     yield opened
     context.close()
@@ -65,7 +65,7 @@ class _Deadlock:
         self._client = client
 
     def __enter__(self) -> None:
-        self._ready = threading.Barrier(2, timeout=PATIENCE)
+        self._ready = threading.Barrier(2, timeout=GIVE_UP)
         self._threads = [
             threading.Thread(target=self._take, args=pair, name=f"worker-{pair[0]}")
             for pair in (("dead:a", "dead:b"), ("dead:b", "dead:a"))
@@ -77,7 +77,7 @@ class _Deadlock:
         # The test breaks what they hold.
         with suppress(HoldLostError), self._client.fair_lock(first):
             self._ready.wait()
-            if self._client.fair_lock(second).acquire(timeout=PATIENCE):
+            if self._client.fair_lock(second).acquire(timeout=GIVE_UP):
                 self._client.fair_lock(second).release()
 
     def __exit__(self, *error: object) -> None:
@@ -141,7 +141,7 @@ def test_a_hold_is_broken_after_a_question(
     assert hold.holder in page.content()
     page.get_by_role("button", name="Break the hold of").click()
     page.get_by_text("The hold was broken.").wait_for()
-    wait_until(lambda: not hold.valid, PATIENCE, "the holder hears of it")
+    wait_until(lambda: not hold.valid, GIVE_UP, "the holder hears of it")
     with interlock.connect(redis_url) as other:
         assert not other.fenced_lock("stuck:1").locked()
     page.goto(f"{console}timeline")
@@ -209,7 +209,7 @@ def test_everybody_can_read_it(
     """No page has a violation that axe finds, or scrolls sideways, from 320 to 2560 px."""
     context = browser.new_context(color_scheme=scheme)
     page = context.new_page()
-    page.set_default_timeout(PATIENCE * 1000)
+    page.set_default_timeout(GIVE_UP * 1000)
     with client.fenced_lock("orders:42", lease=60), client.lock("a" * 120):
         for path in ("", "lock?name=orders:42", "graph", "clients", "timeline?show=all"):
             page.goto(console + path)

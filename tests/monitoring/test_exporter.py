@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
-from tests.support.patience import PATIENCE, wait_until
+from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
 from interlock import Options
@@ -68,7 +68,7 @@ def test_a_server_that_is_gone_is_told(fresh_server: RedisServer) -> None:
     assert b"interlock_locks{" not in down
     fresh_server.start()
     wait_until(
-        lambda: b"interlock_exporter_up 1.0" in generate_latest(registry), PATIENCE, "it is back"
+        lambda: b"interlock_exporter_up 1.0" in generate_latest(registry), GIVE_UP, "it is back"
     )
 
 
@@ -88,10 +88,10 @@ def test_the_command_serves_and_ends(redis_url: str) -> None:
         client.lock("orders"),
         serving("exporter", "--listen", "127.0.0.1:0", "--url", redis_url) as (url, process),
     ):
-        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(url, timeout=GIVE_UP) as answer:
             assert b'interlock_locks{kind="lock"} 1.0' in answer.read()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(GIVE_UP) == 0
 
 
 @pytest.mark.parametrize("listen", ["9464", "host:port", ":70000", ""])

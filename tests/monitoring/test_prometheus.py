@@ -13,7 +13,7 @@ import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.monitoring.serving import LEASE
-from tests.support.patience import PATIENCE, wait_until
+from tests.support.patience import GIVE_UP, wait_until
 
 from interlock import HoldLostError
 from interlock.prometheus import Prometheus
@@ -45,7 +45,7 @@ def test_everything_is_exposed(client: Client) -> None:
         waiter.start()
         waiter.join()
         wait_until(
-            lambda: samples(registry).get("interlock_renewals_total{}", 0) > 0, PATIENCE, "renewed"
+            lambda: samples(registry).get("interlock_renewals_total{}", 0) > 0, GIVE_UP, "renewed"
         )
         told = samples(registry)
         assert told["interlock_holds{'kind': 'lock'}"] == 1
@@ -56,7 +56,7 @@ def test_everything_is_exposed(client: Client) -> None:
         pass
     place = "'kind': 'lock', 'name': 'orders'"
     held = f"interlock_hold_duration_seconds_count{{{place}}}"
-    wait_until(lambda: samples(registry).get(held) == 2, PATIENCE, "all is counted")
+    wait_until(lambda: samples(registry).get(held) == 2, GIVE_UP, "all is counted")
     told = samples(registry)
     acquired = "interlock_acquire_duration_seconds_count"
     assert told[f"{acquired}{{'error': '', {place}}}"] == 2
@@ -72,7 +72,7 @@ def test_names_are_not_exposed_unless_asked(client: Client) -> None:
     with client.lock("orders:1"):
         pass
     wait_until(
-        lambda: "interlock_hold_duration" in str(samples(registry)), PATIENCE, "it is counted"
+        lambda: "interlock_hold_duration" in str(samples(registry)), GIVE_UP, "it is counted"
     )
     assert "orders" not in str(samples(registry))
 
