@@ -128,6 +128,7 @@ TESTED_BY = {
     "console/watch.py": "monitoring/test_console.py",
     "cli/exporter.py": "monitoring/test_exporter.py",
     "cli/listening.py": "monitoring/test_exporter.py",
+    "cli/reading.py": "operations/test_reader.py",
     "cli/release.py": "operations/test_release.py",
     "cli/show.py": "operations/test_release.py",
     "cli/launch.py": "cli/test_cli_job.py",
