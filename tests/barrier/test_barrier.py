@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
     from tests.support.proxy import Action, FaultProxy
 
+PARTIES = "interlock_barrier_parties:{name}"
+SLACK = 3.0
+"""Seconds that a busy machine may take for what is due."""
 FAULTS = {
     "request-lost": drop_request,
     "connection-reset": reset,
@@ -52,7 +55,7 @@ async def _arrive(stage: Stage, barrier: Any, waiting: int, **options: Any) -> a
     async def arrived() -> bool:
         return await _ask(barrier, "n_waiting") == waiting
 
-    await until(arrived, 5, "it has arrived")
+    await until(arrived, 20, "it has arrived")
     return task
 
 
@@ -62,8 +65,8 @@ async def test_all_pass_together(stage: Stage) -> None:
     first = await _arrive(stage, barriers[0], 1)
     second = await _arrive(stage, barriers[1], 2)
     assert not first.done()
-    assert await asyncio.wait_for(stage.owner().do(barriers[0].wait), 5) == 2
-    assert await asyncio.wait_for(asyncio.gather(first, second), 5) == [0, 1]
+    assert await asyncio.wait_for(stage.owner().do(barriers[0].wait), 20) == 2
+    assert await asyncio.wait_for(asyncio.gather(first, second), 20) == [0, 1]
     assert await _ask(barriers[0], "n_waiting") == 0
     passed: list[list[int]] = [[], [], []]
 
@@ -85,14 +88,14 @@ async def test_a_timeout_breaks_it(stage: Stage) -> None:
     assert isinstance(caught.value, threading.BrokenBarrierError)
     assert caught.value.name == "name"
     with pytest.raises(BrokenBarrierError):
-        await asyncio.wait_for(waiting, 5)
+        await asyncio.wait_for(waiting, 20)
     assert await _ask(barrier, "broken") is True
     with pytest.raises(BrokenBarrierError):
         await owner.do(barrier.wait)
     await owner.do(barrier.reset)
     assert await _ask(barrier, "broken") is False
     again = [await _arrive(stage, barrier, number) for number in (1, 2)]
-    assert await owner.do(barrier.wait, timeout=5) == 2
+    assert await owner.do(barrier.wait, timeout=20) == 2
     await asyncio.gather(*again)
 
 
@@ -103,7 +106,7 @@ async def test_who_waits_is_told(stage: Stage, proxy: FaultProxy, how: str) -> N
     barrier, owner = stage.lock(stage.client(proxy.url(), poll_cap=0.5)), stage.owner()
     waiting = [await _arrive(stage, barrier, number) for number in (1, 2)]
     await owner.do(getattr(barrier, how))
-    outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 3)
+    outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 20)
     assert [type(each) for each in outcomes] == [BrokenBarrierError] * 2
     assert await _ask(barrier, "broken") is (how == "abort")
 
@@ -113,10 +116,10 @@ async def test_who_waits_is_told(stage: Stage, proxy: FaultProxy, how: str) -> N
 async def test_a_dead_party_breaks_it(stage: Stage, redis_url: str, how: str) -> None:
     """A party that dies breaks the barrier within its lease; until then it is renewed."""
     code = """
-        with interlock.connect(url, lease=1.5) as client:
+        with interlock.connect(url, lease=3) as client:
             client.barrier("name", 3).wait()
     """
-    barrier = stage.lock(stage.client(lease=1.5))
+    barrier = stage.lock(stage.client(lease=3))
     with Child(code, redis_url) as child:
 
         async def arrived() -> bool:
@@ -124,16 +127,20 @@ async def test_a_dead_party_breaks_it(stage: Stage, redis_url: str, how: str) ->
 
         await until(arrived, 20, "the child waits")
         waiting = await _arrive(stage, barrier, 2)
-        await asyncio.sleep(2)
-        assert not waiting.done(), "both are renewed"
+        ends = stage.redis.zscore(PARTIES, first := stage.redis.zrange(PARTIES, 0, 0)[0])
+
+        def renewed() -> bool:
+            return (stage.redis.zscore(PARTIES, first) or ends) > ends
+
+        await until(renewed, 20, "it is renewed")
         died = time.monotonic()
         if how == "kill":
             child.kill()
         else:
             child.signal(signal.SIGSTOP)
         with pytest.raises(BrokenBarrierError):
-            await asyncio.wait_for(waiting, 10)
-        assert time.monotonic() - died < 1.5 + 0.5
+            await asyncio.wait_for(waiting, 30)
+        assert time.monotonic() - died < 3 + SLACK
 
 
 async def test_a_cancelled_party_takes_its_arrival_back(redis_url: str) -> None:
@@ -147,13 +154,13 @@ async def test_a_cancelled_party_takes_its_arrival_back(redis_url: str) -> None:
         async def arrived() -> bool:
             return await barrier.n_waiting == 1
 
-        await until(arrived, 5, "it waits")
+        await until(arrived, 20, "it waits")
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert await barrier.n_waiting == 0
         assert not await barrier.broken
-        both = await asyncio.wait_for(asyncio.gather(barrier.wait(), barrier.wait()), 5)
+        both = await asyncio.wait_for(asyncio.gather(barrier.wait(), barrier.wait()), 20)
         assert sorted(both) == [0, 1]
 
 
@@ -198,8 +205,8 @@ async def test_an_arrival_counts_once(stage: Stage, proxy: FaultProxy, fault: Ac
         mine = asyncio.create_task(stage.owner().do(barrier.wait))
         if not place:
             await asyncio.sleep(0.1)
-            other = asyncio.create_task(stage.owner().do(direct.wait, timeout=5))
-        assert sorted(await asyncio.wait_for(asyncio.gather(mine, other), 6)) == [0, 1]
+            other = asyncio.create_task(stage.owner().do(direct.wait, timeout=20))
+        assert sorted(await asyncio.wait_for(asyncio.gather(mine, other), 20)) == [0, 1]
         assert await _ask(direct, "n_waiting") == 0
 
 

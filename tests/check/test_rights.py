@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.cards import FOR_OPERATORS
 
 import interlock
 from interlock._core import lock as core
@@ -31,10 +32,6 @@ LUA = Path(core.__file__).parent / "lua"
 LEASE = 1.5
 RENEWED = 0.8
 """Seconds: the lease of those clients, and a time in which it was renewed once, with room for a machine that stalls."""
-
-
-FOR_OPERATORS = {"card_write", "forced_note_read", "forced_note_write", "group_lock_break"}
-"""Scripts whose rights docs/reference/operations.md names; ``card=False`` does without them."""
 
 
 def test_every_script_belongs_to_an_object() -> None:

@@ -89,3 +89,15 @@ def test_every_option_of_the_command_is_in_its_reference() -> None:
     for option in OPTIONS:
         for flag in option.flags:
             assert flag in reference, flag
+
+
+def test_the_first_page_tells_the_same_as_the_readme() -> None:
+    """The site's first page and the README make the same promises and name the same objects."""
+    pages = [(ROOT / name).read_text() for name in ("README.md", "docs/index.md")]
+    for heading in ("What is promised, and what is not", "The family"):
+        told = []
+        for page in pages:
+            part = page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+            told.append(re.sub(r"\[([^\]]+)\](\([^)]+\)|\[[^\]]+\])", r"\1", part).split())
+        assert told[0], heading
+        assert told[0] == told[1], heading

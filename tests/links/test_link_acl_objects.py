@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import renewed
+from tests.support.cards import FOR_OPERATORS
 
 from interlock import BrokenBarrierError, LatchDeletedError
 from interlock.check.rights import OPTIONAL
@@ -54,8 +55,6 @@ SCRIPTS = {
     ),
 }
 """What the names of an object's scripts begin with."""
-FOR_OPERATORS = {"card_write", "forced_note_read", "forced_note_write", "group_lock_break"}
-"""Scripts whose rights docs/reference/operations.md names; ``card=False`` does without them."""
 HEARING = {"subscribe", "unsubscribe", "ping"}
 
 

@@ -10,11 +10,38 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import Page
+from tests.support.patience import GIVE_UP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Page", "served"]
+    from tests.support.servers import RedisServer
+
+__all__ = ["ARGUMENTS", "CHROMIUM", "LEASE", "Page", "fill", "served"]
+
+CHROMIUM = "/usr/bin/chromium"
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+LEASE = 6.0
+"""Seconds; short, but a loaded machine renews it in time."""
+
+
+def fill(server: RedisServer, count: int) -> None:
+    """Put so many locks of one foreign client on *server*: ``many:1`` and so on."""
+    script = (
+        "for n = 1, ARGV[1] do local k = 'many:' .. n "
+        "redis.call('HSET', k, '00000000-0000-0000-0000-000000000000:' .. n, 1) "
+        "redis.call('PEXPIRE', k, 600000) end"
+    )
+    server.execute("EVAL", script, "0", str(count))
 
 
 @contextmanager
@@ -43,4 +70,4 @@ def served(
             yield found[0]
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(GIVE_UP)

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 import pytest
 from tests.monitoring.serving import served
+from tests.support.patience import GIVE_UP
 
 from interlock.cli import main
 
@@ -49,7 +50,7 @@ class Answer:
 def ask(url: str, path: str = "/", *, form: dict[str, str] | None = None, **given: str) -> Answer:
     """Send one request; *given* are headers, with ``_`` for ``-``."""
     host, port = url.removeprefix("http://").strip("/").rsplit(":", 1)
-    connection = http.client.HTTPConnection(host, int(port), timeout=10)
+    connection = http.client.HTTPConnection(host, int(port), timeout=GIVE_UP)
     headers = {key.replace("_", "-"): value for key, value in given.items()}
     if form is None:
         connection.request("GET", path, headers=headers)

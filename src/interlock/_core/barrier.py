@@ -34,10 +34,10 @@ from interlock.options import check_name
 
 if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op, Step
+    from interlock._core.holds import Renewal
     from interlock._core.idempotency import IdempotentCall
     from interlock._core.scripts.barrier import Arrival
     from interlock._core.session import Session
-    from interlock._core.watchdog import Renewal
 
 MAX_PARTIES = 1_000_000
 """Parties of one barrier."""
@@ -185,7 +185,7 @@ class Barrier:
 
     def release_hold(self, hold: Hold) -> Release:
         """Take back the arrival of *hold*."""
-        return Release(hold)
+        return Release(self.session, hold)
 
     def last_release(self, hold: Hold) -> Eval[int]:
         """Return the script that takes back the arrival of *hold*."""

@@ -43,10 +43,9 @@ from interlock.options import check_lease
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.effects import Effect, Op, R, Step
+    from interlock._core.effects import Client, Effect, Op, R, Step
     from interlock._core.holds import Hold, Owner
     from interlock._core.lock_base import LockBase
-    from interlock._core.session import Session
     from interlock.errors import AcquireTimeoutError, LossReason
 
 LONGEST_PAUSE = 0.1
@@ -616,7 +615,7 @@ class _Run:
 
     __slots__ = ("_call", "_op", "_tries", "effect", "interruption", "result", "session")
 
-    def __init__(self, session: Session, op: Op[Any] | Step[Any]) -> None:
+    def __init__(self, session: Client, op: Op[Any] | Step[Any]) -> None:
         self.session = session
         self.effect: Effect | None = None
         self.result: object = None
@@ -657,7 +656,7 @@ class _Run:
         else:
             self.step(reply)
 
-    def question(self, patience: float | None) -> tuple[Session, Eval[object]]:
+    def question(self, patience: float | None) -> tuple[Client, Eval[object]]:
         """Return the script that is asked for as it is to be sent."""
         call = self.effect
         assert isinstance(call, Eval)
@@ -678,7 +677,7 @@ class _Run:
 
 
 def lockstep(
-    ops: Sequence[tuple[Session, Op[R] | Step[R]]], patience: float | None = None
+    ops: Sequence[tuple[Client, Op[R] | Step[R]]], patience: float | None = None
 ) -> Op[list[R | InterlockError]]:
     """Run *ops*, each for the client of its session.
 

@@ -30,23 +30,21 @@ import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
+from interlock._core.effects import NEVER, Client
 from interlock.errors import ClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from interlock._core.effects import Eval, Step
     from interlock._core.replication import Replication
-    from interlock._core.session import Session
-    from interlock._core.watchdog import Renewal
     from interlock.errors import InterlockError, LossReason
+    from interlock.options import Options
 
 DRIFT = 0.001
 """The bound on the difference between two clocks' rates; 500 ppm each way is a bad quartz."""
 SLACK = 0.002
 """Seconds: the granularity of the server's expiry."""
-
-NEVER = float("inf")
 
 _numbers = itertools.count(1)
 
@@ -121,6 +119,30 @@ def valid_until(sent_at: float, lease: float) -> float:
     return sent_at + lease * (1 - DRIFT) - SLACK
 
 
+class Renewal(Protocol):
+    """How holds of one kind are kept alive, many at a time."""
+
+    def __call__(
+        self, keys: Sequence[str], lease: float, holders: Sequence[str], /, *, deadline: float
+    ) -> Eval[list[bool]]:
+        """Return the script that keeps *keys* for another *lease*, and tells which were kept."""
+        ...
+
+
+class HoldClient(Client, Protocol):
+    """The client of a hold: its `Session`, as the hold sees it."""
+
+    @property
+    def holds(self) -> Holds:
+        """Return its table."""
+        ...
+
+    @property
+    def options(self) -> Options:
+        """Return its options."""
+        ...
+
+
 class CoreLock(Protocol):
     """The lock of a hold, as the hold sees it."""
 
@@ -129,7 +151,11 @@ class CoreLock(Protocol):
     key: str
     hold_key: object
     renewal: Renewal
-    session: Session
+
+    @property
+    def session(self) -> HoldClient:
+        """Return its client."""
+        ...
 
     def release_hold(self, hold: Hold) -> Step[None]:
         """Go down by one depth in *hold*."""
@@ -414,6 +440,17 @@ class Hold:
     def found(self, depth: int) -> None:
         """Stand for what the server has of another client's hold, to be released by force."""
         self.depth = depth
+
+    def retire_number(self) -> bool:
+        """Let later holds of its owner have another number; return whether it is still held.
+
+        From then on the holder id names this hold alone. That is tested last: a hold that begins
+        after the end of this one may have drawn the old number before.
+        """
+        owner = self.owner()
+        if owner is not None and self.holder.removesuffix(":write").endswith(f":{owner.number}"):
+            owner.renumber()
+        return self.state is State.HELD
 
     def explain(self, detail: str) -> None:
         """Note what the operator said who released it by force."""

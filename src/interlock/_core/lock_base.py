@@ -44,11 +44,10 @@ from abc import ABC, abstractmethod
 from copy import copy
 from typing import TYPE_CHECKING, Literal
 
-from interlock._core import names
 from interlock._core.effects import NEVER, Step, failing, undoing
-from interlock._core.holds import Hold, Owner, State
-from interlock._core.replication import require_replicas
-from interlock._core.scripts.forced import forced_note_write
+from interlock._core.forced_note import leave_note, take_note_back
+from interlock._core.holds import Hold, Owner, Renewal, State
+from interlock._core.replication import Replication
 from interlock._core.scripts.script import Grant
 from interlock._core.session import GRACE
 from interlock._core.waiting import may_overtake, wait_in_queue
@@ -68,7 +67,7 @@ if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op
     from interlock._core.scripts.lock import LockStatus
     from interlock._core.session import Session
-    from interlock._core.watchdog import Renewal
+    from interlock.options import ReplicaPolicy
 
 
 class _Kept:
@@ -201,11 +200,11 @@ class LockBase(ABC):
             return Refused(not_held(self.kind, self.name, owner.label))
         if self.queue in self._session.waiters.queues:
             return self.release_hold(hold)
-        return Release(hold)
+        return Release(self._session, hold)
 
     def release_hold(self, hold: Hold) -> Step[None]:
         """Go down by one depth in *hold*, whoever asks; errors as `release`."""
-        return Release(hold)
+        return Release(self._session, hold)
 
     def extend(self, owner: Owner, lease: float) -> Op[None]:
         """Have at least *lease* seconds from now.
@@ -257,9 +256,7 @@ class LockBase(ABC):
         depth = (yield from self.status()).holders.get(holder, 0)
         if not depth:
             return False
-        if reason:
-            note = names.forced_note(self.key, holder)
-            _ = yield from session.persist(forced_note_write(note, reason, names.NOTE_KEPT))
+        yield from leave_note(session, self.key, holder, reason)
         hold = Hold(self, Owner("an operator"), holder, session.options.lease)
         hold.found(depth)
         released = bool((yield from session.persist(self.release_script(hold, 0))))
@@ -269,6 +266,8 @@ class LockBase(ABC):
                 session.lose(mine, "force-released")
         if released:
             session.events.force_released(self.name, self.kind, reason)
+        else:
+            yield from take_note_back(session, self.key, holder, reason)
         return released
 
     def status(self) -> Op[LockStatus]:
@@ -725,11 +724,12 @@ class Release(Step[None]):
         One round trip.
     """
 
-    __slots__ = ("_begun", "_call", "_depth", "_found", "_hold", "_resumed")
+    __slots__ = ("_begun", "_call", "_depth", "_found", "_hold", "_resumed", "_session")
 
     result = None
 
-    def __init__(self, hold: Hold) -> None:
+    def __init__(self, session: Session, hold: Hold) -> None:
+        self._session = session
         self._hold = hold
         self._begun = self._resumed = False
         self._call: Eval[int] | None = None
@@ -739,7 +739,7 @@ class Release(Step[None]):
         """Note that the hold ends, or is one less deep; return the release, unless it is lost."""
         hold = self._hold
         core = hold.core
-        now = core.session.clock()
+        now = self._session.clock()
         if not hold.valid(now) and hold.lost(now):
             return None
         begun = hold.begin_release()
@@ -760,7 +760,7 @@ class Release(Step[None]):
         if not answer or hold.unanswered:
             return False
         if self._depth == 0:
-            hold.core.session.holds.released(hold)
+            self._session.holds.released(hold)
         return True
 
     def rest(self, failure: BaseException | None) -> Op[None]:
@@ -775,13 +775,13 @@ class Release(Step[None]):
             except Exception as error:  # noqa: BLE001 - raised where it can be heard
                 return failing(failure or error)
         if not self._begun:
-            return _end_lost(self._hold.core.session, self._hold)
+            return _end_lost(self._session, self._hold)
         return self.finish(failure)
 
     def finish(self, failure: BaseException | None) -> Op[None]:
         """Carry the release through whose first try came to an answer, or ended by *failure*."""
         hold, depth, found = self._hold, self._depth, self._found
-        session = hold.core.session
+        session = self._session
         call = (
             self._call.anew() if self._call is not None else hold.core.release_script(hold, depth)
         )
@@ -864,6 +864,18 @@ def extend(session: Session, hold: Hold, lease: float) -> Op[None]:
         # The answer took longer than the lease: somebody else may hold it by now.
         yield from _end_lost(session, hold)
     session.watchdog.watch(hold)
+
+
+def require_replicas(call: Eval[Grant | float], hold: Hold, policy: ReplicaPolicy) -> None:
+    """Ask replicas about *hold* if *call* grants it."""
+    what = f"{hold.core.kind} {hold.name!r}"
+    call.replication = Replication(policy, what, is_grant, hold.lease)
+    hold.ask_replicas(call.replication)
+
+
+def is_grant(answer: object) -> bool:
+    """Return whether a decoded *answer* is a grant."""
+    return isinstance(answer, Grant)
 
 
 # What an end leaves to be done.

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
     from typing import Any
 
+    from interlock._core.effects import Client
     from interlock._core.holds import Owner, Possession
     from interlock._core.waiter import Waiter
     from interlock._links.cluster import Cluster
@@ -442,7 +443,7 @@ def _wakeup(waiter: Waiter) -> Wakeup:
     return cast("Wakeup", waiter.wakeup)
 
 
-def home(session: Session) -> AsyncDriver:
+def home(session: Client) -> AsyncDriver:
     """Return the driver of the client that *session* belongs to.
 
     Raises:

@@ -48,6 +48,7 @@ from interlock.errors import ClosedError, ConfigError, InterlockError, WrongType
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from interlock._core.effects import Client
     from interlock._core.holds import Possession
     from interlock._core.waiter import Waiter
     from interlock._links.cluster import Cluster
@@ -110,7 +111,7 @@ class LostEvent:
         return self.is_set()
 
 
-def home(session: Session) -> ThreadDriver:
+def home(session: Client) -> ThreadDriver:
     """Return the driver of the client that *session* belongs to.
 
     Raises:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from interlock._links.urls import open_url
 from interlock.cli.listening import Address, address, need
-from interlock.cli.locks_list import add_url, url_of
+from interlock.cli.reading import add_url, url_of
 from interlock.cli.status import UsageError, say
 from interlock.options import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    import argparse
+    from collections.abc import Mapping
 
 DESCRIPTION = """\
 Serve web pages that show all locks of a service: who holds and awaits what, deadlocks, clients and
@@ -41,9 +41,6 @@ LEAST_TOKEN = 16
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this subcommand."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "--listen",
         type=address,
@@ -68,17 +65,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
 
 
-def main(
-    given: Mapping[str, object], command: Sequence[str] | None, environ: Mapping[str, str]
-) -> int:
+def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     """Serve until a signal ends it, and return the exit status; arguments as of `locks_list.main`.
 
     Raises:
-        UsageError: a command, an address without a secret, or an extra that is missing.
+        UsageError: an address without a secret, or an extra that is missing.
         ConfigError: a URL that cannot be.
     """
-    if command is not None:
-        raise UsageError("interlock console runs no command: leave out -- and what follows it")
     need("console", "starlette", "uvicorn", "jinja2")
     import uvicorn  # noqa: PLC0415 - an extra
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.card import CARD, FORMAT
@@ -95,7 +96,7 @@ def read_card(client_id: str, reply: object) -> Card | None:
         written = _number(fields.pop("written", b""), 0, 1e15)
         _ = fields.pop("number", b"")
         silent = max((int(now) - written) / 1000, 0.0)
-        told = _object(fields.pop("client", b""))
+        told = _client_line(fields.pop("client", b""))
         version = told.get("format")
         if version != FORMAT:
             return _doubtful(client_id, f"its format is {str(version)[:20]!r}, not {FORMAT}")
@@ -167,6 +168,12 @@ def _entry(holder: str, key: str, told: dict[str, Any], silent: float) -> Entry:
         renewed=told.get("renewed") is True,
         trace_id=_short(told.get("trace")),
     )
+
+
+@lru_cache(maxsize=16_384)
+def _client_line(value: object) -> dict[str, Any]:
+    """Return what a card tells of its client; a page of locks asks for the same ones again."""
+    return _object(value)
 
 
 def _object(value: object) -> dict[str, Any]:

@@ -43,11 +43,15 @@ LIMIT = 64
 """Holders and waiters that are told of one lock in a list."""
 ALL = 1000
 """Holders and waiters that are told of one lock by itself."""
+TOGETHER = 50
+"""Keys that one script looks at, on a server that is no cluster."""
 REMEMBERED = 100_000
 """Names that are remembered, to tell each only once."""
 MOST_CLIENTS = 2000
 """Connections that CLIENT LIST is asked for; the server does nothing else while it answers."""
 
+Call = tuple[str, tuple[str | int, ...]]
+"""A key, and the arguments of a script for that key."""
 _LUA = resources.files("interlock.inspection").joinpath("lua")
 _PASSED_OVER = {"NOPERM", "MOVED", "ASK", "TRYAGAIN", "WRONGTYPE"}
 _OURS = ("redisson_", "interlock_")
@@ -169,7 +173,7 @@ class Reader:
         """Return the whole card of a client; None if there is none, or if it may not be read."""
         self._find_nodes()
         key = cards.card_key(client_id)
-        [reply] = self._run(self._owner(key), CARD_READ, [(key, cards.LONGEST_VALUE)])
+        [reply] = self._run(self._owner(key), CARD_READ, cards.LONGEST_VALUE, [(key, (0,))])
         return None if isinstance(reply, ReplyError) else cards.read_card(client_id, reply)
 
     def holders(self, key: str) -> tuple[str, ...]:
@@ -184,8 +188,9 @@ class Reader:
         begin, end = CARD.split("{{{}}}")
         for node in self._nodes:
             for keys in self._scan(node, "hash", f"{begin}{{*}}{end}", STEP):
-                calls = [(key, cards.LONGEST_VALUE, "written", "client") for key in keys]
-                for key, reply in zip(keys, self._run(node, CARD_READ, calls), strict=True):
+                calls: list[Call] = [(key, (2, "written", "client")) for key in keys]
+                replies = self._run(node, CARD_READ, cards.LONGEST_VALUE, calls)
+                for key, reply in zip(keys, replies, strict=True):
                     client_id = key.removeprefix(begin).strip("{}")
                     if isinstance(reply, ReplyError):
                         continue
@@ -221,17 +226,46 @@ class Reader:
             raise
 
     def _run(
-        self, node: Endpoint, script: Script[object], calls: Sequence[Sequence[str | int]]
+        self, node: Endpoint, script: Script[object], limit: int, calls: Sequence[Call]
     ) -> list[object]:
-        """Return the replies of *node* to *script* with each key and arguments of *calls*."""
-        replies = self._ask(node, [("EVALSHA", script.sha, 1, *call) for call in calls])
+        """Return what *script* answers for each of *calls*, several of which go together.
+
+        A key that the user may not read refuses all that go with it: these are asked one by one.
+        """
+        size = 1 if isinstance(self._servers, Cluster) else TOGETHER
+        groups = [calls[start : start + size] for start in range(0, len(calls), size)]
+        found: list[object] = []
+        for group, reply in zip(groups, self._answers(node, script, limit, groups), strict=True):
+            if not isinstance(reply, ReplyError):
+                found += cast("list[object]", reply)
+            elif len(group) == 1:
+                found.append(reply)
+            else:
+                singly = [[call] for call in group]
+                for answer in self._answers(node, script, limit, singly):
+                    error = isinstance(answer, ReplyError)
+                    found += [answer] if error else cast("list[object]", answer)
+        return found
+
+    def _answers(
+        self,
+        node: Endpoint,
+        script: Script[object],
+        limit: int,
+        groups: Sequence[Sequence[Call]],
+    ) -> list[object]:
+        """Return the replies of *node* to *script*, one for each of *groups*."""
+        tails: list[tuple[str | int, ...]] = []
+        for group in groups:
+            keys = [key for key, _ in group]
+            arguments = [argument for _, arguments in group for argument in arguments]
+            tails.append((len(keys), *keys, limit, *arguments))
+        replies = self._ask(node, [("EVALSHA", script.sha, *tail) for tail in tails])
         missing = [i for i, reply in enumerate(replies) if _code(reply) == "NOSCRIPT"]
         if missing:
             # The text goes with the first one; the server knows it by its digest from then on.
             commands = [
-                ("EVAL", script.text, 1, *calls[i])
-                if n == 0
-                else ("EVALSHA", script.sha, 1, *calls[i])
+                ("EVAL", script.text, *tails[i]) if n == 0 else ("EVALSHA", script.sha, *tails[i])
                 for n, i in enumerate(missing)
             ]
             for i, reply in zip(missing, self._ask(node, commands), strict=True):
@@ -300,22 +334,19 @@ class Reader:
         """Return those of *keys* that are locks, without what cards tell."""
         if not keys:
             return []
-        calls: list[Sequence[str | int]] = []
+        calls: list[Call] = []
         for key in keys:
             name = _of_leases(key) if key.endswith(_LEASES) else key
-            calls.append(
-                (
-                    key,
-                    limit,
-                    names.fair_queue(name),
-                    names.fair_timeouts(name),
-                    names.read_entries(name),
-                    names.fence_token(name),
-                    name,
-                )
+            others = (
+                names.fair_queue(name),
+                names.fair_timeouts(name),
+                names.read_entries(name),
+                names.fence_token(name),
+                name,
             )
+            calls.append((key, others))
         found: list[LockInfo] = []
-        for key, reply in zip(keys, self._run(node, LOCK_INFO, calls), strict=True):
+        for key, reply in zip(keys, self._run(node, LOCK_INFO, limit, calls), strict=True):
             if isinstance(reply, ReplyError):
                 self._note(node, reply)
             elif reply is not None:
@@ -344,12 +375,19 @@ class Reader:
                 for each in parts
             )
         told = self._cards(wanted)
+        # `replace` looks at every field by name, and there may be very many locks.
         return [
-            replace(
-                info,
-                holders=tuple(_with_card(each, info.name, told) for each in info.holders),
-                waiters=tuple(_waiter_with_card(each, told) for each in info.waiters),
-                waiting=max(info.waiting, waiting.get(info.name, 0)),
+            LockInfo(
+                info.name,
+                info.kind,
+                info.mode,
+                tuple([_with_card(each, info.name, told) for each in info.holders]),
+                info.holder_count,
+                info.remaining,
+                tuple([_waiter_with_card(each, told) for each in info.waiters]),
+                max(info.waiting, waiting.get(info.name, 0)),
+                info.free,
+                info.token,
             )
             for info in page
         ]
@@ -387,11 +425,12 @@ class Reader:
             by_node.setdefault(node, []).append(client_id)
         found: dict[str, cards.Card] = {}
         for node, clients in by_node.items():
-            calls: list[Sequence[str | int]] = [
-                (cards.card_key(each), cards.LONGEST_VALUE, *cards.fields_for(entries[each]))
-                for each in clients
-            ]
-            for client_id, reply in zip(clients, self._run(node, CARD_READ, calls), strict=True):
+            calls: list[Call] = []
+            for each in clients:
+                fields = cards.fields_for(entries[each])
+                calls.append((cards.card_key(each), (len(fields), *fields)))
+            replies = self._run(node, CARD_READ, cards.LONGEST_VALUE, calls)
+            for client_id, reply in zip(clients, replies, strict=True):
                 if isinstance(reply, ReplyError):
                     continue
                 card = cards.read_card(client_id, reply)
@@ -456,14 +495,17 @@ def _with_card(holder: HolderInfo, key: str, told: dict[str, cards.Card]) -> Hol
     entry = card.holds.get((holder.holder.removesuffix(":write"), key))
     if entry is None:
         return replace(holder, client=card.client)
-    return replace(
-        holder,
-        client=card.client,
-        held_for=entry.age,
-        lease=entry.lease,
-        renewed=entry.renewed,
-        thread=entry.thread,
-        trace_id=entry.trace_id,
+    return HolderInfo(
+        holder.holder,
+        card.client,
+        holder.mode,
+        holder.depth,
+        holder.remaining,
+        entry.age,
+        entry.lease,
+        entry.renewed,
+        entry.thread,
+        entry.trace_id,
     )
 
 
