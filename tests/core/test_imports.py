@@ -1,9 +1,13 @@
-"""The architecture's laws, read from the source: who imports whom, how long a file is, and who may yield while an exception flies."""
+"""The architecture's rules, read from the source.
+
+Which module imports which, how long a function is, and which code yields in an exception handler.
+"""
 
 from __future__ import annotations
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +49,7 @@ MAY_IMPORT = {
 """What of the package each part may import; the faces may import everything, and nothing imports a face."""
 
 
+@cache
 def tree_of(name: str) -> ast.Module:
     """Return the parsed source of a file."""
     return ast.parse(SOURCES[name].read_text(encoding="utf-8"), name)
@@ -64,6 +69,61 @@ def imports(name: str) -> Iterator[str]:
 def part_of(module: str) -> str:
     """Return the part of the package that a module belongs to."""
     return [*module.split("."), ""][1]
+
+
+def module_of(name: str) -> str:
+    """Return the module of a file."""
+    return "interlock." + name.removesuffix(".py").replace("/", ".").removesuffix("__init__")
+
+
+MODULES = {module_of(name).rstrip("."): name for name in SOURCES}
+"""Module -> its file."""
+ORDER = [
+    line
+    for line in Path(__file__).with_name("module_order.txt").read_text().splitlines()
+    if line and not line.startswith("#")
+]
+
+
+def known(imported: str) -> str | None:
+    """Return the module of the package that *imported* is, or is a name of."""
+    while imported:
+        if imported in MODULES:
+            return imported
+        imported = imported.rpartition(".")[0]
+    return None
+
+
+@cache
+def used_by(module: str) -> set[str]:
+    """Return the modules of the package that *module* imports, in functions and for types too."""
+    found = {known(imported) for imported in imports(MODULES[module])}
+    return {name for name in found if name is not None} - {module}
+
+
+def test_the_list_names_every_module() -> None:
+    """`module_order.txt` has each module of the package once, and no other."""
+    for module in MODULES:
+        below = max((ORDER.index(name) for name in used_by(module) if name in ORDER), default=-1)
+        place = f"below {ORDER[below]}" if below >= 0 else "at the top"
+        assert module in ORDER, f"add {module} to tests/core/module_order.txt, {place}"
+    assert sorted(ORDER) == sorted(MODULES)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_only_modules_above_it(module: str) -> None:
+    """No module imports one below it in `module_order.txt`: so there is no circle."""
+    above = set(ORDER[: ORDER.index(module)]) if module in ORDER else set(ORDER)
+    wrong = sorted(used_by(module) - above)
+    assert not wrong, f"{module} imports {wrong}, below it in tests/core/module_order.txt"
+
+
+def test_names_of_a_module_lead_to_it() -> None:
+    """An import of a name, of a module and of a package are told apart."""
+    assert known("interlock._core.holds.Hold") == "interlock._core.holds"
+    assert known("interlock._core.names") == "interlock._core.names"
+    assert known("os.path") is None
+    assert "interlock._core.session" in used_by("interlock._core.lock_base")  # for types alone
 
 
 @pytest.mark.parametrize("part", MAY_IMPORT)

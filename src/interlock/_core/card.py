@@ -12,6 +12,8 @@ Rules:
 * A card that was answered for carries a higher number than the one before. So a card with a number
   two higher was composed after the reader saw the first one (`deadlock`).
 * Older holds and waits come first. The card counts the others only.
+* The holder id of a hold that a card tells of is never used again. So an operator who breaks the
+  hold of that id breaks no later one, not even of the same thread.
 """
 
 from __future__ import annotations
@@ -156,7 +158,8 @@ class CardWriter:
         for hold in self._session.holds.snapshot():
             if hold.state is State.HELD:
                 count += 1
-                if now - hold.since >= SOON and len(lasting) < MOST:
+                old = now - hold.since >= SOON and len(lasting) < MOST
+                if old and hold.retire_number():
                     lasting.append(("h", hold, now - hold.since))
         self._lasting, self._count = lasting, count
 

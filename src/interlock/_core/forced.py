@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from interlock._core import names
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
+from interlock._core.forced_note import leave_note, take_note_back
 from interlock._core.leased_semaphore import LeasedSemaphore
 from interlock._core.lock import Lock
 from interlock._core.read_write_lock import ReadLock, WriteLock
@@ -61,11 +62,6 @@ def force_release(session: Session, kind: str, name: str, holder: str, reason: s
     released = yield from session.persist(call)
     if released:
         session.events.force_released(name, kind, reason)
+    else:
+        yield from take_note_back(session, key, holder, reason)
     return released
-
-
-def leave_note(session: Session, key: str, holder: str, reason: str) -> Op[None]:
-    """Leave *reason* for the *holder* of *key*, which asks when it finds its hold gone."""
-    if reason:
-        note = names.forced_note(key, holder)
-        _ = yield from session.persist(scripts.forced_note_write(note, reason, names.NOTE_KEPT))

@@ -441,6 +441,17 @@ class Hold:
         """Stand for what the server has of another client's hold, to be released by force."""
         self.depth = depth
 
+    def retire_number(self) -> bool:
+        """Let later holds of its owner have another number; return whether it is still held.
+
+        From then on the holder id names this hold alone. That is tested last: a hold that begins
+        after the end of this one may have drawn the old number before.
+        """
+        owner = self.owner()
+        if owner is not None and self.holder.removesuffix(":write").endswith(f":{owner.number}"):
+            owner.renumber()
+        return self.state is State.HELD
+
     def explain(self, detail: str) -> None:
         """Note what the operator said who released it by force."""
         self.detail = detail

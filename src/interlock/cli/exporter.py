@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 from interlock._links.urls import open_url
 from interlock.cli import listening
 from interlock.cli.listening import Address
+from interlock.cli.reading import url_of
 from interlock.cli.status import say
-from interlock.cli.values import url_of
 from interlock.options import Options
 
 if TYPE_CHECKING:

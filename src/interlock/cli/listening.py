@@ -7,8 +7,8 @@ import signal
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
+from interlock.cli.reading import add_url
 from interlock.cli.status import UsageError
-from interlock.cli.values import add_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import interlock
+from interlock.cli.reading import add_url, url_of
 from interlock.cli.show import text_of
 from interlock.cli.status import Status, say
-from interlock.cli.values import add_url, url_of
 
 if TYPE_CHECKING:
     import argparse
@@ -17,6 +17,9 @@ DESCRIPTION = """\
 Break the hold that HOLDER has of the lock NAME, and no other: if another holder has the lock by
 now, nothing is changed. The holder is told at its next renewal. Its program may still be at work
 on what the lock protects: only a fencing token keeps it from doing harm.
+
+The id of a hold that `interlock show` tells the age of is that hold's alone. Java's ids, and those
+of holds of less than about two seconds, name a thread: its next hold of the lock has the same one.
 """
 
 EPILOG = """\
@@ -30,6 +33,10 @@ examples:
   interlock show orders:42                       # tells the holder's id
   interlock release orders:42 --holder 9f1c…:7 --reason 'stuck since 10:40, OPS-311'
 """
+
+
+_BY_THREAD = {"lock", "fair_lock", "fenced_lock", "read_write_lock"}
+"""Kinds whose holder ids name threads."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -76,4 +83,10 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
             return Status.CONFLICT
         if info is not None:
             print("\n".join(text_of(info)))
+            told = [each.held_for for each in info.holders if each.holder == holder]
+            if info.kind in _BY_THREAD and told == [None]:
+                say(
+                    f"no card tells of this hold, so {holder} names a thread: "
+                    "it may be a later hold than the one that you looked at"
+                )
     return 0
