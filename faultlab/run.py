@@ -102,7 +102,7 @@ class Run:
                 stack.callback(self._end_all)
                 problems = self._play(arena)
             lines = load(sorted(self._home.glob("*.jsonl")))
-            findings = problems + Judge(lines, exact=arena.exact).judge()
+            findings = problems + Judge(lines, exact=arena.exact, epochs=arena.epochs).judge()
             self._count(lines)
             return Outcome(findings, self.done, lines)
         finally:
@@ -250,6 +250,10 @@ class Run:
         """L-12: when all leases are over, only what is documented is left."""
         stays = (
             "redisson_lock_token",
+            "interlock_election_token",
+            "interlock_election_leader",
+            "interlock_event",
+            "interlock_barrier",
             "permits",
             "{leased}",
             "leased",

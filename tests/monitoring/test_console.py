@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.monitoring.serving import Page, fill, served
+from tests.monitoring.serving import Page, ask, fill, served
 from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
@@ -257,6 +260,30 @@ def test_it_recovers_with_the_server(fresh_server: RedisServer, page: Page) -> N
         page.get_by_text("The server cannot be read.").wait_for(state="detached")
         with interlock.connect(fresh_server.url()) as client, client.lock("back"):
             page.get_by_role("link", name="back").wait_for()
+
+
+def test_a_lost_server_is_told_by_every_page(fresh_server: RedisServer) -> None:
+    """Without a server each page tells so, the question before a release included."""
+    with served(fresh_server.url(), allow_release=True) as url:
+        fresh_server.kill()
+        place = "name=orders&holder=somebody"
+        for path in (f"/release?{place}", f"/lock?{place}"):
+            answer = ask(url, path)
+            assert answer.status == (503 if "release" in path else 200)
+            assert "127.0.0.1" in answer.text
+            assert "content-security-policy" in answer.headers
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it(redis_url: str, number: signal.Signals) -> None:
+    """Ctrl-C ends the console with status 0 and without a word, and SIGTERM does too."""
+    command = [sys.executable, "-m", "interlock", "console", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen([*command, "--url", redis_url], stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert b"http://" in process.stderr.readline()
+        process.send_signal(number)
+        assert process.communicate(timeout=GIVE_UP) == (None, b"")
+        assert process.returncode == 0
 
 
 def test_it_recovers_with_the_console(redis_url: str, page: Page, client: Client) -> None:

@@ -1,7 +1,7 @@
 """The command `interlock`.
 
-Each subcommand is a module with ``DESCRIPTION``, ``EPILOG``, ``configure(parser)`` and
-``main(given, environ)``, and a row in `_SUBCOMMANDS`.
+Each subcommand is a row in `_SUBCOMMANDS` and a module with ``DESCRIPTION``, ``EPILOG``,
+``configure(parser)`` and ``main(given, environ)``; that of `run` takes the command, too.
 """
 
 from __future__ import annotations
@@ -11,26 +11,17 @@ import os
 import signal
 import sys
 import warnings
+from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._version import __version__
-from interlock.cli import (
-    console,
-    deadlocks,
-    doctor,
-    exporter,
-    locks_list,
-    release,
-    run,
-    show,
-)
 from interlock.cli.options import Parser
 from interlock.cli.signals import POSIX
 from interlock.cli.status import Status, UsageError, say, signal_status
 from interlock.errors import ConfigError, InterlockError, WrongTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 
 _SIGPIPE = 13
@@ -38,77 +29,21 @@ _SIGPIPE = 13
 
 class _Subcommand(NamedTuple):
     summary: str
-    description: str
-    epilog: str | None
-    configure: Callable[[argparse.ArgumentParser], None]
-    main: Callable[[Mapping[str, object], Mapping[str, str]], int] | None
+    module: str
 
 
 _SUBCOMMANDS = {
-    "deadlocks": _Subcommand(
-        "look for threads that wait for each other",
-        deadlocks.DESCRIPTION,
-        deadlocks.EPILOG,
-        deadlocks.configure,
-        deadlocks.main,
-    ),
-    "doctor": _Subcommand(
-        "look at a server for whatever endangers locks",
-        doctor.DESCRIPTION,
-        doctor.EPILOG,
-        doctor.configure,
-        doctor.main,
-    ),
-    "console": _Subcommand(
-        "serve web pages of all locks",
-        console.DESCRIPTION,
-        console.EPILOG,
-        console.configure,
-        console.main,
-    ),
-    "exporter": _Subcommand(
-        "serve Prometheus metrics of all locks",
-        exporter.DESCRIPTION,
-        exporter.EPILOG,
-        exporter.configure,
-        exporter.main,
-    ),
-    "list": _Subcommand(
-        "list who holds and awaits what",
-        locks_list.DESCRIPTION,
-        locks_list.EPILOG,
-        locks_list.configure,
-        locks_list.main,
-    ),
-    "release": _Subcommand(
-        "break one hold of a lock",
-        release.DESCRIPTION,
-        release.EPILOG,
-        release.configure,
-        release.main,
-    ),
-    "show": _Subcommand(
-        "show who holds and awaits one lock",
-        show.DESCRIPTION,
-        show.EPILOG,
-        show.configure,
-        show.main,
-    ),
-    # Alone it takes a command, so `_dispatch` calls its `main`.
-    "run": _Subcommand(
-        "run a command while holding a lock", run.DESCRIPTION, run.EPILOG, run.configure, None
-    ),
+    "deadlocks": _Subcommand("look for threads that wait for each other", "deadlocks"),
+    "doctor": _Subcommand("look at a server for whatever endangers locks", "doctor"),
+    "console": _Subcommand("serve web pages of all locks", "console"),
+    "exporter": _Subcommand("serve Prometheus metrics of all locks", "exporter"),
+    "list": _Subcommand("list who holds and awaits what", "locks_list"),
+    "release": _Subcommand("break one hold of a lock", "release"),
+    "show": _Subcommand("show who holds and awaits one lock", "show"),
+    "run": _Subcommand("run a command while holding a lock", "run"),
 }
 if POSIX:  # Windows lacks what the embedded server needs
-    from interlock.cli import server
-
-    _SUBCOMMANDS["server"] = _Subcommand(
-        "install, look at or stop the embedded server",
-        server.DESCRIPTION,
-        None,
-        server.configure,
-        server.main,
-    )
+    _SUBCOMMANDS["server"] = _Subcommand("install, look at or stop the embedded server", "server")
 
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
@@ -154,16 +89,18 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
     )
     parser.add_argument("--version", action="version", version=f"interlock {__version__}")
     subparsers = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
+    # Importing all of them would take as long as `interlock run` itself.
+    named = next((word for word in arguments if not word.startswith("-")), None)
+    module = (
+        import_module(f"{__name__}.{_SUBCOMMANDS[named].module}") if named in _SUBCOMMANDS else None
+    )
     for name, row in _SUBCOMMANDS.items():
-        subparser = subparsers.add_parser(
-            name,
-            help=row.summary,
-            description=row.description,
-            epilog=row.epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        row.configure(subparser)
+        subparser = subparsers.add_parser(name, help=row.summary, allow_abbrev=False)
+        if module is not None and name == named:
+            subparser.description = module.DESCRIPTION
+            subparser.epilog = module.EPILOG
+            subparser.formatter_class = argparse.RawDescriptionHelpFormatter
+            module.configure(subparser)
     found, unknown = parser.parse_known_args(arguments)
     given: dict[str, object] = vars(found)
     subcommand = str(given.pop("subcommand"))
@@ -174,11 +111,11 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
             else "; the command goes behind --: interlock run NAME -- CMD [ARG...]"
         )
         raise UsageError(f"unknown arguments: {' '.join(unknown)}{hint}")
-    do = _SUBCOMMANDS[subcommand].main
-    if do is None:
-        return run.main(given, command, environ)
+    assert module is not None, "argparse takes no other words"
+    if subcommand == "run":
+        return int(module.main(given, command, environ))
     if command is not None:
         raise UsageError(
             f"interlock {subcommand} runs no command: leave out -- and what follows it"
         )
-    return do(given, environ)
+    return int(module.main(given, environ))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import Status
 from interlock.cli.table import client_of, clock_time, safe
-from interlock.cli.values import add_url, open_reader
 from interlock.inspection.deadlocks import find_deadlocks
 
 if TYPE_CHECKING:

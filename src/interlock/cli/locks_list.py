@@ -6,9 +6,9 @@ import argparse
 import json
 from typing import TYPE_CHECKING, cast
 
+from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import say
 from interlock.cli.table import lines, row_of
-from interlock.cli.values import add_url, open_reader
 from interlock.inspection.reader import KINDS
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import interlock
+from interlock.cli.reading import add_url, url_of
 from interlock.cli.show import text_of
 from interlock.cli.status import Status, say
-from interlock.cli.values import add_url, url_of
 
 if TYPE_CHECKING:
     import argparse

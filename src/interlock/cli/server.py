@@ -24,6 +24,8 @@ machine share when no URL is given.
   stop      end it now, even if clients are connected
 """
 
+EPILOG = None
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this subcommand."""

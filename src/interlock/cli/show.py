@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import Status, say
 from interlock.cli.table import client_of, clock_time, kind_of, renewed_of, safe, waiting_of
-from interlock.cli.values import add_url, open_reader
 
 if TYPE_CHECKING:
     import argparse
