@@ -439,7 +439,7 @@ class Reader:
     def _finish(
         self, node: Endpoint, page: list[LockInfo], only: str | None = None
     ) -> list[LockInfo]:
-        """Return *page* with who waits, and with what cards tell; *only* is the key of a page of one."""
+        """Return *page* with all that is known of its locks; *only* is the key of a single one."""
         waiting = self._listening(node, page)
         wanted: list[tuple[str, str, str, str]] = []
         for info in page:
