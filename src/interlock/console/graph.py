@@ -19,7 +19,7 @@ class Edge:
     """A line of the picture.
 
     Attributes:
-        owner: a holder id.
+        owner: the `party` of a holder or waiter.
         lock: the name of a lock.
         waits: whether the owner waits for the lock; else it holds the lock.
         dead: whether the line is a part of a deadlock.
@@ -60,15 +60,15 @@ class Graph:
 
 def graph_of(locks: Sequence[LockInfo]) -> Graph:
     """Return the graph of *locks*, as far as cards and queues tell who waits."""
-    holds = {info.name: [each.holder for each in info.holders] for info in locks}
-    waits = {info.name: [each.holder for each in info.waiters] for info in locks}
+    holds = {info.name: [each.party for each in info.holders] for info in locks}
+    waits = {info.name: [each.party for each in info.waiters] for info in locks}
     labels: dict[str, str] = {}
     for info in locks:
         everybody: list[HolderInfo | WaiterInfo] = [*info.holders, *info.waiters]
         for each in everybody:
             client = each.client
             parts = [client.host, f"pid {client.pid}" if client.pid else "", each.thread]
-            labels[each.holder] = " ".join(part for part in parts if part) or each.holder
+            labels[each.party] = " ".join(part for part in parts if part) or each.holder
     targets: dict[str, set[str]] = {}
     for name, waiters in waits.items():
         for waiter in waiters:

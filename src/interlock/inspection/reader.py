@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core import names
-from interlock._core.card import CARD
+from interlock._core.card import CARD, INDEX
 from interlock._core.effects import Script
 from interlock._links.cluster import Cluster
 from interlock._links.connection import Connection
@@ -55,6 +55,9 @@ Call = tuple[str, tuple[str | int, ...]]
 _LUA = resources.files("interlock.inspection").joinpath("lua")
 _PASSED_OVER = {"NOPERM", "MOVED", "ASK", "TRYAGAIN", "WRONGTYPE"}
 _OURS = ("redisson_", "interlock_")
+_CARD_BEGIN, _CARD_END = CARD.format("\n").split("\n")
+LONGEST_ID = 100
+"""Bytes of the id of a client."""
 _ENTRY = ":rwlock_timeout:"
 _LEASES = ":timeout"
 
@@ -80,6 +83,41 @@ KINDS = (
 """What `LockInfo.kind` may be."""
 
 
+PERMIT = 32
+"""Characters of the id of a permit."""
+
+
+@dataclass(slots=True)
+class _Crowd:
+    """Who waits for one key without a queue.
+
+    Attributes:
+        count: how many.
+        waiters: the first of them that were found.
+    """
+
+    count: int = 0
+    waiters: list[WaiterInfo] = field(default_factory=list[WaiterInfo])
+
+
+_NOBODY = _Crowd()
+
+
+@dataclass(slots=True)
+class _Told:
+    """What only a look at all cards tells.
+
+    Attributes:
+        crowds: who waits, by key.
+        permits: who holds a permit, by its id and the semaphore's key.
+    """
+
+    crowds: dict[str, _Crowd] = field(default_factory=dict[str, _Crowd])
+    permits: dict[tuple[str, str], tuple[ClientInfo, cards.Entry]] = field(
+        default_factory=dict[tuple[str, str], "tuple[ClientInfo, cards.Entry]"]
+    )
+
+
 class Reader:
     """Reads the locks of one server or cluster; close it, or use it in a ``with`` statement.
 
@@ -97,7 +135,7 @@ class Reader:
         self._timeout = servers.command_timeout or options.command_timeout
         self._nodes: Sequence[Endpoint] = ()
         self._connections: dict[Endpoint, Connection] = {}
-        self._lists_clients: bool | None = None
+        self._told: _Told | None = None
         self.forbidden = 0
 
     def __enter__(self) -> Self:
@@ -135,6 +173,7 @@ class Reader:
         if unknown := sorted(wanted - set(KINDS)):
             raise ConfigError(f"wanted kinds of {', '.join(KINDS)}, found {unknown[0]!r}")
         self._find_nodes()
+        self._told = None
         seen: set[int] = set()
         for node in self._nodes:
             for keys in self._scans(node, pattern, wanted, step):
@@ -167,7 +206,8 @@ class Reader:
         found = found or self._look(node, [key], ALL)
         if not found:
             return None
-        return self._finish(node, found[:1])[0]
+        self._told = None
+        return self._finish(node, found[:1], found[0].name)[0]
 
     def card(self, client_id: str) -> cards.Card | None:
         """Return the whole card of a client; None if there is none, or if it may not be read."""
@@ -184,21 +224,53 @@ class Reader:
 
     def waiting_cards(self) -> Iterator[cards.Card]:
         """Yield the cards of all clients with a thread or task that waits."""
+        return self._busy_cards(permits=False)
+
+    def _busy_cards(self, *, permits: bool) -> Iterator[cards.Card]:
+        """Yield the cards of clients that wait, with *permits* also of those that hold some."""
         self._find_nodes()
-        begin, end = CARD.split("{{{}}}")
+        for node, keys in self._card_keys():
+            # Of most cards two fields are enough to tell that they are not needed.
+            calls: list[Call] = [(key, (2, "written", "client")) for key in keys]
+            busy: list[str] = []
+            for key, reply in zip(
+                keys, self._run(node, CARD_READ, cards.LONGEST_VALUE, calls), strict=True
+            ):
+                short = self._card_of(key, reply)
+                if short is not None and (short.client.waits or (permits and short.permits)):
+                    busy.append(key)
+            # A whole card may be long: each is a script of its own, and the server goes on between.
+            whole = [[(key, (0,))] for key in busy]
+            replies = self._answers(node, CARD_READ, cards.LONGEST_VALUE, whole)
+            for key, reply in zip(busy, replies, strict=True):
+                told = reply if isinstance(reply, ReplyError) else cast("list[object]", reply)[0]
+                card = self._card_of(key, told)
+                if card is not None:
+                    yield card
+
+    @staticmethod
+    def _card_of(key: str, reply: object) -> cards.Card | None:
+        if isinstance(reply, ReplyError):
+            return None
+        return cards.read_card(key.removeprefix(_CARD_BEGIN).removesuffix(_CARD_END), reply)
+
+    def _card_keys(self) -> Iterator[tuple[Endpoint, list[str]]]:
+        """Yield the keys of all cards, some at a time, with the server that has them."""
+        if not isinstance(self._servers, Cluster):
+            node, cursor = self._nodes[0], "0"
+            while True:
+                [reply] = self._ask(node, [("ZSCAN", INDEX, cursor, "COUNT", STEP)])
+                if isinstance(reply, ReplyError):
+                    break  # without the right, or with something else under that key
+                told, flat = cast("tuple[bytes, list[bytes]]", reply)
+                cursor = told.decode()
+                ids = [_text(each) for each in flat[::2] if len(each) <= LONGEST_ID]
+                yield node, [cards.card_key(each) for each in ids]
+                if cursor == "0":
+                    return
         for node in self._nodes:
-            for keys in self._scan(node, "hash", f"{begin}{{*}}{end}", STEP):
-                calls: list[Call] = [(key, (2, "written", "client")) for key in keys]
-                replies = self._run(node, CARD_READ, cards.LONGEST_VALUE, calls)
-                for key, reply in zip(keys, replies, strict=True):
-                    client_id = key.removeprefix(begin).strip("{}")
-                    if isinstance(reply, ReplyError):
-                        continue
-                    short = cards.read_card(client_id, reply)
-                    if short is not None and short.client.waits:
-                        whole = self.card(client_id)
-                        if whole is not None:
-                            yield whole
+            for keys in self._scan(node, "hash", f"{_CARD_BEGIN}*{_CARD_END}", STEP):
+                yield node, keys
 
     # Where to ask.
 
@@ -364,33 +436,41 @@ class Reader:
         if code not in _PASSED_OVER:
             raise ServerUnavailableError(f"{node.where} cannot be read: {reply}", code=code)
 
-    def _finish(self, node: Endpoint, page: list[LockInfo]) -> list[LockInfo]:
-        """Return *page* with how many wait, and with what cards tell of the holders."""
+    def _finish(
+        self, node: Endpoint, page: list[LockInfo], only: str | None = None
+    ) -> list[LockInfo]:
+        """Return *page* with all that is known of its locks; *only* is the key of a single one."""
         waiting = self._listening(node, page)
-        wanted: list[tuple[str, str, str]] = []
+        wanted: list[tuple[str, str, str, str]] = []
         for info in page:
-            parts: tuple[HolderInfo | WaiterInfo, ...] = (*info.holders, *info.waiters)
-            wanted += (
-                (each.client.client_id, each.holder.removesuffix(":write"), info.name)
-                for each in parts
-            )
+            wanted += [(*_place(each), "h", info.name) for each in info.holders]
+            wanted += [(*_place(each), "w", info.name) for each in info.waiters]
         told = self._cards(wanted)
-        # `replace` looks at every field by name, and there may be very many locks.
-        return [
-            LockInfo(
-                info.name,
-                info.kind,
-                info.mode,
-                tuple([_with_card(each, info.name, told) for each in info.holders]),
-                info.holder_count,
-                info.remaining,
-                tuple([_waiter_with_card(each, told) for each in info.waiters]),
-                max(info.waiting, waiting.get(info.name, 0)),
-                info.free,
-                info.token,
+        # Cards of all clients are looked at only for those whose id no holder or queue tells.
+        if any(waiting.values()) or any(info.kind == "leased_semaphore" for info in page):
+            self._told = self._told or self._read_all(only)
+        crowds = {} if self._told is None else self._told.crowds
+        finished: list[LockInfo] = []
+        for info in page:
+            crowd = crowds.get(info.name, _NOBODY) if info.kind != "fair_lock" else _NOBODY
+            queue = tuple([_waiter_with_card(each, info.name, told) for each in info.waiters])
+            # `replace` looks at every field by name, and there may be very many locks.
+            finished.append(
+                LockInfo(
+                    info.name,
+                    info.kind,
+                    info.mode,
+                    tuple([self._with_card(each, info, told) for each in info.holders]),
+                    info.holder_count,
+                    info.remaining,
+                    queue or tuple(sorted(crowd.waiters, key=_waited, reverse=True)),
+                    max(info.waiting, waiting.get(info.name, 0)),
+                    info.free,
+                    info.token,
+                    info.waiting if queue else crowd.count,
+                )
             )
-            for info in page
-        ]
+        return finished
 
     def _listening(self, node: Endpoint, page: Sequence[LockInfo]) -> dict[str, int]:
         """Return how many clients listen for a release of each lock of *page*."""
@@ -413,12 +493,49 @@ class Reader:
 
     # What cards tell.
 
-    def _cards(self, wanted: Iterable[tuple[str, str, str]]) -> dict[str, cards.Card]:
-        """Return the cards of clients, with the *wanted* entries (client id, holder, key)."""
-        entries: dict[str, list[tuple[str, str]]] = {}
-        for client_id, holder, key in wanted:
+    def _read_all(self, only: str | None) -> _Told:
+        """Return what all cards tell together, of the key *only* if that is given."""
+        told, left = _Told(), REMEMBERED
+        for card in self._busy_cards(permits=True):
+            for (holder, key), entry in card.holds.items():
+                if ":" in holder or only not in (None, key):
+                    continue
+                for start in range(0, len(holder), PERMIT):
+                    if left:
+                        left -= 1
+                        permit = holder[start : start + PERMIT]
+                        told.permits[permit, key] = card.client, entry
+            for entry in card.waits.values():
+                if only not in (None, entry.key) or (not left and entry.key not in told.crowds):
+                    continue
+                crowd = told.crowds.setdefault(entry.key, _Crowd())
+                crowd.count += 1
+                if left and len(crowd.waiters) < (LIMIT if only is None else ALL):
+                    left -= 1
+                    crowd.waiters.append(_waiter(entry, card.client))
+        return told
+
+    def _with_card(
+        self, holder: HolderInfo, info: LockInfo, told: dict[str, cards.Card]
+    ) -> HolderInfo:
+        """Return *holder* with what cards tell of it."""
+        if info.kind == "leased_semaphore" and self._told is not None:
+            found = self._told.permits.get((holder.holder, info.name))
+            return holder if found is None else _with_entry(holder, *found)
+        card = told.get(holder.client.client_id)
+        if card is None:
+            return holder
+        entry = card.holds.get((holder.holder.removesuffix(":write"), info.name))
+        if entry is None:
+            return replace(holder, client=card.client)
+        return _with_entry(holder, card.client, entry)
+
+    def _cards(self, wanted: Iterable[tuple[str, str, str, str]]) -> dict[str, cards.Card]:
+        """Return the cards of clients, with the *wanted* entries (client id, holder, mark, key)."""
+        entries: dict[str, list[tuple[str, str, str]]] = {}
+        for client_id, holder, mark, key in wanted:
             if client_id:
-                entries.setdefault(client_id, []).append((holder, key))
+                entries.setdefault(client_id, []).append((mark, holder, key))
         by_node: dict[Endpoint, list[str]] = {}
         for client_id in entries:
             node = self._owner(cards.card_key(client_id))
@@ -488,16 +605,10 @@ def _client(holder: str) -> ClientInfo:
     return ClientInfo(holder.partition(":")[0])
 
 
-def _with_card(holder: HolderInfo, key: str, told: dict[str, cards.Card]) -> HolderInfo:
-    card = told.get(holder.client.client_id)
-    if card is None:
-        return holder
-    entry = card.holds.get((holder.holder.removesuffix(":write"), key))
-    if entry is None:
-        return replace(holder, client=card.client)
+def _with_entry(holder: HolderInfo, client: ClientInfo, entry: cards.Entry) -> HolderInfo:
     return HolderInfo(
         holder.holder,
-        card.client,
+        client,
         holder.mode,
         holder.depth,
         holder.remaining,
@@ -506,12 +617,33 @@ def _with_card(holder: HolderInfo, key: str, told: dict[str, cards.Card]) -> Hol
         entry.renewed,
         entry.thread,
         entry.trace_id,
+        entry.owner,
     )
 
 
-def _waiter_with_card(waiter: WaiterInfo, told: dict[str, cards.Card]) -> WaiterInfo:
+def _waiter(entry: cards.Entry, client: ClientInfo) -> WaiterInfo:
+    return WaiterInfo(entry.holder, client, entry.age, thread=entry.thread, owner=entry.owner)
+
+
+def _waiter_with_card(waiter: WaiterInfo, key: str, told: dict[str, cards.Card]) -> WaiterInfo:
     card = told.get(waiter.client.client_id)
-    return waiter if card is None else replace(waiter, client=card.client)
+    if card is None:
+        return waiter
+    entry = card.waits.get((waiter.holder, key))
+    if entry is None:
+        return replace(waiter, client=card.client)
+    return WaiterInfo(
+        waiter.holder, card.client, entry.age, waiter.remaining, entry.thread, entry.owner
+    )
+
+
+def _place(each: HolderInfo | WaiterInfo) -> tuple[str, str]:
+    """Return the client and the holder, as a card names them."""
+    return each.client.client_id, each.holder.removesuffix(":write")
+
+
+def _waited(waiter: WaiterInfo) -> float:
+    return waiter.waited or 0.0
 
 
 def _channel(info: LockInfo) -> str:
