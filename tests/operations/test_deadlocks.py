@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from tests.support.servers import wait_until
+from tests.support.patience import GIVE_UP, wait_until
 
 from interlock import DeadlockError, connect
 
@@ -108,6 +108,25 @@ def test_raise_resolves_the_ring(redis_url: str) -> None:
     assert 5 < time.monotonic() - began < SOON
     for client in clients:
         client.close()
+
+
+def test_a_deadlock_is_remembered_while_it_lasts(redis_url: str) -> None:
+    """A search forgets what it has told of when that wait is over, though another one lasts."""
+    with connect(redis_url, deadlock="raise") as client, connect(redis_url) as other:
+        busy = other.lock("busy")
+        busy.acquire()
+        watch = client._driver._renewer._deadlocks
+        pairs = [(client.lock(name), client.lock(after)) for name, after in ("ab", "ba")]
+        threads = held_by_each(pairs)
+        patient = threading.Thread(target=lambda: client.lock("busy").acquire(timeout=GIVE_UP))
+        patient.start()
+        wait_until(lambda: bool(watch._reported), GIVE_UP, "the deadlock is told")
+        for thread in threads:
+            thread.join(GIVE_UP)
+        wait_until(lambda: not watch._reported, GIVE_UP, "it is forgotten")
+        assert client._driver.session.events.waiters() == {"lock": 1}
+        busy.release()
+        patient.join()
 
 
 def test_a_reader_in_a_ring_is_told(redis_url: str) -> None:
