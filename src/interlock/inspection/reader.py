@@ -688,7 +688,7 @@ def _may_be(info: LockInfo, wanted: frozenset[str]) -> bool:
 
 
 def _numbers(page: Iterable[LockInfo], wanted: frozenset[str]) -> Iterator[LockInfo]:
-    """Yield those of *page* that are *wanted*; a number that nobody awaits is what was asked for."""
+    """Yield the *wanted* ones of *page*; a number that nobody awaits may be of either kind."""
     for info in page:
         unknown = info.kind == "semaphore" and not info.waiting
         if info.kind in wanted:
