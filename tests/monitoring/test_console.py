@@ -179,7 +179,7 @@ def test_a_deadlock_is_a_red_picture(
 
 
 def test_the_picture_shows_waiters_of_every_lock(console: str, page: Page, client: Client) -> None:
-    """Who waits for a lock without a queue is in the picture, and is no deadlock."""
+    """The picture has the waiters of a lock without a queue, and calls them no deadlock."""
     with client.lock("plain"):
         waiter = threading.Thread(
             target=lambda: client.lock("plain").acquire(timeout=GIVE_UP), name="patient"
