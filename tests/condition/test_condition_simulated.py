@@ -190,7 +190,7 @@ def test_a_waiter_of_a_server_without_data_goes_on() -> None:
 
 @pytest.mark.parametrize("timeout", [11.999, 12.0, 12.001, 12.002, 12.003, 12.005, 12.01])
 def test_a_time_out_and_a_notification_agree(timeout: float) -> None:
-    """A notification that meets a time-out wakes this waiter or the next one, never none or both."""
+    """A notification that meets a time-out wakes this waiter or the next, never none or both."""
     world = World(Schedule())
     world.add("w0", world.waiter(timeout))
     world.add("w1", world.waiter(later=0.1))

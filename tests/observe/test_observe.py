@@ -12,12 +12,12 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.servers import wait_until
+from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
 import interlock.asyncio
 from interlock import ConfigError, HoldLostError, observe
-from interlock._drivers import observers
+from interlock._drivers import callbacks, observers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -263,6 +263,19 @@ def test_an_observer_that_hangs_misses_events(
             assert held.valid
         free.set()
         wait_until(lambda: bad.missed > 0, 5, "it is told what it missed")
+
+
+def test_hanging_observers_keep_no_loss_from_its_callback(redis_url: str) -> None:
+    """However many observers hang, an on_lost callback is called."""
+    free, told = threading.Event(), threading.Event()
+    with interlock.connect(redis_url) as client:
+        for _ in range(callbacks.LIMIT):
+            client.observe(Bad(free.wait))
+        with pytest.raises(HoldLostError), client.lock("orders") as hold:
+            hold.on_lost(told.set)
+            client.lock("orders").force_release()
+            assert told.wait(GIVE_UP)
+        free.set()
 
 
 def test_closing_does_not_wait_for_an_observer_that_hangs(redis_url: str) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
+GIVE_UP = 60.0
+"""Seconds after which a test that waits gives up. It only ends a hang: it measures nothing."""
 # A loaded machine takes longer. A deadline here ends a hang; what must be quick is asserted.
 PATIENCE = 3
 

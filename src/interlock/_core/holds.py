@@ -441,6 +441,17 @@ class Hold:
         """Stand for what the server has of another client's hold, to be released by force."""
         self.depth = depth
 
+    def retire_number(self) -> bool:
+        """Let later holds of its owner have another number; return whether it is still held.
+
+        From then on the holder id names this hold alone. That is tested last: a hold that begins
+        after the end of this one may have drawn the old number before.
+        """
+        owner = self.owner()
+        if owner is not None and self.holder.removesuffix(":write").endswith(f":{owner.number}"):
+            owner.renumber()
+        return self.state is State.HELD
+
     def explain(self, detail: str) -> None:
         """Note what the operator said who released it by force."""
         self.detail = detail
@@ -497,8 +508,13 @@ class Hold:
         return self.state in (State.HELD, State.ENDING) and now >= self.valid_until
 
     def expiry_reason(self) -> LossReason:
-        """Return why a hold is lost whose validity ended by the clock."""
-        return "unreachable past validity" if self.renewal is not None else "expired"
+        """Return why a hold is lost whose validity ended by the clock.
+
+        A renewal without an answer is tried again soon, until the end. If no try was due near the
+        end, there was none: the process was paused, or too busy.
+        """
+        tried = self.renew_at > self.valid_until - self.lease / 3
+        return "unreachable past validity" if self.renewal is not None and tried else "expired"
 
     def abandoned(self) -> bool:
         """Return whether nobody is left who could release it."""
@@ -535,7 +551,7 @@ class Hold:
 
         Then nobody needs to release it. A rate limit is a lock of this kind.
         """
-        expired = (self.reason or self.expiry_reason()) == "expired"
+        expired = (self.reason or self.expiry_reason()) == "expired" and self.renewal is None
         return expired and all(handle() is None for handle in self.handles)
 
     def kept(self) -> bool:

@@ -44,11 +44,10 @@ from abc import ABC, abstractmethod
 from copy import copy
 from typing import TYPE_CHECKING, Literal
 
-from interlock._core import names
 from interlock._core.effects import NEVER, Step, failing, undoing
+from interlock._core.forced_note import leave_note, take_note_back
 from interlock._core.holds import Hold, Owner, Renewal, State
 from interlock._core.replication import Replication
-from interlock._core.scripts.forced import forced_note_write
 from interlock._core.scripts.script import Grant
 from interlock._core.session import GRACE
 from interlock._core.waiting import may_overtake, wait_in_queue
@@ -257,9 +256,7 @@ class LockBase(ABC):
         depth = (yield from self.status()).holders.get(holder, 0)
         if not depth:
             return False
-        if reason:
-            note = names.forced_note(self.key, holder)
-            _ = yield from session.persist(forced_note_write(note, reason, names.NOTE_KEPT))
+        yield from leave_note(session, self.key, holder, reason)
         hold = Hold(self, Owner("an operator"), holder, session.options.lease)
         hold.found(depth)
         released = bool((yield from session.persist(self.release_script(hold, 0))))
@@ -269,6 +266,8 @@ class LockBase(ABC):
                 session.lose(mine, "force-released")
         if released:
             session.events.force_released(self.name, self.kind, reason)
+        else:
+            yield from take_note_back(session, self.key, holder, reason)
         return released
 
     def status(self) -> Op[LockStatus]:

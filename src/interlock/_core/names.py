@@ -132,7 +132,7 @@ def latch_ending(name: str) -> str:
     return prefix_name("interlock_latch_ending", name)
 
 
-NOTE_KEPT = 3600.0
+NOTE_KEPT = 600.0
 """Seconds for which a holder may ask why its lock was released by force."""
 
 

@@ -40,7 +40,7 @@ from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import ConfigError, InterlockError
-from interlock.options import Options, check_min_hold, check_text, check_timeout, lease_of
+from interlock.options import Options, check_min_hold, check_reason, check_timeout, lease_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -235,7 +235,7 @@ class Client:
         info = await self.describe(name)
         if info is None or holder not in {each.holder for each in info.holders}:
             return False
-        text, session = check_text(reason, "a reason"), self._driver.session
+        text, session = check_reason(reason), self._driver.session
         return await self._driver.run(forced.force_release(session, info.kind, name, holder, text))
 
     async def deadlocks(self) -> list[Deadlock]:

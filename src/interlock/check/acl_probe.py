@@ -65,6 +65,7 @@ _TAKEN_BACK: dict[str, tuple[str, ...]] = {"decr": (), "rpush": ("x",)}
 """What can only be tried by doing it."""
 _OTHERS: dict[str, tuple[str | int, ...]] = {
     "asking": ("ASKING",),
+    "cluster|info": ("CLUSTER", "INFO"),
     "cluster|slots": ("CLUSTER", "SLOTS"),
     "info": ("INFO", "replication"),
     "pubsub|shardnumsub": ("PUBSUB", "SHARDNUMSUB"),

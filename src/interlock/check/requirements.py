@@ -7,7 +7,7 @@ import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
-from interlock.check.rights import KINDS, Rights, acl_line, rights
+from interlock.check.rights import COUNTED, COUNTING, KINDS, Rights, acl_line, rights
 from interlock.errors import ConfigError
 from interlock.options import Options, check_name
 
@@ -64,7 +64,8 @@ class Requirements:
     @property
     def rights(self) -> Rights:
         """Return what the user must be permitted."""
-        others = (*self._confirming(), *self.finding)
+        counting = "cluster|slots" in self.finding and not COUNTED.isdisjoint(self.objects)
+        others = (*self._confirming(), *self.finding, *((COUNTING,) if counting else ()))
         telling = self.options.pubsub != "off"
         return rights(self.objects, dict.fromkeys(others), telling=telling, sharded=self.sharded)
 

@@ -20,8 +20,11 @@ _LUA = resources.files("interlock._core").joinpath("lua")
 _COMMENT = re.compile(r"--.*")
 _CALL = re.compile(r"redis\.p?call\('(\w+)'")
 
-OPTIONAL = frozenset({"pubsub"})
-"""Commands that the scripts do without where they are not permitted."""
+OPTIONAL = frozenset({"pubsub", "cluster"})
+"""Commands that scripts do without where they are not permitted, or call in a cluster only."""
+COUNTING = "cluster|info"
+"""What `COUNTED` need in a cluster, where failovers must not repeat tokens."""
+COUNTED = frozenset({"fenced_lock", "election"})
 SCRIPTS = ("evalsha", "eval")
 """Commands of every object."""
 

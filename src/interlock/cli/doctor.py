@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import TYPE_CHECKING, cast
 
 from interlock._links.urls import open_url
 from interlock.check import Requirements, Severity, examine
 from interlock.check.rights import KINDS
-from interlock.cli.status import Status, UsageError
+from interlock.cli.status import Status
 from interlock.cli.values import urls_of, urls_of_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    import argparse
+    from collections.abc import Mapping
 
     from interlock.check import Report
 
@@ -42,9 +42,6 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this subcommand."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "--url",
         dest="urls",
@@ -80,22 +77,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
 
 
-def main(
-    given: Mapping[str, object], command: Sequence[str] | None, environ: Mapping[str, str]
-) -> int:
+def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     """Look, print what was found, and return the exit status.
 
     Args:
         given: option -> value, from the command line.
-        command: what stood behind ``--``; None if there was none.
         environ: for the URL.
 
     Raises:
-        UsageError: a command, which there cannot be.
         ConfigError: a URL, objects or names that cannot be.
     """
-    if command is not None:
-        raise UsageError("interlock doctor runs no command: leave out -- and what follows it")
     chosen = cast("list[str]", given["objects"] or ["lock"])
     requirements = Requirements(
         tuple(KINDS) if "all" in chosen else tuple(chosen), str(given["names"])

@@ -28,7 +28,7 @@ from interlock._misuse import CLIENT_NAMES, NOT_GIVEN, suggests, wants_with
 from interlock._naming import check_template
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import ConfigError, InterlockError
-from interlock.options import Options, check_min_hold, check_text, check_timeout, lease_of
+from interlock.options import Options, check_min_hold, check_reason, check_timeout, lease_of
 from interlock.sync.barrier import Barrier
 from interlock.sync.composite_lock import MultiLock, RedLock
 from interlock.sync.condition import Condition
@@ -233,7 +233,7 @@ class Client:
         info = self.describe(name)
         if info is None or holder not in {each.holder for each in info.holders}:
             return False
-        text, session = check_text(reason, "a reason"), self._driver.session
+        text, session = check_reason(reason), self._driver.session
         return self._driver.run(forced.force_release(session, info.kind, name, holder, text))
 
     def deadlocks(self) -> list[Deadlock]:

@@ -17,7 +17,7 @@ from interlock._misuse import (
     wants_with,
 )
 from interlock.errors import ConfigError, InterlockError, NotHeldError
-from interlock.options import FOREVER, check_lease, check_text, check_timeout, lease_of
+from interlock.options import FOREVER, check_lease, check_reason, check_timeout, lease_of
 from interlock.sync.block import Block, Exit, entered
 from interlock.sync.hold import Hold
 
@@ -272,7 +272,7 @@ class Lock:
             return self.driver.run(self.core.force_release())
         if not isinstance(self.core, LockBase):
             raise ConfigError(f"{self.core.kind} has no holder id: break the holds of its members")
-        text = check_text(reason, "a reason")
+        text = check_reason(reason)
         return self.driver.run(self.core.force_release_of(holder, text))
 
     def caller(self) -> Owner:

@@ -9,12 +9,13 @@
 -- ARGV[2]  holder   string, "<client id>:<number>"
 -- ARGV[3]  depth    integer > 0, the depth to reach: sending it twice changes nothing
 -- ARGV[4]  floor    integer >= 0, the largest token that may have been drawn as far as this client knows: a counter that went back goes on from there
+-- ARGV[5]  unit     integer >= 0, tokens go on above the node's epoch times this; 0: no cluster
 --
 -- Returns  {1, token} when held; else {0, what is left of the other's lease in milliseconds (-1: never ends, -2: a re-entry found no lock)}
 -- Source   RFencedLock.tryLockAndGetToken, Redisson 4.7.0, which draws a new token for each re-entry too
 -- Wire     the hash, its TTL, and the counter; this text is our own
 local lock, counter, lease, holder, depth = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-local floor = tonumber(ARGV[4])
+local floor, unit = tonumber(ARGV[4]), tonumber(ARGV[5])
 
 local ours = redis.call('hexists', lock, holder) == 1
 local free = depth == 1 and redis.call('exists', lock) == 0
@@ -24,6 +25,14 @@ end
 local token = redis.call('get', counter)
 if free or not token then
   local last = tonumber(token) or 0
+  if unit > 0 then
+    local epoch = string.match(redis.call('cluster', 'info'), 'cluster_my_epoch:(%d+)')
+    if not epoch then
+      return redis.error_reply(
+        'ERR CLUSTER INFO tells no cluster_my_epoch: a failover could repeat fencing tokens')
+    end
+    floor = math.max(floor, tonumber(epoch) * unit)
+  end
   token = redis.call('incrby', counter, math.max(last, floor) - last + 1)
 end
 redis.call('hset', lock, holder, depth)
