@@ -82,7 +82,7 @@ class World:
             self.waits[party] = (key, writes, self.now)
 
     def take(self, party: Party, key: str, *, writes: bool = True) -> bool:
-        """Let *party* hold *key* if it is free for that."""
+        """Take *key* for *party*; return whether it was free for that."""
         if key in self.held and (writes or key in self.written):
             return False
         self.held.setdefault(key, set()).add(party)
@@ -91,7 +91,7 @@ class World:
         return True
 
     def drop(self, party: Party, key: str) -> None:
-        """Let *party* release *key*."""
+        """Release *key*, which *party* holds."""
         self.held[key].remove(party)
         if not self.held[key]:
             del self.held[key]
