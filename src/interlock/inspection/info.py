@@ -127,10 +127,10 @@ class LockInfo:
     """One lock, or another object with holders, as the server had it.
 
     Attributes:
-        name: the key in Redis.
+        name: the key in Redis; of an election its name.
         kind: the factory of such an object, as far as the server shows it: ``"lock"``,
             ``"fair_lock"``, ``"fenced_lock"``, ``"read_write_lock"``, ``"group_lock"``,
-            ``"semaphore"``, ``"leased_semaphore"`` or ``"count_down_latch"``.
+            ``"semaphore"``, ``"leased_semaphore"``, ``"count_down_latch"`` or ``"election"``.
         mode: ``"read"`` or ``"write"`` for a read/write lock, else empty.
         holders: who holds it; of very many only the first.
         holder_count: how many hold it.

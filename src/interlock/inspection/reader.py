@@ -58,6 +58,8 @@ _OURS = ("redisson_", "interlock_")
 _CARD_BEGIN, _CARD_END = CARD.format("\n").split("\n")
 LONGEST_ID = 100
 """Bytes of the id of a client."""
+_NUMBERS = frozenset({"semaphore", "count_down_latch"})
+_ELECTION = "interlock_election:"
 _ENTRY = ":rwlock_timeout:"
 _LEASES = ":timeout"
 
@@ -79,6 +81,7 @@ KINDS = (
     "leased_semaphore",
     "semaphore",
     "count_down_latch",
+    "election",
 )
 """What `LockInfo.kind` may be."""
 
@@ -155,7 +158,8 @@ class Reader:
         """Yield the locks whose keys match *pattern*, some at a time.
 
         A semaphore and a latch look like any other number. So without *kinds* only those are told
-        that a client waits for.
+        that a client waits for. A number that nobody waits for is told as a semaphore, or as a
+        latch if *kinds* asks for latches and not for semaphores.
 
         Args:
             pattern: as of the command KEYS.
@@ -180,13 +184,16 @@ class Reader:
                 page = [
                     info
                     for info in self._look(node, keys, LIMIT)
-                    if (not wanted or info.kind in wanted) and hash(info.name) not in seen
+                    if hash(_key_of(info)) not in seen and _may_be(info, wanted)
                 ]
                 if page:
                     if len(seen) > REMEMBERED:
                         seen.clear()
-                    seen.update(hash(info.name) for info in page)
-                    yield self._finish(node, page)
+                    seen.update(hash(_key_of(info)) for info in page)
+                    finished = self._finish(node, page)
+                    if wanted & _NUMBERS:
+                        finished = list(_numbers(finished, wanted))
+                    yield finished
 
     def describe(self, key: str) -> LockInfo | None:
         """Return everything that is known about the lock *key*; None if nobody holds or awaits it.
@@ -204,10 +211,11 @@ class Reader:
         # The queue of a fair lock may be found under that name too.
         found = [info for info in permits if info.kind == "leased_semaphore"]
         found = found or self._look(node, [key], ALL)
+        found = found or self._look(node, [names.election_key(key)], ALL)
         if not found:
             return None
         self._told = None
-        return self._finish(node, found[:1], found[0].name)[0]
+        return self._finish(node, found[:1], _key_of(found[0]))[0]
 
     def card(self, client_id: str) -> cards.Card | None:
         """Return the whole card of a client; None if there is none, or if it may not be read."""
@@ -354,14 +362,17 @@ class Reader:
     def _scans(
         self, node: Endpoint, pattern: str, kinds: frozenset[str], step: int
     ) -> Iterator[list[str]]:
+        matches = glob(pattern)
         if not kinds or kinds & set(KINDS[:5]):
             for keys in self._scan(node, "hash", pattern, step):
                 yield [key for key in keys if not key.startswith(_OURS)]
+        if not kinds or "election" in kinds:
+            for keys in self._scan(node, "hash", f"{_ELECTION}*", step):
+                yield [key for key in keys if matches(_of_election(key))]
         if not kinds or "leased_semaphore" in kinds:
-            matches = glob(pattern)
             for keys in self._scan(node, "zset", f"*{_LEASES}", step):
                 yield [key for key in keys if matches(_of_leases(key))]
-        if kinds & {"semaphore", "count_down_latch"}:
+        if kinds & _NUMBERS:
             for keys in self._scan(node, "string", pattern, step):
                 yield [key for key in keys if _ENTRY not in key and not key.startswith(_OURS)]
         elif not kinds:
@@ -387,12 +398,12 @@ class Reader:
         """Return the semaphores and latches that a client listens for."""
         asking = "SHARDCHANNELS" if self._sharded else "CHANNELS"
         first, second = names.semaphore_channel(""), names.latch_channel("")
-        commands = [("PUBSUB", asking, f"{begin.rstrip('{}')}*") for begin in (first, second)]
+        begins = [begin.removesuffix("{}").rstrip(":") for begin in (first, second)]
+        commands = [("PUBSUB", asking, f"{begin}*") for begin in begins]
         matches, found = glob(pattern), dict[str, None]()
-        for reply in self._ask(node, commands):
+        for begin, reply in zip(begins, self._ask(node, commands), strict=True):
             for channel in () if isinstance(reply, ReplyError) else cast("list[bytes]", reply):
-                _, _, rest = _text(channel).partition(":")
-                name = rest.removeprefix("_channel__")
+                name = _text(channel).removeprefix(begin).removeprefix(":")
                 inner = name[1:-1] if name.startswith("{") and name.endswith("}") else name
                 if matches(inner):
                     found[inner] = None
@@ -409,11 +420,14 @@ class Reader:
         calls: list[Call] = []
         for key in keys:
             name = _of_leases(key) if key.endswith(_LEASES) else key
+            token = names.fence_token(name)
+            if key.startswith(_ELECTION):
+                token = names.election_token(_of_election(key))
             others = (
                 names.fair_queue(name),
                 names.fair_timeouts(name),
                 names.read_entries(name),
-                names.fence_token(name),
+                token,
                 name,
             )
             calls.append((key, others))
@@ -440,11 +454,12 @@ class Reader:
         self, node: Endpoint, page: list[LockInfo], only: str | None = None
     ) -> list[LockInfo]:
         """Return *page* with all that is known of its locks; *only* is the key of a single one."""
-        waiting = self._listening(node, page)
+        waiting, latches = self._listening(node, page)
         wanted: list[tuple[str, str, str, str]] = []
         for info in page:
-            wanted += [(*_place(each), "h", info.name) for each in info.holders]
-            wanted += [(*_place(each), "w", info.name) for each in info.waiters]
+            key = _key_of(info)
+            wanted += [(*_place(each), "h", key) for each in info.holders]
+            wanted += [(*_place(each), "w", key) for each in info.waiters]
         told = self._cards(wanted)
         # Cards of all clients are looked at only for those whose id no holder or queue tells.
         if any(waiting.values()) or any(info.kind == "leased_semaphore" for info in page):
@@ -452,19 +467,22 @@ class Reader:
         crowds = {} if self._told is None else self._told.crowds
         finished: list[LockInfo] = []
         for info in page:
-            crowd = crowds.get(info.name, _NOBODY) if info.kind != "fair_lock" else _NOBODY
+            key, kind = _key_of(info), info.kind
+            crowd = crowds.get(key, _NOBODY) if kind != "fair_lock" else _NOBODY
+            if kind == "semaphore" and key in latches:
+                kind = "count_down_latch"
             queue = tuple([_waiter_with_card(each, info.name, told) for each in info.waiters])
             # `replace` looks at every field by name, and there may be very many locks.
             finished.append(
                 LockInfo(
                     info.name,
-                    info.kind,
+                    kind,
                     info.mode,
                     tuple([self._with_card(each, info, told) for each in info.holders]),
                     info.holder_count,
                     info.remaining,
                     queue or tuple(sorted(crowd.waiters, key=_waited, reverse=True)),
-                    max(info.waiting, waiting.get(info.name, 0)),
+                    max(info.waiting, waiting.get(key, 0)),
                     info.free,
                     info.token,
                     info.waiting if queue else crowd.count,
@@ -472,24 +490,33 @@ class Reader:
             )
         return finished
 
-    def _listening(self, node: Endpoint, page: Sequence[LockInfo]) -> dict[str, int]:
-        """Return how many clients listen for a release of each lock of *page*."""
-        channels = {_channel(info): info.name for info in page if info.kind != "fair_lock"}
+    def _listening(
+        self, node: Endpoint, page: Sequence[LockInfo]
+    ) -> tuple[dict[str, int], set[str]]:
+        """Return how many clients listen for each key of *page*, and which of these are latches."""
+        channels = {_channel(info): _key_of(info) for info in page if info.kind != "fair_lock"}
+        latches = {names.latch_channel(info.name) for info in page if info.kind == "semaphore"}
+        channels |= {
+            names.latch_channel(info.name): info.name for info in page if info.kind == "semaphore"
+        }
         if not channels or self._options.pubsub == "off":
-            return {}
+            return {}, set()
         asking = "SHARDNUMSUB" if self._sharded else "NUMSUB"
         # Plain channels of a cluster are counted by each node for its own clients.
         asked = [node] if self._sharded or len(self._nodes) == 1 else self._nodes
         counts: dict[str, int] = {}
+        found: set[str] = set()
         for each in asked:
             [reply] = self._ask(each, [("PUBSUB", asking, *channels)])
             if isinstance(reply, ReplyError):
-                return {}
+                return {}, set()
             flat = cast("list[Any]", reply)
-            for channel, count in zip(flat[::2], flat[1::2], strict=True):
-                name = channels.get(_text(channel), "")
-                counts[name] = counts.get(name, 0) + int(count)
-        return counts
+            for channel, count in zip(map(_text, flat[::2]), map(int, flat[1::2]), strict=True):
+                key = channels.get(channel, "")
+                counts[key] = counts.get(key, 0) + count
+                if count and channel in latches:
+                    found.add(key)
+        return counts, found
 
     # What cards tell.
 
@@ -520,12 +547,12 @@ class Reader:
     ) -> HolderInfo:
         """Return *holder* with what cards tell of it."""
         if info.kind == "leased_semaphore" and self._told is not None:
-            found = self._told.permits.get((holder.holder, info.name))
+            found = self._told.permits.get((holder.holder, _key_of(info)))
             return holder if found is None else _with_entry(holder, *found)
         card = told.get(holder.client.client_id)
         if card is None:
             return holder
-        entry = card.holds.get((holder.holder.removesuffix(":write"), info.name))
+        entry = card.holds.get((holder.holder.removesuffix(":write"), _key_of(info)))
         if entry is None:
             return replace(holder, client=card.client)
         return _with_entry(holder, card.client, entry)
@@ -560,7 +587,9 @@ def _info(key: str, reply: list[Any]) -> LockInfo:
     """Return the lock that `lock_info` told of."""
     told, left, count, holders, waiters, length, token, free = reply
     kind, mode, name = told.decode(), "", key
-    if kind in ("read", "write"):
+    if key.startswith(_ELECTION):
+        kind, name = "election", _of_election(key)
+    elif kind in ("read", "write"):
         kind, mode = "read_write_lock", kind
     elif kind == "group":
         kind = "group_lock"
@@ -646,12 +675,42 @@ def _waited(waiter: WaiterInfo) -> float:
     return waiter.waited or 0.0
 
 
+def _key_of(info: LockInfo) -> str:
+    """Return the key under which cards know *info*."""
+    return names.election_key(info.name) if info.kind == "election" else info.name
+
+
+def _may_be(info: LockInfo, wanted: frozenset[str]) -> bool:
+    """Return whether *info* may be of a kind that is *wanted*; none means all."""
+    return (
+        not wanted or info.kind in wanted or (info.kind == "semaphore" and bool(wanted & _NUMBERS))
+    )
+
+
+def _numbers(page: Iterable[LockInfo], wanted: frozenset[str]) -> Iterator[LockInfo]:
+    """Yield the *wanted* ones of *page*; a number that nobody awaits may be of either kind."""
+    for info in page:
+        unknown = info.kind == "semaphore" and not info.waiting
+        if info.kind in wanted:
+            yield info
+        elif unknown:
+            yield replace(info, kind="count_down_latch")
+
+
 def _channel(info: LockInfo) -> str:
+    if info.kind == "election":
+        return names.election_channel(info.name)
     if info.kind == "read_write_lock":
         return names.read_write_channel(info.name)
     if info.kind in ("leased_semaphore", "semaphore"):
         return names.semaphore_channel(info.name)
     return names.lock_channel(info.name)
+
+
+def _of_election(key: str) -> str:
+    """Return the name of the election whose leader is in *key*."""
+    name = key.removeprefix(_ELECTION)
+    return name[1:-1] if name.startswith("{") and "{" not in name[1:] else name
 
 
 def _of_leases(key: str) -> str:
