@@ -93,7 +93,7 @@ def read_card(client_id: str, reply: object) -> Card | None:
     if reply is None:
         return None
     try:
-        now, left, *flat = cast("list[Any]", reply)
+        now, *flat = cast("list[Any]", reply)
         fields = {_text(flat[i]): flat[i + 1] for i in range(0, len(flat) - 1, 2)}
         written = _number(fields.pop("written", b""), 0, 1e15)
         _ = fields.pop("number", b"")
@@ -105,7 +105,6 @@ def read_card(client_id: str, reply: object) -> Card | None:
         period = _bounded(told.get("period"), 0.01, LONGEST_TIME)
     except (DoubtError, TypeError, ValueError) as error:
         return _doubtful(client_id, str(error)[:100] or "it cannot be read")
-    del left
     holds: dict[tuple[str, str], Entry] = {}
     waits: dict[tuple[str, str], Entry] = {}
     doubt = ""
