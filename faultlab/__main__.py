@@ -81,9 +81,11 @@ def _mutants(asked: argparse.Namespace) -> int:
         futures = [pool.submit(hunt, mutant, binary, asked.seed) for mutant in chosen]
         for mutant, future in zip(chosen, futures, strict=True):
             found = future.result()
-            missed += [] if found else [mutant.name]
-            rules = ", ".join(sorted({finding.partition(" ")[0] for finding in found}))
-            print(f"{'caught' if found else 'MISSED'}: {mutant.name}: {rules}", flush=True)
+            rules = sorted({finding.partition(" ")[0] for finding in found})
+            is_caught = mutant.rule in rules
+            missed += [] if is_caught else [mutant.name]
+            word = "caught" if is_caught else f"MISSED by {mutant.rule}"
+            print(f"{word}: {mutant.name}: {', '.join(rules)}", flush=True)
             if asked.verbose:
                 print(*found[:3], sep="\n", flush=True)
     print(f"{len(chosen) - len(missed)} of {len(chosen)} mutants caught, seed {asked.seed}")

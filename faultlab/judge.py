@@ -54,7 +54,6 @@ EXPECTED = frozenset(
     }
 )
 """Errors that a program must be ready for while faults happen."""
-_BUSY = ("take", "available", "set", "count")
 UNTOUCHED = frozenset({"ServerUnavailableError", "QuorumError"})
 """Errors that need a fault as their cause."""
 
@@ -142,7 +141,7 @@ class Judge:
         self._errors()
         self._depths()
         self._processes()
-        if not self.holds and not any(_value(c) for c in self.calls if c["op"] in _BUSY):
+        if not self.holds and not any(map(_succeeded, self.calls)):
             self.findings.append("L-0 busy: nothing was ever acquired")
         if self.exact:
             self.findings += Counter("permits", self.calls, self.excused).findings()
@@ -436,10 +435,15 @@ class Judge:
                     )
 
     def _disturbed(self, start: float, end: float, process: str | None) -> bool:
-        """Return whether a fault touches that time of *process*; None means any process."""
+        """Return whether a fault touches that time of *process*; None means any process.
+
+        A signal that raises disturbs nobody: what is interrupted leaves nothing behind.
+        """
         if process is not None:
-            return self.excused(start, end, process)
-        return any(span.start < end and span.end > start for span in self.excuses)
+            return self.excused(start, end, process, strikes=False)
+        return any(
+            span.start < end and span.end > start for span in self.excuses if not span.strike
+        )
 
     def _order(self) -> None:
         """L-6: a fair lock serves those who wait in the order of arrival."""
@@ -516,6 +520,13 @@ def _patient(call: Line) -> bool:
     """Return whether *call* failed long before its timeout: a slow disk alone may use up the rest."""
     timeout = call.get("timeout")
     return timeout is None or call["t"] + timeout - call["ret"]["t"] > 0.5
+
+
+def _succeeded(call: Line) -> bool:
+    """Return whether *call* did something; a refused acquire and a read do not count."""
+    idle = ("acquire", "available", "count", "event-read", "waiting", "leader", "close")
+    worked = call["op"] not in idle and "ret" in call and "error" not in call["ret"]
+    return worked and call["ret"]["value"] is not False
 
 
 def _value(call: Line) -> Any:

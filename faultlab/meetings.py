@@ -96,10 +96,13 @@ class Meetings:
             return Party(call, call["t"], end, None, is_unknown=True)
         if error is None:
             return Party(call, call["t"], ret["t"], ret["value"], is_unknown=False)
+        if error == "BrokenBarrierError":
+            return Party(call, call["t"], ret["t"], None, is_unknown=False)
         # An arrival without an answer stays until it is taken back, at the latest for its lease.
-        unknown = error != "BrokenBarrierError"
-        end = ret["t"] + (self._bounds.lease + 1 if unknown else 0)
-        return Party(call, call["t"], end, None, is_unknown=unknown)
+        is_struck = error in ("Struck", "CancelledError")
+        calm = is_struck and not self._excused(call["t"], ret["t"] + 1, call["p"])
+        end = ret["t"] + (0.2 if calm else self._bounds.lease + 1)
+        return Party(call, call["t"], end, None, is_unknown=True)
 
     def _together(self) -> Iterator[str]:
         """L-13: who passes has met all others, each with an index of its own."""

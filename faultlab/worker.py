@@ -268,11 +268,12 @@ class Lane:
 
     async def _event(self, name: str) -> None:
         chance, made = self._random, self._object(name)
-        match chance.choice(("set", "clear", "clear", "read", "wait", "wait")):
-            case "set":
-                await self._attempt("event-set", name, made.set)
-            case "clear":
-                await self._attempt("event-clear", name, made.clear)
+        what = chance.choice(("set", "pulse", "pulse", "clear", "read", "wait", "wait", "wait"))
+        if what in ("set", "pulse"):
+            await self._attempt("event-set", name, made.set)
+        if what in ("clear", "pulse"):
+            await self._attempt("event-clear", name, made.clear)
+        match what:
             case "read":
                 await self._attempt("event-read", name, made.is_set)
             case "wait":

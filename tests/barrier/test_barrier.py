@@ -164,6 +164,34 @@ async def test_a_cancelled_party_takes_its_arrival_back(redis_url: str) -> None:
         assert sorted(both) == [0, 1]
 
 
+async def test_a_party_takes_the_place_of_one_that_left(redis_url: str) -> None:
+    """Each index is given once, also if parties left while others waited."""
+    import interlock.asyncio
+
+    async with interlock.asyncio.connect(redis_url) as client:
+        barrier = client.barrier("name", 4)
+
+        async def arrive(there: int) -> asyncio.Task[int]:
+            waiting = asyncio.create_task(barrier.wait())
+
+            async def arrived() -> bool:
+                return await barrier.n_waiting == there
+
+            await until(arrived, 20, "it waits")
+            return waiting
+
+        for _ in range(2):
+            first, second, third = [await arrive(number) for number in (1, 2, 3)]
+            for leaving in (first, third):
+                leaving.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await leaving
+            others = [barrier.wait() for _ in range(3)]
+            indexes = await asyncio.wait_for(asyncio.gather(second, *others), 20)
+            assert sorted(indexes) == [0, 1, 2, 3]
+            assert indexes[0] == 1
+
+
 async def test_generations_never_mix(stage: Stage) -> None:
     """Fifty resets race with arrivals: parties that pass together are always complete."""
     barrier = stage.lock(stage.client(), parties=2)

@@ -48,7 +48,9 @@ def test_every_object_is_called_like_its_factory() -> None:
     made = {
         name
         for name in vars(interlock.Client)
-        if name.endswith(("lock", "semaphore", "latch", "event", "election", "barrier"))
+        if name.endswith(
+            ("lock", "semaphore", "latch", "event", "election", "barrier", "condition")
+        )
         and not name.startswith(("_", "try"))
     }
     assert made - joint == set(KINDS)
@@ -258,6 +260,24 @@ def _barrier(client: Client, other: Client) -> None:
     assert theirs.broken
 
 
+def _condition(client: Client, other: Client) -> None:
+    condition, theirs = client.condition("locks:condition"), other.condition("locks:condition")
+
+    def wait() -> bool:
+        with theirs:
+            return theirs.wait(20)
+
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(wait)
+        time.sleep(RENEWED)
+        with condition:
+            condition.notify()
+        assert waiting.result()
+    with condition:
+        assert not condition.wait(0.2)
+        condition.notify_all()
+
+
 DOINGS: dict[str, Callable[[Client, Client], object]] = {
     **{
         kind: lambda client, other, kind=kind: _lock(client, other, kind)
@@ -270,6 +290,7 @@ DOINGS: dict[str, Callable[[Client, Client], object]] = {
     "count_down_latch": _count_down_latch,
     "event": _event,
     "barrier": _barrier,
+    "condition": _condition,
     "election": _election,
 }
 

@@ -29,6 +29,7 @@ from tests.support.servers import RedisServer
 from interlock._core import names, scripts
 from interlock._core.effects import Eval, Script
 from interlock._core.scripts.barrier import Barrier
+from interlock._core.scripts.condition import Condition
 from interlock._core.scripts.fair_lock import Queue
 from interlock._drivers.wrong_type import types_of
 from interlock._links.connection import Connection
@@ -124,6 +125,10 @@ def argument(name: str, hint: object, chance: random.Random) -> object:
         base = chance.choice(TEXTS)
         keys = (names.barrier_key(base), names.barrier_parties(base), names.barrier_resets(base))
         return Barrier(*keys, "PUBLISH", chance.choice(TEXTS))
+    if hint == "Condition":
+        base = chance.choice(TEXTS)
+        keys = (names.condition_waiting(base), names.condition_leases(base))
+        return Condition(*keys, "PUBLISH", chance.choice(TEXTS))
     if name == "publish":
         return chance.choice(("PUBLISH", ""))
     pools: dict[object, tuple[object, ...]] = {

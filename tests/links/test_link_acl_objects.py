@@ -49,6 +49,7 @@ SCRIPTS = {
     "latch": ("latch_",),
     "event": ("event_",),
     "barrier": ("barrier_",),
+    "condition": ("condition_", *PLAIN),
     "election": (
         *("election_", "fenced_lock_acquire", "lock_renew", "lock_query"),
         "lock_force_release",
@@ -219,6 +220,21 @@ async def _barrier(stage: Stage, clients: list[Any]) -> None:
     assert await a.do(lambda: mine.broken)
 
 
+async def _condition(stage: Stage, clients: list[Any]) -> None:
+    a, b = stage.owner(), stage.owner()
+    mine, theirs = [client.condition(NAME) for client in clients]
+    await b.do(theirs.acquire)
+    waiting = asyncio.create_task(b.do(theirs.wait, 20))
+    await asyncio.sleep(1)  # a renewal
+    await a.do(mine.acquire)
+    await a.do(mine.notify)
+    await a.do(mine.release)
+    assert await waiting
+    assert not await b.do(theirs.wait, 0.1)
+    await b.do(theirs.notify_all)
+    await b.do(theirs.release)
+
+
 CONVERSATIONS: dict[str, Callable[[Stage, list[Any]], Awaitable[None]]] = {
     "fair": _fair,
     "fenced": _fenced,
@@ -230,6 +246,7 @@ CONVERSATIONS: dict[str, Callable[[Stage, list[Any]], Awaitable[None]]] = {
     "latch": _latch,
     "event": _event,
     "barrier": _barrier,
+    "condition": _condition,
     "election": _election,
 }
 

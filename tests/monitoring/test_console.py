@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.monitoring.serving import Page, fill, served
+from tests.monitoring.serving import Page, ask, fill, served
+from tests.operations.ring import Ring
 from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
-from interlock import HoldLostError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,38 +55,6 @@ def page(browser: Browser) -> Iterator[Page]:
     yield opened
     context.close()
     assert errors == []
-
-
-def deadlocked(client: Client) -> Any:
-    """Return a context in which two owners wait for each other."""
-    return _Deadlock(client)
-
-
-class _Deadlock:
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def __enter__(self) -> None:
-        self._ready = threading.Barrier(2, timeout=GIVE_UP)
-        self._threads = [
-            threading.Thread(target=self._take, args=pair, name=f"worker-{pair[0]}")
-            for pair in (("dead:a", "dead:b"), ("dead:b", "dead:a"))
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def _take(self, first: str, second: str) -> None:
-        # The test breaks what they hold.
-        with suppress(HoldLostError), self._client.fair_lock(first):
-            self._ready.wait()
-            if self._client.fair_lock(second).acquire(timeout=GIVE_UP):
-                self._client.fair_lock(second).release()
-
-    def __exit__(self, *error: object) -> None:
-        for name in ("dead:a", "dead:b"):
-            self._client.fair_lock(name).force_release()
-        for thread in self._threads:
-            thread.join()
 
 
 def violations(page: Page, *rules: str) -> list[str]:
@@ -191,15 +161,36 @@ def test_names_are_shown_and_never_run(console: str, page: Page, client: Client)
 
 
 def test_a_deadlock_is_a_red_picture(
-    console: str, page: Page, client: Client, pictures: Path
+    console: str, page: Page, redis_url: str, pictures: Path
 ) -> None:
-    """Two owners who wait for each other are a picture and a sentence."""
-    with deadlocked(client):
-        page.goto(f"{console}graph")
+    """A ring of five is a picture and a sentence, and every page tells that it is there."""
+    with Ring(redis_url, "log"):
+        page.goto(console)
+        page.get_by_role("link", name="1 deadlock").click()
         page.get_by_text("Deadlock:").wait_for()
-        assert page.locator("svg line.dead").count() == 4
+        assert page.locator("svg line.dead").count() == 10
+        assert page.locator("svg line:not(.dead)").count() == 0
         assert violations(page) == []
-        page.screenshot(path=pictures / "console-deadlock.png")
+        page.screenshot(path=pictures / "console-deadlock.png", full_page=True)
+        page.goto(f"{console}timeline")
+        page.get_by_text("wait for each other").wait_for()
+    page.goto(f"{console}graph")
+    page.get_by_text("Nobody is known to wait.").wait_for()
+
+
+def test_the_picture_shows_waiters_of_every_lock(console: str, page: Page, client: Client) -> None:
+    """The picture has the waiters of a lock without a queue, and calls them no deadlock."""
+    with client.lock("plain"):
+        waiter = threading.Thread(
+            target=lambda: client.lock("plain").acquire(timeout=GIVE_UP), name="patient"
+        )
+        waiter.start()
+        page.goto(f"{console}graph")
+        page.get_by_role("listitem").get_by_text("'patient' waits for plain").wait_for()
+        page.get_by_role("listitem").get_by_text("'MainThread' holds plain").wait_for()
+        assert page.locator("svg line.waits").count() == 1
+        assert page.get_by_text("Deadlock:").count() == 0
+    waiter.join()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -257,6 +248,30 @@ def test_it_recovers_with_the_server(fresh_server: RedisServer, page: Page) -> N
         page.get_by_text("The server cannot be read.").wait_for(state="detached")
         with interlock.connect(fresh_server.url()) as client, client.lock("back"):
             page.get_by_role("link", name="back").wait_for()
+
+
+def test_a_lost_server_is_told_by_every_page(fresh_server: RedisServer) -> None:
+    """Without a server each page tells so, the question before a release included."""
+    with served(fresh_server.url(), allow_release=True) as url:
+        fresh_server.kill()
+        place = "name=orders&holder=somebody"
+        for path in (f"/release?{place}", f"/lock?{place}"):
+            answer = ask(url, path)
+            assert answer.status == (503 if "release" in path else 200)
+            assert "127.0.0.1" in answer.text
+            assert "content-security-policy" in answer.headers
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it(redis_url: str, number: signal.Signals) -> None:
+    """Ctrl-C ends the console with status 0 and without a word, and SIGTERM does too."""
+    command = [sys.executable, "-m", "interlock", "console", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen([*command, "--url", redis_url], stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert b"http://" in process.stderr.readline()
+        process.send_signal(number)
+        assert process.communicate(timeout=GIVE_UP) == (None, b"")
+        assert process.returncode == 0
 
 
 def test_it_recovers_with_the_console(redis_url: str, page: Page, client: Client) -> None:

@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,7 @@ from tests.support.servers import wait_until
 
 from interlock import connect
 from interlock._core.card import CARD, INDEX
+from interlock.errors import ClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -218,3 +220,63 @@ def test_a_hold_that_the_card_does_not_know_yet_is_no_doubt(
             holder = described(client, "short").holders[0]
             assert (holder.held_for, holder.client.doubt) == (None, "")
             assert described(client, "long").holders[0].client.doubt == ""
+
+
+def test_a_permit_tells_whose_it_is(
+    client: Client, command: Callable[..., CompletedProcess[str]]
+) -> None:
+    """The holders of permits are known by their cards, though the server knows permit ids only."""
+    semaphore = client.leased_semaphore("slots")
+    assert semaphore.try_set_permits(5)
+    with semaphore.acquire(2) as two, semaphore.acquire() as one:
+
+        def told() -> bool:
+            return all(each.held_for is not None for each in described(client, "slots").holders)
+
+        wait_until(told, 20, "cards tell of all permits")
+        holders = described(client, "slots").holders
+        assert {each.holder for each in holders} == {*two.ids, *one.ids}
+        assert {each.client.pid for each in holders} == {os.getpid()}
+        [listed] = client.locks("slots")
+        assert {each.client.pid for each in listed.holders} == {os.getpid()}
+        assert f"pid {os.getpid()}" in command("list", "slots").stdout
+
+
+@pytest.mark.parametrize("kind", ["lock", "fair_lock"])
+def test_waiters_are_told_with_and_without_a_queue(
+    kind: str, redis_url: str, client: Client, command: Callable[..., CompletedProcess[str]]
+) -> None:
+    """`describe`, the list and `interlock show` tell which threads wait, and for how long."""
+    with connect(redis_url, lease=LEASE) as waiting:
+        locks: list[Any] = [getattr(each, kind)("orders") for each in (client, waiting, waiting)]
+        locks[0].acquire()
+
+        def wait(lock: Any) -> None:
+            with suppress(ClosedError):
+                lock.acquire()
+
+        threads = [
+            threading.Thread(target=wait, args=[lock], name=f"eager {number}")
+            for number, lock in enumerate(locks[1:])
+        ]
+        for thread in threads:
+            thread.start()
+
+        def told() -> bool:
+            waiters = described(client).waiters
+            return len(waiters) == 2 and all(each.waited is not None for each in waiters)
+
+        wait_until(told, 20, "cards tell of both waiters")
+        info = described(client)
+        assert (info.waiter_count, info.waiting_clients) == (2, 1)
+        assert {each.client.client_id for each in info.waiters} == {waiting.client_id}
+        assert sorted(each.thread[-8:-1] for each in info.waiters) == ["eager 0", "eager 1"]
+        assert [each.waiter_count for each in client.locks("orders")] == [2]
+        shown = command("show", "orders").stdout
+        assert "waiting:  2 in 1 client, first 00:00:0" in shown
+        assert "eager 1" in shown
+        assert "2 in 1 client, first" in command("list", "orders").stdout
+        waiting.close()
+        for thread in threads:
+            thread.join(30)
+        locks[0].release()

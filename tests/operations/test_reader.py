@@ -12,7 +12,7 @@ from tests.support.servers import wait_until
 
 from interlock import connect
 from interlock.asyncio import connect as asyncio_connect
-from interlock.errors import ClosedError, ConfigError
+from interlock.errors import ClosedError, ConfigError, HoldLostError
 from interlock.inspection.reader import glob
 
 if TYPE_CHECKING:
@@ -107,6 +107,36 @@ def test_what_java_left_is_listed(client: Client, redis_client: redis.Redis) -> 
     assert info.holders[0].depth == 3
     assert info.holders[0].held_for is None
     assert not info.late
+
+
+def test_awaited_latches_and_elections_are_listed(
+    client: Client, redis_url: str, command: Callable[..., CompletedProcess[str]]
+) -> None:
+    """A latch that a client waits for is told from a semaphore, and an election by its name."""
+    with connect(redis_url, lease=1.5) as other:
+        assert client.count_down_latch("latch").try_set_count(1)
+        assert client.semaphore("idle").try_set_permits(3)
+        waiter = threading.Thread(target=other.count_down_latch("latch").wait)
+        waiter.start()
+        with pytest.raises(HoldLostError), other.election("boss") as term:
+            wait_until(lambda: "latch" in by_name(client), 20, "the waiter listens")
+            found = by_name(client)
+            kinds = {name: info.kind for name, info in found.items()}
+            assert kinds == {"latch": "count_down_latch", "boss": "election"}
+            assert (found["latch"].free, found["latch"].waiting) == (1, 1)
+            assert found["boss"].token == term.token
+            assert found["boss"].holders[0].client.client_id == other.client_id
+            assert by_name(client, "bo*").keys() == {"boss"}
+            numbers = {info.name: info.kind for info in client.locks(kinds=["count_down_latch"])}
+            assert numbers == {"latch": "count_down_latch", "idle": "count_down_latch"}
+            assert [info.name for info in client.locks(kinds=["semaphore"])] == ["idle"]
+            assert command("show", "boss").stdout.startswith("boss: election")
+            holder = found["boss"].holders[0].holder
+            assert client.force_release("boss", holder=holder)
+            assert client.describe("boss") is None
+            assert term.lost.wait(30)
+        client.count_down_latch("latch").count_down()
+        waiter.join(30)
 
 
 @pytest.mark.parametrize(

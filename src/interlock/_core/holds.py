@@ -520,8 +520,13 @@ class Hold:
         return self.state in (HELD, ENDING) and now >= self.valid_until
 
     def expiry_reason(self) -> LossReason:
-        """Return why a hold is lost whose validity ended by the clock."""
-        return "unreachable past validity" if self.renewal is not None else "expired"
+        """Return why a hold is lost whose validity ended by the clock.
+
+        A renewal without an answer is tried again soon, until the end. If no try was due near the
+        end, there was none: the process was paused, or too busy.
+        """
+        tried = self.renew_at > self.valid_until - self.lease / 3
+        return "unreachable past validity" if self.renewal is not None and tried else "expired"
 
     def abandoned(self) -> bool:
         """Return whether nobody is left who could release it."""
@@ -558,7 +563,7 @@ class Hold:
 
         Then nobody needs to release it. A rate limit is a lock of this kind.
         """
-        expired = (self.reason or self.expiry_reason()) == "expired"
+        expired = (self.reason or self.expiry_reason()) == "expired" and self.renewal is None
         return expired and all(handle() is None for handle in self.handles)
 
     def kept(self) -> bool:

@@ -201,6 +201,21 @@ def barrier_channel(name: str) -> str:
     return prefix_name("interlock_barrier__channel", name)
 
 
+def condition_waiting(name: str) -> str:
+    """Return the key of those who wait for the condition *name* and were not notified."""
+    return prefix_name("interlock_condition", name)
+
+
+def condition_leases(name: str) -> str:
+    """Return the key that tells when the leases of all waiters of the condition *name* end."""
+    return prefix_name("interlock_condition_leases", name)
+
+
+def condition_channel(name: str) -> str:
+    """Return what the channel of each waiter of the condition *name* begins with."""
+    return prefix_name("interlock_condition__channel", name)
+
+
 def own_request(name: str, request: str) -> str:
     """Return what `request_latch` is for objects that Redisson does not have."""
     return f"{prefix_name('interlock_request', name)}:{request}"

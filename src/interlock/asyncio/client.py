@@ -6,6 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from interlock._core import barrier as core_barrier
+from interlock._core import condition as core_condition
 from interlock._core import count_down_latch as core_latch
 from interlock._core import election as core_election
 from interlock._core import event as core_event
@@ -27,6 +28,7 @@ from interlock._misuse import CLIENT_NAMES, NOT_GIVEN, suggests, wants_async_wit
 from interlock._naming import check_template
 from interlock.asyncio.barrier import Barrier
 from interlock.asyncio.composite_lock import MultiLock, RedLock
+from interlock.asyncio.condition import Condition
 from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.decorators import Locked, Once
 from interlock.asyncio.election import Election, this_process
@@ -589,6 +591,24 @@ class Client:
     def event(self, name: str) -> Event:
         """Return the event *name*, which any process sets, clears or waits for; no round trip."""
         return Event(self._driver, core_event.Event(self._driver.session, name))
+
+    def condition(self, lock: Lock | str, *, name: str | None = None) -> Condition:
+        """Return a condition of *lock*, whose owners wait for each other's news; no round trip.
+
+        Args:
+            lock: any lock, of this client's or of several servers; a name for `lock` of it.
+            name: what tells several conditions of one lock apart; the lock's own unless given.
+                All who use the condition give the same one.
+
+        Raises:
+            TypeError: *lock* is neither a name nor a lock of this face.
+        """
+        held = self.lock(lock) if isinstance(lock, str) else lock
+        if not isinstance(held, Lock):
+            raise TypeError(f"a condition needs a lock of its face, not {type(held).__name__}")
+        chosen = held.name if name is None else name
+        core = core_condition.Condition(self._driver.session, held.core, chosen)
+        return Condition(self._driver, core, held)
 
     def barrier(
         self,

@@ -286,6 +286,10 @@ class Lock:
         text = check_reason(reason)
         return await self.driver.run(self.core.force_release_of(holder, text))
 
+    def caller(self) -> Owner:
+        """Return the owner that the caller is; not for users."""
+        return self._fixed_owner or current_owner()
+
     @property
     def hold(self) -> Hold | None:
         """Return this owner's hold, or None; no round trip."""

@@ -53,6 +53,7 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "zadd": ("x", "x"),
     "zcount": ("x", "x"),
     "zrange": ("0", "0"),
+    "zrangebyscore": ("0", "0"),
     "zrem": ("x",),
     "zremrangebyrank": ("x", "x"),
     "zremrangebyscore": ("0", "0"),

@@ -105,6 +105,10 @@ def _own_request(name: str) -> str:
     return names.own_request(name, "")
 
 
+def _condition_turn(name: str) -> str:
+    return names.waiter_channel(names.condition_channel(name), "")
+
+
 def _turn(name: str) -> str:
     return names.waiter_channel(names.lock_channel(name), "")
 
@@ -172,6 +176,16 @@ KINDS = {
         keys=(Place(names.event_key), _OWN_REQUESTS),
         channels=(Place(names.event_channel),),
         named=False,
+    ),
+    # This is for a condition of a plain lock.
+    "condition": Kind(
+        (
+            *_PLAIN,
+            *("condition_enlist", "condition_look", "condition_notify"),
+            *("condition_end", "condition_leave", "condition_renew"),
+        ),
+        keys=(Place(names.condition_waiting), Place(names.condition_leases), _OWN_REQUESTS),
+        channels=(Place(names.lock_channel), Place(_condition_turn, varied=True)),
     ),
     "barrier": Kind(
         (

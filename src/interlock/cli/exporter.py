@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 from typing import TYPE_CHECKING, cast
 
 from interlock._links.urls import open_url
-from interlock.cli.listening import Address, address, need
-from interlock.cli.reading import add_url, url_of
-from interlock.cli.status import UsageError, say
+from interlock.cli import listening
+from interlock.cli.listening import Address
+from interlock.cli.reading import url_of
+from interlock.cli.status import say
 from interlock.options import Options
 
 if TYPE_CHECKING:
@@ -35,14 +35,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this subcommand."""
-    parser.add_argument(
-        "--listen",
-        type=address,
-        default=Address("", 9464),
-        metavar="HOST:PORT",
-        help="where to serve (default: :9464, all addresses)",
-    )
-    add_url(parser)
+    listening.configure(parser, Address("", 9464))
 
 
 def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
@@ -52,7 +45,7 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         UsageError: an extra is missing.
         ConfigError: a URL that cannot be.
     """
-    need("prometheus", "prometheus_client")
+    listening.need("prometheus", "prometheus_client")
     from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415 - an extra
 
     from interlock.exporter import Fleet  # noqa: PLC0415 - as above
@@ -63,16 +56,10 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     try:
         server, thread = start_http_server(listen.port, listen.host or "0.0.0.0", registry)  # noqa: S104 - as documented
     except OSError as error:
-        raise UsageError(f"cannot listen at {listen.host}:{listen.port}: {error}") from error
+        raise listening.cannot_listen(listen, error) from error
     say(f"metrics at http://{listen.host or '0.0.0.0'}:{server.server_port}/metrics")  # noqa: S104
     ended = threading.Event()
-
-    def end(number: int, frame: object) -> None:
-        del number, frame
-        ended.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        _ = signal.signal(number, end)
+    listening.on_end(ended.set)
     while not ended.wait(3600):
         pass
     server.shutdown()

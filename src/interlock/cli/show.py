@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import Status, say
-from interlock.cli.table import client_of, clock_time, kind_of, renewed_of, safe
+from interlock.cli.table import client_of, clock_time, kind_of, renewed_of, safe, waiting_of
 
 if TYPE_CHECKING:
     import argparse
@@ -81,7 +81,7 @@ def text_of(info: LockInfo) -> Iterator[str]:
             yield f"  doubt   {safe(holder.client.doubt)}"
     if info.holder_count > len(info.holders):
         yield f"and {info.holder_count - len(info.holders)} more holders"
-    yield f"waiting:  {max(info.waiting, len(info.waiters))}"
+    yield f"waiting:  {waiting_of(info).replace('-', 'nobody')}"
     for place, waiter in enumerate(info.waiters, 1):
         where = safe(client_of(waiter.client, "another library, or waiting for less than a second"))
         thread = f" {safe(waiter.thread)}" if waiter.thread else ""

@@ -64,12 +64,14 @@ class Card:
         number: how often it was written, as far as its client knows.
         holds: by holder and key.
         waits: by holder and key.
+        permits: how many of its holds are permits of semaphores.
     """
 
     client: ClientInfo
     number: int = 0
     holds: dict[tuple[str, str], Entry] = field(default_factory=dict[tuple[str, str], Entry])
     waits: dict[tuple[str, str], Entry] = field(default_factory=dict[tuple[str, str], Entry])
+    permits: int = 0
 
 
 class DoubtError(ValueError):
@@ -91,7 +93,7 @@ def read_card(client_id: str, reply: object) -> Card | None:
     if reply is None:
         return None
     try:
-        now, left, *flat = cast("list[Any]", reply)
+        now, *flat = cast("list[Any]", reply)
         fields = {_text(flat[i]): flat[i + 1] for i in range(0, len(flat) - 1, 2)}
         written = _number(fields.pop("written", b""), 0, 1e15)
         _ = fields.pop("number", b"")
@@ -103,7 +105,6 @@ def read_card(client_id: str, reply: object) -> Card | None:
         period = _bounded(told.get("period"), 0.01, LONGEST_TIME)
     except (DoubtError, TypeError, ValueError) as error:
         return _doubtful(client_id, str(error)[:100] or "it cannot be read")
-    del left
     holds: dict[tuple[str, str], Entry] = {}
     waits: dict[tuple[str, str], Entry] = {}
     doubt = ""
@@ -133,7 +134,8 @@ def read_card(client_id: str, reply: object) -> Card | None:
         waits=_whole(told.get("waits")),
         doubt=doubt,
     )
-    return Card(client, _whole(told.get("number")) or 0, holds, waits)
+    permits = _whole(told.get("permits")) or 0
+    return Card(client, _whole(told.get("number")) or 0, holds, waits, permits)
 
 
 def client_of_name(name: str, address: str) -> ClientInfo | None:
@@ -211,6 +213,6 @@ def _text(value: object) -> str:
     return cast("bytes", value).decode("utf-8", "replace")
 
 
-def fields_for(wanted: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the fields of a card that tell of its client and of the *wanted* holds."""
-    return ["written", "client", *(entry_field("h", holder, key) for holder, key in wanted)]
+def fields_for(wanted: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Return the fields of a card that tell of its client and of *wanted* (mark, holder, key)."""
+    return ["written", "client", *(entry_field(*each) for each in wanted)]

@@ -7,6 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from interlock._core import barrier as core_barrier
+from interlock._core import condition as core_condition
 from interlock._core import count_down_latch as core_latch
 from interlock._core import election as core_election
 from interlock._core import event as core_event
@@ -30,6 +31,7 @@ from interlock.errors import ConfigError, InterlockError
 from interlock.options import Options, check_min_hold, check_reason, check_timeout, lease_of
 from interlock.sync.barrier import Barrier
 from interlock.sync.composite_lock import MultiLock, RedLock
+from interlock.sync.condition import Condition
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Once
 from interlock.sync.election import Election, this_process
@@ -568,6 +570,24 @@ class Client:
     def event(self, name: str) -> Event:
         """Return the event *name*, which any process sets, clears or waits for; no round trip."""
         return Event(self._driver, core_event.Event(self._driver.session, name))
+
+    def condition(self, lock: Lock | str, *, name: str | None = None) -> Condition:
+        """Return a condition of *lock*, whose owners wait for each other's news; no round trip.
+
+        Args:
+            lock: any lock, of this client's or of several servers; a name for `lock` of it.
+            name: what tells several conditions of one lock apart; the lock's own unless given.
+                All who use the condition give the same one.
+
+        Raises:
+            TypeError: *lock* is neither a name nor a lock of this face.
+        """
+        held = self.lock(lock) if isinstance(lock, str) else lock
+        if not isinstance(held, Lock):
+            raise TypeError(f"a condition needs a lock of its face, not {type(held).__name__}")
+        chosen = held.name if name is None else name
+        core = core_condition.Condition(self._driver.session, held.core, chosen)
+        return Condition(self._driver, core, held)
 
     def barrier(
         self,

@@ -1,6 +1,6 @@
 -- barrier_end: break the present generation, or begin a new one; once, however often it arrives.
 --
--- KEYS[1]  barrier  hash: generation, parties, and broken when it is
+-- KEYS[1]  barrier  hash: generation, parties, broken when it is, and places
 -- KEYS[2]  waiting  zset {party: when its lease ends, epoch milliseconds by the server's clock}
 -- KEYS[3]  resets   zset {generation that ended by a reset: the same}
 -- KEYS[4]  request  string, what this call is known by when it arrives again
@@ -35,7 +35,7 @@ elseif generation then
   redis.call('zadd', resets, now, generation)
   redis.call('zremrangebyrank', resets, 0, -1001)
   redis.call('pexpire', resets, kept)
-  redis.call('hdel', barrier, 'broken')
+  redis.call('del', barrier)
   local after = string.format('%.0f', math.max(number + 1, now * 1000))
   redis.call('hset', barrier, 'generation', after)
   redis.call('pexpire', barrier, kept)
