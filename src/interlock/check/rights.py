@@ -248,7 +248,7 @@ OPERATIONS = {
         others=("scan", "zscan", "pubsub|numsub", "pubsub|channels"),
     ),
 }
-"""What goes beyond the objects: clients do without the first, and applications without the second."""
+"""What goes beyond the objects: clients do without cards, applications without operators."""
 EVERYTHING = {**KINDS, **OPERATIONS}
 
 
