@@ -44,7 +44,7 @@ MAX_PARTIES = 1_000_000
 KEPT = 3600.0
 """Seconds, besides two poll caps, for which an idle barrier and its resets are remembered."""
 GIVING_UP = 0.15
-"""Seconds that a party, whose time is up, takes to learn how its generation ended."""
+"""Seconds that a party, whose time is up, takes to arrive, or to learn how its generation ended."""
 
 
 def check_parties(parties: object) -> int:
@@ -119,6 +119,7 @@ class Barrier:
             self._lease,
             request.ttl,
             self._kept,
+            deadline=max(deadline, session.clock() + GIVING_UP),
         )
         sent_at = session.clock()
         party.sent()
