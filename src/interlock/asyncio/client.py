@@ -646,8 +646,9 @@ class Client:
             name: all candidates use the same one.
             candidate: what the leader calls itself; ``"<host>:<pid>"`` unless given.
             timeout: seconds that a ``with`` statement waits; None for ever.
-            lease: seconds after which a term ends by itself; None for a term that is renewed until
-                the leader resigns.
+            lease: seconds after which a term ends by itself, whether the leader lives or not; None
+                for a term that is renewed until the leader resigns. How soon a dead leader is
+                followed is the client's `Options.lease`.
         """
         core = core_election.Election(self._driver.session, name, candidate, this_process)
         return Election(self._driver, core, timeout=timeout, lease=lease)
