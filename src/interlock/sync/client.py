@@ -583,8 +583,9 @@ class Client:
             TypeError: *lock* is neither a name nor a lock of this face.
         """
         held = self.lock(lock) if isinstance(lock, str) else lock
-        if not isinstance(held, Lock):
-            raise TypeError(f"a condition needs a lock of its face, not {type(held).__name__}")
+        kind: type[object] = type(held)
+        if not issubclass(kind, Lock):
+            raise TypeError(f"a condition needs a lock of its face, not {kind.__name__}")
         chosen = held.name if name is None else name
         core = core_condition.Condition(self._driver.session, held.core, chosen)
         return Condition(self._driver, core, held)
