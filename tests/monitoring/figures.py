@@ -7,13 +7,18 @@ if a goal is missed. It needs the extra ``monitoring`` and Chromium.
 from __future__ import annotations
 
 import asyncio
+import logging
+import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import sync_playwright
 from tests.monitoring import tabs
 from tests.monitoring.serving import ARGUMENTS, CHROMIUM, fill, served
+from tests.operations.ring import Ring
+from tests.support.patience import GIVE_UP, wait_until
 from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
@@ -21,7 +26,7 @@ if TYPE_CHECKING:
 
 LOCKS = 10_000
 TRIES = 10
-PAINT, UPDATE = 0.3, 2.0
+PAINT, UPDATE, DEADLOCK = 0.3, 2.0, 15.0
 """Goals, in seconds."""
 
 
@@ -52,6 +57,43 @@ def updates(page: Page, url: str, server: RedisServer) -> list[float]:
     return sorted(found)
 
 
+class Told(logging.Handler):
+    """Notes when the log tells of a deadlock."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at = 0.0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note it."""
+        if getattr(record, "event", "") == "lock.deadlock":
+            self.at = self.at or time.monotonic()
+
+
+def deadlock(page: Page, url: str, redis_url: str) -> dict[str, float]:
+    """Return after how many seconds log, command and console tell of a ring of five."""
+    told, command = Told(), [sys.executable, "-m", "interlock", "deadlocks", "--url", redis_url]
+    logging.getLogger("interlock").addHandler(told)
+    listed: list[float] = []
+
+    def ask() -> None:
+        while subprocess.run(command, capture_output=True, check=False).returncode != 1:
+            pass
+        listed.append(time.monotonic())
+
+    page.goto(f"{url}graph")
+    asking = threading.Thread(target=ask)
+    with Ring(redis_url, "log"):
+        began = time.monotonic()
+        asking.start()
+        page.get_by_text("Deadlock:").wait_for(timeout=GIVE_UP * 1000)
+        shown = time.monotonic()
+        asking.join(GIVE_UP)
+        wait_until(lambda: bool(told.at), GIVE_UP, "it is logged")
+    moments = {"in the log": told.at, "by the command": listed[0], "in the console": shown}
+    return {f"deadlock {where}": at - began for where, at in moments.items()}
+
+
 def main() -> int:
     """Measure, print a table, and return 1 if a goal is missed."""
     with RedisServer() as server, served(server.url()) as url, sync_playwright() as playwright:
@@ -60,6 +102,9 @@ def main() -> int:
         page = chromium.new_page()
         rows = [(f"first paint, {LOCKS} locks", paints(page, url), PAINT)]
         rows.append((f"update, {LOCKS} locks", updates(page, url, server), UPDATE))
+        server.execute("FLUSHALL")
+        found = deadlock(page, url, server.url())
+        rows += [(what, [seconds], DEADLOCK) for what, seconds in found.items()]
         chromium.close()
     with RedisServer() as server, served(server.url()) as url:
         crowd = asyncio.run(tabs.delays(url, server.url()))

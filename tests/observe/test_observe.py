@@ -22,6 +22,7 @@ from interlock._drivers import callbacks, observers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import redis
     from tests.observe.conftest import Recorder
     from tests.support.proxy import FaultProxy
     from tests.support.servers import RedisServer
@@ -199,6 +200,36 @@ def test_the_hot_path_knows_when_nobody_listens(client: Client, recorder: Record
     with client.lock("orders"):
         pass
     assert recorder.events == []
+
+
+def test_nothing_more_is_sent(
+    redis_url: str, redis_client: redis.Redis, recorder: Recorder
+) -> None:
+    """With everything on, and with an observer, pairs send not one byte more."""
+
+    def moved() -> int:
+        received: int = redis_client.info("stats")["total_net_input_bytes"]
+        return received
+
+    def sent(client: Client) -> int:
+        lock = client.lock("orders")
+        for _ in range(3):  # the connection is made, and the scripts are known
+            assert lock.acquire()
+            lock.release()
+        before = moved()
+        for _ in range(50):
+            assert lock.acquire()
+            lock.release()
+        return moved() - before
+
+    # Nothing is renewed meanwhile, however slow the machine is.
+    with interlock.connect(redis_url, lease=600, card=False, log=False, deadlock="off") as client:
+        bare = sent(client)
+    with interlock.connect(redis_url, lease=600) as client:
+        assert sent(client) == bare
+    with interlock.connect(redis_url, lease=600, slow_hold=1) as client:
+        client.observe(recorder)
+        assert sent(client) == bare
 
 
 class Bad(observe.Observer):

@@ -94,6 +94,13 @@ class State:
     LOST: Final = "lost"
 
 
+# The same, bound once: Python 3.11 looks an attribute of a class up anew each time.
+PENDING: Final = State.PENDING
+HELD: Final = State.HELD
+ENDING: Final = State.ENDING
+ENDED: Final = State.ENDED
+LOST: Final = State.LOST
+
 TRANSITIONS: Final = {
     # from            method            to
     (State.PENDING, "grant"): State.HELD,
@@ -141,6 +148,11 @@ class HoldClient(Client, Protocol):
     def options(self) -> Options:
         """Return its options."""
         ...
+
+
+def _keep(owner: Owner) -> Callable[[], Owner]:
+    """Return what a weak reference to *owner* would be, but strong."""
+    return lambda: owner
 
 
 class CoreLock(Protocol):
@@ -247,7 +259,7 @@ class Hold:
         self.core = core
         self.table_key = (core.hold_key, owner.identity)
         self.holder = holder
-        self.owner = owner.reference or (lambda: owner)
+        self.owner = owner.reference or _keep(owner)
         self.label = owner.label
         self.depth = 0
         self.lease = lease
@@ -256,7 +268,7 @@ class Hold:
         self.since = 0.0
         self.valid_until = 0.0
         self.cut_at = 0.0
-        self.state: str = State.PENDING
+        self.state: str = PENDING
         self.reason: LossReason | None = None
         self.token: int | None = None
         self.replication: Replication | None = None
@@ -305,7 +317,7 @@ class Hold:
         server's until it is given back.
         """
         self.unanswered -= 1
-        if self.state is not State.PENDING:
+        if self.state is not PENDING:
             return False
         self.depth = 1
         self.offered = self.queued = False
@@ -314,7 +326,7 @@ class Hold:
         until = self.valid_until = sent_at + self.lease * (1 - DRIFT) - SLACK
         if now >= until:
             return False
-        self.state = State.HELD
+        self.state = HELD
         self.since = now
         return True
 
@@ -346,7 +358,7 @@ class Hold:
 
         Makes no call, so that no thread releases it between the look and the entry.
         """
-        if self.state is not State.HELD:
+        if self.state is not HELD:
             return None
         depth = self.depth = self.depth + 1
         return depth
@@ -394,8 +406,8 @@ class Hold:
 
     def take_back(self) -> None:
         """Be held again, after a release or hand-over that did not come about."""
-        if self.state is State.ENDING:
-            self.state = State.HELD
+        if self.state is ENDING:
+            self.state = HELD
 
     def begin_release(self) -> tuple[int, bool] | None:
         """Go one less deep; at the last depth enter ENDING, in which it is not renewed.
@@ -407,14 +419,14 @@ class Hold:
             held.
         """
         state = self.state
-        if state is State.PENDING or state is State.ENDED:
+        if state is PENDING or state is ENDED:
             return None
         if self.depth > 1:
             self.depth -= 1
             return self.depth, True
-        first = state is State.HELD
+        first = state is HELD
         if first:
-            self.state = State.ENDING
+            self.state = ENDING
         return 0, first
 
     def released(self) -> None:
@@ -423,17 +435,17 @@ class Hold:
 
     def end(self) -> None:
         """Be over."""
-        if self.state is not State.LOST:
-            self.state = State.ENDED
+        if self.state is not LOST:
+            self.state = ENDED
 
     def lose(self, reason: LossReason) -> list[Callable[[], object]]:
         """Enter LOST; return whom to tell (nobody when it is not held any more)."""
-        if self.state not in (State.HELD, State.ENDING):
+        if self.state not in (HELD, ENDING):
             return []
         self.reason = reason
-        if self.state is State.ENDING:
+        if self.state is ENDING:
             self.depth = 0
-        self.state = State.LOST
+        self.state = LOST
         listeners, self._listeners = self._listeners, None
         return listeners or []
 
@@ -450,7 +462,7 @@ class Hold:
         owner = self.owner()
         if owner is not None and self.holder.removesuffix(":write").endswith(f":{owner.number}"):
             owner.renumber()
-        return self.state is State.HELD
+        return self.state is HELD
 
     def explain(self, detail: str) -> None:
         """Note what the operator said who released it by force."""
@@ -465,7 +477,7 @@ class Hold:
             self._listeners = []
         listeners = self._listeners
         listeners.append(callback)
-        if self.state is not State.LOST:
+        if self.state is not LOST:
             return True
         # The loss may have come in between. The thread that takes the callback out is the one to call
         # it.
@@ -499,13 +511,13 @@ class Hold:
 
     def valid(self, now: float) -> bool:
         """Return whether nobody else can hold the lock at *now*."""
-        return self.state is State.HELD and now < self.valid_until
+        return self.state is HELD and now < self.valid_until
 
     def lost(self, now: float) -> bool:
         """Return whether the hold ended without being released."""
-        if self.state is State.LOST:
+        if self.state is LOST:
             return True
-        return self.state in (State.HELD, State.ENDING) and now >= self.valid_until
+        return self.state in (HELD, ENDING) and now >= self.valid_until
 
     def expiry_reason(self) -> LossReason:
         """Return why a hold is lost whose validity ended by the clock.
@@ -543,7 +555,7 @@ class Hold:
 
         It was neither released nor abandoned.
         """
-        released = self.depth == 0 or self.state is State.ENDING
+        released = self.depth == 0 or self.state is ENDING
         return not released and not self.abandoned()
 
     def ran_out(self) -> bool:
@@ -616,7 +628,7 @@ class Permit(Hold):
 
     def lost(self, now: float) -> bool:
         """Return whether they ended without being released."""
-        over = now >= self.ends_at and self.state in (State.HELD, State.ENDING)
+        over = now >= self.ends_at and self.state in (HELD, ENDING)
         return over or super().lost(now)
 
 
@@ -663,10 +675,10 @@ class Holds:
     def released(self, hold: Hold) -> None:
         """Forget *hold*, which the server has no more."""
         hold.depth = 0
-        if hold.state is not State.LOST:
-            if self.observer is not None and hold.state is not State.ENDED:
+        if hold.state is not LOST:
+            if self.observer is not None and hold.state is not ENDED:
                 self.observer.released(hold)
-            hold.state = State.ENDED
+            hold.state = ENDED
         # `_forget` written out: this is every release's.
         try:
             if self.table[hold.table_key] is hold:

@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING, Literal
 
 from interlock._core.effects import NEVER, Step, failing, undoing
 from interlock._core.forced_note import leave_note, take_note_back
-from interlock._core.holds import Hold, Owner, Renewal, State
+from interlock._core.holds import ENDED, ENDING, HELD, LOST, PENDING, Hold, Owner, Renewal
 from interlock._core.replication import Replication
 from interlock._core.scripts.script import Grant
 from interlock._core.session import GRACE
@@ -235,7 +235,7 @@ class LockBase(ABC):
         call = self._force_release_script()
         # What is still being acquired may be granted when the script has run, and must not be
         # taken for what it freed.
-        held = [hold for hold in session.holds.of_key(self.key) if hold.state is not State.PENDING]
+        held = [hold for hold in session.holds.of_key(self.key) if hold.state is not PENDING]
         released = yield from session.persist(call)
         for hold in held:
             session.lose(hold, "force-released")
@@ -261,7 +261,7 @@ class LockBase(ABC):
         hold.found(depth)
         released = bool((yield from session.persist(self.release_script(hold, 0))))
         for mine in session.holds.of_key(self.key):
-            if mine.holder == holder and mine.state is not State.PENDING:
+            if mine.holder == holder and mine.state is not PENDING:
                 mine.explain(reason)
                 session.lose(mine, "force-released")
         if released:
@@ -284,11 +284,11 @@ class LockBase(ABC):
         0 without a round trip if not, else what the server says.
         """
         hold = self._session.holds.get(self.hold_key, owner)
-        if hold is None or hold.state is not State.HELD:
+        if hold is None or hold.state is not HELD:
             return 0
         status = yield from self.status()
         depth = status.holders.get(hold.holder, 0)
-        if depth == 0 and hold.state is State.HELD:
+        if depth == 0 and hold.state is HELD:
             self._session.lose(hold, "force-released")
         return depth
 
@@ -302,7 +302,7 @@ class LockBase(ABC):
     def hold_of(self, owner: Owner) -> Hold | None:
         """Return *owner*'s hold, lost or not, as known locally."""
         hold = self._session.holds.get(self.hold_key, owner)
-        return None if hold is None or hold.state in (State.PENDING, State.ENDED) else hold
+        return None if hold is None or hold.state in (PENDING, ENDED) else hold
 
     def mine(self, owner: Owner) -> Hold:
         """Return *owner*'s hold.
@@ -311,7 +311,7 @@ class LockBase(ABC):
             NotHeldError: there is none.
         """
         hold = self._session.holds.get(self.hold_key, owner)
-        if hold is None or hold.state is State.PENDING:
+        if hold is None or hold.state is PENDING:
             raise not_held(self.kind, self.name, owner.label)
         return hold
 
@@ -374,7 +374,8 @@ class LockBase(ABC):
             hold.answered()
             return False
         session = self._session
-        if not hold.grant(answer.token, sent_at, session.clock()):
+        clock = session.clock
+        if not hold.grant(answer.token, sent_at, clock()):
             return False
         session.watchdog.watch(hold)
         if session.holds.observer is not None:
@@ -390,17 +391,17 @@ class LockBase(ABC):
 
     def is_live(self, hold: Hold) -> bool:
         """Decide whether an acquire by the owner of *hold* is a re-entry."""
-        if hold.state is State.PENDING:
+        if hold.state is PENDING:
             raise ReentryError(
                 f"{self.kind} {self.name!r} is just being acquired by the same owner",
                 name=self.name,
             )
-        if hold.state is State.HELD and hold.lost(self._session.clock()):
+        if hold.state is HELD and hold.lost(self._session.clock()):
             self._session.lose(hold, hold.expiry_reason())
-        if hold.state is State.LOST and hold.inside() and not hold.ran_out():
+        if hold.state is LOST and hold.inside() and not hold.ran_out():
             # The owner must hear of the loss.
             raise lost(hold, "; release it before you acquire it again")
-        if hold.state is State.HELD:
+        if hold.state is HELD:
             return True
         # Another thread's release of it may still be under way: it must not meet the next hold
         # under the same field.
@@ -431,7 +432,7 @@ class LockBase(ABC):
         self._session.events.begin_wait(self, hold, sent_at)
         try:
             try:
-                if outcome is None or (isinstance(outcome, float) and hold.state is State.PENDING):
+                if outcome is None or (isinstance(outcome, float) and hold.state is PENDING):
                     op = self._wait(hold, deadline)
                 else:
                     op = self._after_first_try(hold, deadline, sent_at, outcome)
@@ -458,7 +459,7 @@ class LockBase(ABC):
 
         Every end of an acquire calls this. Otherwise its owner would get ReentryError for ever.
         """
-        if hold.state is State.PENDING:
+        if hold.state is PENDING:
             self._session.holds.end(hold)
 
     def _after_first_try(
@@ -494,7 +495,7 @@ class LockBase(ABC):
 
         None when *hold* is held now, else how long it may be kept by another.
         """
-        if hold.state is not State.PENDING and hold.depth > 0:
+        if hold.state is not PENDING and hold.depth > 0:
             return None  # it was handed over
         session = self._session
         sent_at = session.clock()
@@ -509,7 +510,7 @@ class LockBase(ABC):
 
         A grant that cannot be used is given back.
         """
-        if hold.state is State.ENDED:
+        if hold.state is ENDED:
             raise ClosedError("the client was closed, and what it was just acquiring given back")
         if not isinstance(answer, Grant):
             return answer
@@ -575,7 +576,8 @@ class Acquire(Step["Hold | None"]):
             held = session.holds.table.get((lock.hold_key, owner.identity))
         hold = self.result = lock.new_hold(owner, self._lease)
         session.holds.claim(hold)
-        now = self._sent_at = session.clock()
+        clock = session.clock  # bound first: Python 3.11 would look for a method
+        now = self._sent_at = clock()
         # Also if others wait here: this refuses a reader that wants to write. It would wait for
         # its own read lock.
         call = lock.request(hold, self._deadline, now)
@@ -610,7 +612,7 @@ class Acquire(Step["Hold | None"]):
         if self._again is not None:
             return self._again.over()
         hold = self.result
-        return hold is None or hold.state not in (State.PENDING, State.HELD)
+        return hold is None or hold.state not in (PENDING, HELD)
 
     def abandon(self) -> None:
         """Take the claim back."""
@@ -697,7 +699,7 @@ class Reenter(Step[Hold]):
 
     def _undo(self, error: BaseException) -> Op[None]:
         hold, self._entered = self.result, False
-        if hold.state is State.LOST:
+        if hold.state is LOST:
             return
         # Other threads may have released all other entries: then this undoes the last one.
         depth, _ = hold.begin_release() or (0, False)
@@ -724,9 +726,7 @@ class Release(Step[None]):
         One round trip.
     """
 
-    __slots__ = ("_begun", "_call", "_depth", "_found", "_hold", "_resumed", "_session")
-
-    result = None
+    __slots__ = ("_begun", "_call", "_depth", "_found", "_hold", "_resumed", "_session", "result")
 
     def __init__(self, session: Session, hold: Hold) -> None:
         self._session = session
@@ -734,12 +734,13 @@ class Release(Step[None]):
         self._begun = self._resumed = False
         self._call: Eval[int] | None = None
         self._found = 0
+        self.result = None
 
     def begin(self) -> Eval[int] | None:
         """Note that the hold ends, or is one less deep; return the release, unless it is lost."""
         hold = self._hold
-        core = hold.core
-        now = self._session.clock()
+        core, clock = hold.core, self._session.clock
+        now = clock()
         if not hold.valid(now) and hold.lost(now):
             return None
         begun = hold.begin_release()
@@ -803,7 +804,7 @@ class Release(Step[None]):
                 found = 1
         # Another thread may have released the last depth meanwhile: then there is nothing left to
         # go down in.
-        freed = depth > 0 and (hold.state is State.ENDING or hold.state is State.ENDED)
+        freed = depth > 0 and (hold.state is ENDING or hold.state is ENDED)
         gone = not found and not (self._resumed or freed or call.unknown)
         if depth == 0 and (call.unknown or hold.unanswered):
             retire_number(hold)  # an earlier try may still be under way
@@ -818,7 +819,7 @@ class Release(Step[None]):
     def over(self) -> bool:
         """Return whether the release has come to its end."""
         state = self._hold.state
-        return state is State.ENDED or state is State.LOST or (self._begun and self._depth > 0)
+        return state is ENDED or state is LOST or (self._begun and self._depth > 0)
 
 
 class Refused(Step[None]):

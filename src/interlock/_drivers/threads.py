@@ -184,8 +184,11 @@ class ThreadDriver:
                 if not self._renewer.started:
                     self._begin()
                 call = step.begin()
-                if call is not None and step.done(call.script.decode(self.eval(call))):
-                    return step.result
+                if call is not None:
+                    # Bound first: Python 3.11 looks for a method before it calls an attribute.
+                    decode = call.script.decode
+                    if step.done(decode(self.eval(call))):
+                        return step.result
             except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
                 failure = error
             rest, failure = step.rest(failure), None  # an error that a frame keeps keeps the frame
@@ -272,11 +275,12 @@ class ThreadDriver:
         timeout = self._timeout
         if call.deadline != NEVER:
             timeout = min(timeout, max(call.deadline - clock.now(), GRACE))
+        send, mutex_held_here = self._pool.eval, self._mutex_held_here  # bound first, as above
         try:
-            if self._mutex_held_here():  # a signal handler struck in the middle of a step
+            if mutex_held_here():  # a signal handler struck in the middle of a step
                 with self._subscriber.mutex.let_go():
-                    return self._pool.eval(call, timeout)
-            return self._pool.eval(call, timeout)
+                    return send(call, timeout)
+            return send(call, timeout)
         except ClosedError:
             self._end_with_the_process()
             raise

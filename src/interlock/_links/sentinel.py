@@ -63,6 +63,11 @@ class Sentinels:
         self.host = host
         self._seen = False
 
+    @property
+    def nodes(self) -> Sequence[Endpoint]:
+        """The Sentinels, the one that answered last in front."""
+        return self._nodes
+
     def connect(self, timeout: float) -> Any:
         """Return a connection to a Sentinel that answers.
 

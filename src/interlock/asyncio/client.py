@@ -17,7 +17,7 @@ from interlock._core import semaphore as core_semaphore
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.group_lock import GroupLock
-from interlock._core.holds import Owner
+from interlock._core.holds import Owner, Permit, State
 from interlock._core.no_hold import NoHold
 from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
@@ -213,6 +213,15 @@ class Client:
         options = self._driver.session.options
         async for info in read_locks_async(self._servers, options, pattern, kinds):
             yield info
+
+    def holds(self) -> list[Hold]:
+        """Return what threads and tasks of this client hold at this moment; no round trip.
+
+        Permits of semaphores are not among them. Such a `Hold` does not keep the lock: it is
+        renewed as long as its owner can release it.
+        """
+        held = [hold for hold in self._driver.session.holds if hold.state is State.HELD]
+        return [Hold(self._driver, hold) for hold in held if not isinstance(hold, Permit)]
 
     async def force_release(self, name: str, *, holder: str, reason: str = "") -> bool:
         """Break the hold that *holder* has of *name*, whatever kind of lock that is.

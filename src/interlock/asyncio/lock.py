@@ -107,7 +107,7 @@ class Lock:
         hold = await driver.perform(
             self.core.acquire(
                 self._fixed_owner or current_owner(),
-                driver.session.clock() + limit,
+                FOREVER if limit == FOREVER else driver.session.clock() + limit,
                 self._lease if lease is None else lease_of(lease, driver),
             )
         )
@@ -147,7 +147,11 @@ class Lock:
         depth = 0 if former is None else former.depth
         try:
             hold = await driver.perform(
-                self.core.acquire(owner, driver.session.clock() + limit, self._lease)
+                self.core.acquire(
+                    owner,
+                    FOREVER if limit == FOREVER else driver.session.clock() + limit,
+                    self._lease,
+                )
             )
             if hold is not None:
                 if block is None or looked_up is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import queue
+import threading
 from typing import TYPE_CHECKING, cast
 
 from interlock.cli.reading import add_url, open_reader
@@ -37,6 +39,8 @@ examples:
   interlock list --late --json
 """
 
+AHEAD = 2
+"""Pages that are read before they are printed."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -97,7 +101,7 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     kinds = cast("list[str]", given["kinds"] or [])
     with open_reader(given, environ) as reader:
         heading = True
-        for page in reader.pages(str(given["pattern"]), kinds):
+        for page in _ahead(reader.pages(str(given["pattern"]), kinds)):
             chosen = list(_chosen(page, given))
             if given["json"]:
                 for info in chosen:
@@ -108,6 +112,26 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         if reader.forbidden:
             say(f"{reader.forbidden} keys were left out: the user has no right to read them")
     return 0
+
+
+def _ahead(pages: Iterator[list[LockInfo]]) -> Iterator[list[LockInfo]]:
+    """Yield *pages*; a thread reads the next ones while these are printed."""
+    pipe: queue.Queue[list[LockInfo] | BaseException | None] = queue.Queue(AHEAD)
+
+    def read() -> None:
+        try:
+            for page in pages:
+                pipe.put(page)
+            pipe.put(None)
+        except BaseException as error:  # noqa: BLE001 - raised below, where it is waited for
+            pipe.put(error)
+
+    # If nobody reads the list any more it must not keep the process.
+    threading.Thread(target=read, daemon=True).start()
+    while (page := pipe.get()) is not None:
+        if isinstance(page, BaseException):
+            raise page
+        yield page
 
 
 def _chosen(page: Sequence[LockInfo], given: Mapping[str, object]) -> Iterator[LockInfo]:

@@ -35,6 +35,8 @@ class Row(NamedTuple):
 
 def safe(text: str) -> str:
     """Return *text* with everything escaped that a terminal would act on."""
+    if text.isprintable():
+        return text
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )

@@ -93,7 +93,7 @@ def read_card(client_id: str, reply: object) -> Card | None:
     if reply is None:
         return None
     try:
-        now, left, *flat = cast("list[Any]", reply)
+        now, *flat = cast("list[Any]", reply)
         fields = {_text(flat[i]): flat[i + 1] for i in range(0, len(flat) - 1, 2)}
         written = _number(fields.pop("written", b""), 0, 1e15)
         _ = fields.pop("number", b"")
@@ -105,7 +105,6 @@ def read_card(client_id: str, reply: object) -> Card | None:
         period = _bounded(told.get("period"), 0.01, LONGEST_TIME)
     except (DoubtError, TypeError, ValueError) as error:
         return _doubtful(client_id, str(error)[:100] or "it cannot be read")
-    del left
     holds: dict[tuple[str, str], Entry] = {}
     waits: dict[tuple[str, str], Entry] = {}
     doubt = ""
@@ -137,22 +136,6 @@ def read_card(client_id: str, reply: object) -> Card | None:
     )
     permits = _whole(told.get("permits")) or 0
     return Card(client, _whole(told.get("number")) or 0, holds, waits, permits)
-
-
-def client_of_name(name: str, address: str) -> ClientInfo | None:
-    """Return whom the connection *name* tells of, as CLIENT LIST has it; None for another name."""
-    parts = name.split(":", 4)
-    if len(parts) != 5 or parts[0] != "interlock":  # noqa: PLR2004 - the parts of our names
-        return None
-    _, client_id, host, pid, program = parts
-    return ClientInfo(
-        client_id[:64],
-        library="interlock",
-        host=host[:LONGEST_TEXT],
-        pid=int(pid) if pid.isdecimal() and len(pid) < 10 else None,  # noqa: PLR2004
-        program=program[:LONGEST_TEXT],
-        address=address,
-    )
 
 
 def _doubtful(client_id: str, why: str) -> Card:

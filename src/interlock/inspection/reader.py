@@ -47,9 +47,6 @@ TOGETHER = 50
 """Keys that one script looks at, on a server that is no cluster."""
 REMEMBERED = 100_000
 """Names that are remembered, to tell each only once."""
-MOST_CLIENTS = 2000
-"""Connections that CLIENT LIST is asked for; the server does nothing else while it answers."""
-
 Call = tuple[str, tuple[str | int, ...]]
 """A key, and the arguments of a script for that key."""
 _LUA = resources.files("interlock.inspection").joinpath("lua")
@@ -139,6 +136,8 @@ class Reader:
         self._nodes: Sequence[Endpoint] = ()
         self._connections: dict[Endpoint, Connection] = {}
         self._told: _Told | None = None
+        self._kept: dict[str, cards.Card | None] = {}
+        self._kept_entries = 0
         self.forbidden = 0
 
     def __enter__(self) -> Self:
@@ -177,7 +176,7 @@ class Reader:
         if unknown := sorted(wanted - set(KINDS)):
             raise ConfigError(f"wanted kinds of {', '.join(KINDS)}, found {unknown[0]!r}")
         self._find_nodes()
-        self._told = None
+        self._told, self._kept, self._kept_entries = None, {}, 0
         seen: set[int] = set()
         for node in self._nodes:
             for keys in self._scans(node, pattern, wanted, step):
@@ -206,6 +205,7 @@ class Reader:
         """
         self._find_nodes()
         node = self._owner(key)
+        forbidden = self.forbidden
         # The number of a leased semaphore looks like that of a plain one.
         permits = self._look(node, [names.permit_leases(key)], ALL)
         # The queue of a fair lock may be found under that name too.
@@ -214,6 +214,7 @@ class Reader:
         found = found or self._look(node, [names.election_key(key)], ALL)
         if not found:
             return None
+        self.forbidden = forbidden  # of what is not this lock
         self._told = None
         return self._finish(node, found[:1], _key_of(found[0]))[0]
 
@@ -221,8 +222,7 @@ class Reader:
         """Return the whole card of a client; None if there is none, or if it may not be read."""
         self._find_nodes()
         key = cards.card_key(client_id)
-        [reply] = self._run(self._owner(key), CARD_READ, cards.LONGEST_VALUE, [(key, (0,))])
-        return None if isinstance(reply, ReplyError) else cards.read_card(client_id, reply)
+        return next(self._read_cards(self._owner(key), [(key, (0,))]), None)
 
     def holders(self, key: str) -> tuple[str, ...]:
         """Return the holder ids of the lock *key*."""
@@ -239,28 +239,13 @@ class Reader:
         self._find_nodes()
         for node, keys in self._card_keys():
             # Of most cards two fields are enough to tell that they are not needed.
-            calls: list[Call] = [(key, (2, "written", "client")) for key in keys]
-            busy: list[str] = []
-            for key, reply in zip(
-                keys, self._run(node, CARD_READ, cards.LONGEST_VALUE, calls), strict=True
-            ):
-                short = self._card_of(key, reply)
-                if short is not None and (short.client.waits or (permits and short.permits)):
-                    busy.append(key)
-            # A whole card may be long: each is a script of its own, and the server goes on between.
-            whole = [[(key, (0,))] for key in busy]
-            replies = self._answers(node, CARD_READ, cards.LONGEST_VALUE, whole)
-            for key, reply in zip(busy, replies, strict=True):
-                told = reply if isinstance(reply, ReplyError) else cast("list[object]", reply)[0]
-                card = self._card_of(key, told)
-                if card is not None:
-                    yield card
-
-    @staticmethod
-    def _card_of(key: str, reply: object) -> cards.Card | None:
-        if isinstance(reply, ReplyError):
-            return None
-        return cards.read_card(key.removeprefix(_CARD_BEGIN).removesuffix(_CARD_END), reply)
+            short: list[Call] = [(key, (2, "written", "client")) for key in keys]
+            whole: list[Call] = [
+                (cards.card_key(card.client.client_id), (0,))
+                for card in self._read_cards(node, short)
+                if card.client.waits or (permits and card.permits)
+            ]
+            yield from self._read_cards(node, whole)
 
     def _card_keys(self) -> Iterator[tuple[Endpoint, list[str]]]:
         """Yield the keys of all cards, some at a time, with the server that has them."""
@@ -455,12 +440,12 @@ class Reader:
     ) -> list[LockInfo]:
         """Return *page* with all that is known of its locks; *only* is the key of a single one."""
         waiting, latches = self._listening(node, page)
-        wanted: list[tuple[str, str, str, str]] = []
-        for info in page:
-            key = _key_of(info)
-            wanted += [(*_place(each), "h", key) for each in info.holders]
-            wanted += [(*_place(each), "w", key) for each in info.waiters]
-        told = self._cards(wanted)
+        if only is None:
+            told = self._kept_cards(page)
+        else:
+            wanted = [(*_place(each), "h", only) for info in page for each in info.holders]
+            wanted += [(*_place(each), "w", only) for info in page for each in info.waiters]
+            told = self._cards(wanted)
         # Cards of all clients are looked at only for those whose id no holder or queue tells.
         if any(waiting.values()) or any(info.kind == "leased_semaphore" for info in page):
             self._told = self._told or self._read_all(only)
@@ -573,14 +558,43 @@ class Reader:
             for each in clients:
                 fields = cards.fields_for(entries[each])
                 calls.append((cards.card_key(each), (len(fields), *fields)))
-            replies = self._run(node, CARD_READ, cards.LONGEST_VALUE, calls)
-            for client_id, reply in zip(clients, replies, strict=True):
-                if isinstance(reply, ReplyError):
-                    continue
-                card = cards.read_card(client_id, reply)
-                if card is not None:
-                    found[client_id] = card
+            for card in self._read_cards(node, calls):
+                found[card.client.client_id] = card
         return found
+
+    def _kept_cards(self, infos: Iterable[LockInfo]) -> dict[str, cards.Card]:
+        """Return the whole cards of the clients of *infos*; most come again with the next page."""
+        wanted = {each.client.client_id for info in infos for each in info.holders}
+        wanted |= {each.client.client_id for info in infos for each in info.waiters}
+        wanted.discard("")
+        by_node: dict[Endpoint, list[Call]] = {}
+        for client_id in wanted - self._kept.keys():
+            key = cards.card_key(client_id)
+            by_node.setdefault(self._owner(key), []).append((key, (0,)))
+            self._kept[client_id] = None
+        for node, calls in by_node.items():
+            for card in self._read_cards(node, calls):
+                self._kept[card.client.client_id] = card
+                self._kept_entries += len(card.holds) + len(card.waits)
+        kept = {each: told for each in wanted if (told := self._kept[each]) is not None}
+        if self._kept_entries + len(self._kept) > REMEMBERED:
+            self._kept, self._kept_entries = {}, 0
+        return kept
+
+    def _read_cards(self, node: Endpoint, calls: Sequence[Call]) -> Iterator[cards.Card]:
+        """Yield the cards that there are."""
+        while calls:
+            again: list[Call] = []
+            replies = self._run(node, CARD_READ, cards.LONGEST_VALUE, calls)
+            for call, reply in zip(calls, replies, strict=True):
+                if reply == 1:
+                    again.append(call)
+                elif not isinstance(reply, ReplyError):
+                    client_id = call[0].removeprefix(_CARD_BEGIN).removesuffix(_CARD_END)
+                    card = cards.read_card(client_id, reply)
+                    if card is not None:
+                        yield card
+            calls = again
 
 
 def _info(key: str, reply: list[Any]) -> LockInfo:

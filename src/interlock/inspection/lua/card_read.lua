@@ -5,26 +5,29 @@
 -- ARGV[2..n]  field  string, for each card the number of wanted fields and their names; with 0
 --                    all fields are told
 --
--- Returns  for each card nil if there is none; else {epoch milliseconds of the server's clock,
---          milliseconds that are left of the card, field, value or its length, field, ...}
+-- Returns  for each card nil if there is none; 1 if this script has told enough, so that it is to
+--          be asked for again; else {epoch milliseconds of the server's clock, field, value or
+--          its length, field, value or its length, ...}
 -- Source   none
 -- Wire     nothing is written
 local cards, limit, fields = KEYS, tonumber(ARGV[1]), ARGV
-local MOST = 1000
+local MOST, ENOUGH = 1000, 500
 
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local told = 0
 
 local function read(card, wanted)
-  local kind = redis.call('type', card).ok
-  if kind ~= 'hash' then
-    return kind ~= 'none' and {0, 0}
+  local count = redis.pcall('hlen', card)
+  if count == 0 then
+    return false
+  elseif type(count) == 'table' then
+    return {0}
   end
   if #wanted == 0 then
-    local few = redis.call('hlen', card) <= MOST
-    wanted = few and redis.call('hkeys', card) or {'client', 'written'}
+    wanted = count <= MOST and redis.call('hkeys', card) or {'client', 'written'}
   end
-  local answer = {now, redis.call('pttl', card)}
+  local answer = {now}
   for _, field in ipairs(wanted) do
     local length = redis.call('hstrlen', card, field)
     if #field <= limit then
@@ -32,6 +35,7 @@ local function read(card, wanted)
       answer[#answer + 1] = length > limit and length or redis.call('hget', card, field)
     end
   end
+  told = told + #wanted
   return answer
 end
 
@@ -42,6 +46,7 @@ for i, card in ipairs(cards) do
     wanted[#wanted + 1] = fields[place]
   end
   at = at + count + 1
-  answers[i] = read(card, wanted) or false
+  -- One command must not keep others waiting for long.
+  answers[i] = told > ENOUGH and 1 or read(card, wanted)
 end
 return answers

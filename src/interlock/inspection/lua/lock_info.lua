@@ -112,19 +112,26 @@ local function plain(fields, count)
   return {'lock', left, count, holders, waiters_of(length), length, drawn, false}
 end
 
-local function hash()
-  local count = redis.call('hlen', key)
-  local mode = redis.call('hstrlen', key, 'mode') <= 5 and redis.call('hget', key, 'mode')
-  local names = count <= limit and redis.call('hkeys', key)
-  local fields = {}
-  if names then
-    for _, name in ipairs(names) do
+local function mode_of(fields)
+  for i = 1, #fields, 2 do
+    if fields[i] == 'mode' then
+      return fields[i + 1]
+    end
+  end
+end
+
+local function hash(count)
+  local fields, mode = {}, nil
+  if count <= limit then
+    for _, name in ipairs(redis.call('hkeys', key)) do
       if #name > LONGEST or redis.call('hstrlen', key, name) > LONGEST then
         return nil
       end
     end
     fields = redis.call('hgetall', key)
+    mode = mode_of(fields)
   else
+    mode = redis.call('hstrlen', key, 'mode') <= 5 and redis.call('hget', key, 'mode')
     fields = redis.call('hscan', key, 0, 'count', limit)[2]
     for i = #fields, 3 * limit + 1, -1 do
       fields[i] = nil
@@ -173,15 +180,20 @@ local function string_of_digits()
 end
 
 local function look()
-  local kind = redis.call('type', key).ok
-  if kind == 'hash' then
-    return hash()
-  elseif kind == 'zset' then
-    return leased()
-  elseif kind == 'string' then
-    return string_of_digits()
+  -- Most keys are hashes, and the size of one also tells whether it is one.
+  local count = redis.pcall('hlen', key)
+  if type(count) == 'table' then
+    local kind = redis.call('type', key).ok
+    if kind == 'zset' then
+      return leased()
+    elseif kind == 'string' then
+      return string_of_digits()
+    end
+    return nil
+  elseif count > 0 then
+    return hash(count)
   end
-  local length = kind == 'none' and asked('llen', queue) or 0
+  local length = asked('llen', queue) or 0
   return length > 0 and {'lock', -2, 0, {}, waiters_of(length), length, false, false}
 end
 
