@@ -592,8 +592,9 @@ class Client:
             TypeError: *lock* is neither a name nor a lock of this face.
         """
         held = self.lock(lock) if isinstance(lock, str) else lock
-        if not isinstance(held, Lock):
-            raise TypeError(f"a condition needs a lock of its face, not {type(held).__name__}")
+        kind: type[object] = type(held)
+        if not issubclass(kind, Lock):
+            raise TypeError(f"a condition needs a lock of its face, not {kind.__name__}")
         chosen = held.name if name is None else name
         core = core_condition.Condition(self._driver.session, held.core, chosen)
         return Condition(self._driver, core, held)
@@ -634,8 +635,9 @@ class Client:
             name: all candidates use the same one.
             candidate: what the leader calls itself; ``"<host>:<pid>"`` unless given.
             timeout: seconds that a ``with`` statement waits; None for ever.
-            lease: seconds after which a term ends by itself; None for a term that is renewed until
-                the leader resigns.
+            lease: seconds after which a term ends by itself, whether the leader lives or not; None
+                for a term that is renewed until the leader resigns. How soon a dead leader is
+                followed is the client's `Options.lease`.
         """
         core = core_election.Election(self._driver.session, name, candidate, this_process)
         return Election(self._driver, core, timeout=timeout, lease=lease)
