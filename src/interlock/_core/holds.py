@@ -158,7 +158,6 @@ class HoldClient(Client, Protocol):
         ...
 
 
-
 class CoreLock(Protocol):
     """The lock of a hold, as the hold sees it."""
 

@@ -464,7 +464,7 @@ class LockBase(ABC):
         """
         table, key = self._session.holds.table, (self.hold_key, owner.identity)
         pause = _CLAIM_LOOK
-        while (held := table.get(key)) is not None and held.state is State.PENDING:
+        while (held := table.get(key)) is not None and held.state is PENDING:
             now = self._session.clock()
             if now >= deadline:
                 return None
@@ -585,7 +585,7 @@ class Acquire(Step["Hold | None"]):
         session = lock.session
         held = session.holds.table.get((lock.hold_key, owner.identity))
         while held is not None:
-            if held.state is State.PENDING and owner.may_await(held):
+            if held.state is PENDING and owner.may_await(held):
                 return None
             if not lock.is_live(held):
                 break
