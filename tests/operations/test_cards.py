@@ -16,7 +16,8 @@ from tests.support.servers import wait_until
 
 from interlock import connect
 from interlock._core.card import CARD, INDEX
-from interlock.errors import ClosedError
+from interlock.check import Requirements
+from interlock.errors import ClosedError, HoldLostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import redis
     from tests.support.servers import RedisServer
 
-    from interlock import Client
+    from interlock import Client, Hold
     from interlock.inspection import LockInfo
 
 LEASE = 1.5
@@ -280,3 +281,65 @@ def test_waiters_are_told_with_and_without_a_queue(
         for thread in threads:
             thread.join(30)
         locks[0].release()
+
+
+def test_client_list_names_the_process(redis_url: str, redis_client: redis.Redis) -> None:
+    """CLIENT LIST shows the host, pid and program of each client whose hold lasts."""
+    with (
+        connect(redis_url, lease=LEASE) as client,
+        connect(redis_url, card=False) as silent,
+        client.lock("orders"),
+        silent.lock("stock"),
+    ):
+        start = f"interlock:{client.client_id}:{socket.gethostname()}:{os.getpid()}:"
+
+        def names() -> list[str]:
+            return [each["name"] for each in redis_client.client_list() if each["name"]]
+
+        wait_until(lambda: any(name.startswith(start) for name in names()), 20, "it is named")
+        assert not any(silent.client_id in name for name in names())
+
+
+def _detail(hold: Hold) -> str:
+    """Return why *hold* was lost, as its holder is told."""
+    with pytest.raises(HoldLostError) as told:
+        hold.ensure()
+    return told.value.detail or ""
+
+
+def test_cards_and_commands_need_what_the_doctor_says(
+    redis_client: redis.Redis,
+    redis_url: str,
+    command: Callable[..., CompletedProcess[str]],
+) -> None:
+    """With the rights that `interlock doctor` prints, and no others, nothing is refused."""
+    clients = Requirements(("lock", "fair_lock", "cards"), "shop:*").acl_line().split()
+    operators = Requirements(("lock", "fair_lock", "operator"), "shop:*").acl_line().split()
+    redis_client.execute_command("ACL", "SETUSER", "shop", "reset", *clients[2:])
+    redis_client.execute_command("ACL", "SETUSER", "ops", "reset", *operators[2:])
+    redis_client.execute_command("ACL", "LOG", "RESET")
+    place = redis_url.partition("//")[2].rpartition("@")[2]
+    operator = f"redis://ops:secret@{place}"
+    try:
+        with connect(f"redis://shop:secret@{place}", lease=LEASE) as client:
+            lock = client.lock("shop:1")
+            lock.acquire()
+            with client.fair_lock("shop:2"):
+                card = CARD.format(client.client_id)
+                wait_until(lambda: redis_client.hlen(card) >= 5, 20, "a card tells of both")
+                assert "held    00:" in command("show", "shop:2", url=operator).stdout
+                assert "shop:1" in command("list", "shop:*", url=operator).stdout
+                assert command("deadlocks", url=operator).returncode == 0
+                shown = command("show", "shop:1", "--json", url=operator)
+                holder = json.loads(shown.stdout)["holders"][0]["holder"]
+                broken = command(
+                    *("release", "shop:1", "--holder", holder, "--reason", "test"), url=operator
+                )
+                assert (broken.returncode, broken.stderr) == (0, "")
+                hold = lock.hold
+                assert hold is not None
+                assert hold.lost.wait(60)
+                wait_until(lambda: _detail(hold) == "test", 20, "the holder reads the reason")
+        assert redis_client.execute_command("ACL", "LOG") == []
+    finally:
+        redis_client.execute_command("ACL", "DELUSER", "shop", "ops")

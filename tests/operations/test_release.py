@@ -256,3 +256,18 @@ def test_ctrl_c_ends_a_command_without_a_traceback() -> None:
             process.send_signal(signal.SIGINT)
             assert process.communicate(timeout=60) == (b"", b"")
     assert process.returncode == 130
+
+
+def test_a_client_tells_what_it_holds(client: Client) -> None:
+    """`client.holds()` returns the holds of all threads, and neither permits nor what is over."""
+    assert client.leased_semaphore("slots").try_set_permits(1)
+    with (
+        client.lock("orders") as hold,
+        client.fenced_lock("stock"),
+        client.leased_semaphore("slots").acquire(),
+    ):
+        found = {each.name: each for each in client.holds()}
+        assert found.keys() == {"orders", "stock"}
+        assert found["orders"].holder == hold.holder
+        assert found["orders"].valid
+    assert client.holds() == []

@@ -156,7 +156,7 @@ class ThreadDriver:
         self.observers = Observers(self.session)
         self._renewer = Renewer(self.session, topology, self._timeout)
         self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
-        self._named = NamedOwners()
+        self._named = NamedOwners(threading.get_ident)
         self.closed = self._exiting = False
         self.ending = lifecycle.Ending()
         # Nothing of these refers back to the driver: it goes with the last face that has it, and

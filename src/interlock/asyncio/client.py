@@ -17,7 +17,7 @@ from interlock._core import semaphore as core_semaphore
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.group_lock import GroupLock
-from interlock._core.holds import Owner
+from interlock._core.holds import Owner, Permit, State
 from interlock._core.no_hold import NoHold
 from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
@@ -214,6 +214,15 @@ class Client:
         options = self._driver.session.options
         async for info in read_locks_async(self._servers, options, pattern, kinds):
             yield info
+
+    def holds(self) -> list[Hold]:
+        """Return what threads and tasks of this client hold at this moment; no round trip.
+
+        Permits of semaphores are not among them. Such a `Hold` does not keep the lock: it is
+        renewed as long as its owner can release it.
+        """
+        held = [hold for hold in self._driver.session.holds if hold.state is State.HELD]
+        return [Hold(self._driver, hold) for hold in held if not isinstance(hold, Permit)]
 
     async def force_release(self, name: str, *, holder: str, reason: str = "") -> bool:
         """Break the hold that *holder* has of *name*, whatever kind of lock that is.
@@ -610,8 +619,9 @@ class Client:
             TypeError: *lock* is neither a name nor a lock of this face.
         """
         held = self.lock(lock) if isinstance(lock, str) else lock
-        if not isinstance(held, Lock):
-            raise TypeError(f"a condition needs a lock of its face, not {type(held).__name__}")
+        kind: type[object] = type(held)
+        if not issubclass(kind, Lock):
+            raise TypeError(f"a condition needs a lock of its face, not {kind.__name__}")
         chosen = held.name if name is None else name
         core = core_condition.Condition(self._driver.session, held.core, chosen)
         return Condition(self._driver, core, held)
@@ -652,8 +662,9 @@ class Client:
             name: all candidates use the same one.
             candidate: what the leader calls itself; ``"<host>:<pid>"`` unless given.
             timeout: seconds that a ``with`` statement waits; None for ever.
-            lease: seconds after which a term ends by itself; None for a term that is renewed until
-                the leader resigns.
+            lease: seconds after which a term ends by itself, whether the leader lives or not; None
+                for a term that is renewed until the leader resigns. How soon a dead leader is
+                followed is the client's `Options.lease`.
         """
         core = core_election.Election(self._driver.session, name, candidate, this_process)
         return Election(self._driver, core, timeout=timeout, lease=lease)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from interlock._links.urls import open_url
 from interlock.check import Requirements, Severity, examine
-from interlock.check.rights import KINDS
+from interlock.check.rights import KINDS, OPERATIONS
 from interlock.cli.status import Status
 from interlock.cli.values import urls_of, urls_of_file
 
@@ -40,6 +41,13 @@ examples:
 """
 
 
+_OPERATIONS = {
+    "cards": "To write the cards that operators read, it also needs these. Without them no card is "
+    "written, and one line of the log says so:",
+    "operator": "To run interlock list, show, top, deadlocks and release, it also needs:",
+}
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this subcommand."""
     parser.add_argument(
@@ -61,9 +69,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--for",
         dest="objects",
         action="append",
-        choices=(*KINDS, "all"),
+        choices=(*KINDS, *OPERATIONS, "all"),
         metavar="OBJECT",
-        help=f"what the application uses, several times for several: {', '.join(KINDS)}, or all (default: lock); `interlock run` needs fenced_lock",
+        help=f"what the application uses, several times for several: {', '.join(KINDS)}, or all of them (default: lock); `interlock run` needs fenced_lock; cards for those that operators read; operator for interlock list, show, top, deadlocks and, with the locks' kinds, release",
     )
     parser.add_argument(
         "--names",
@@ -102,4 +110,17 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
 
 def _text(report: Report, requirements: Requirements) -> str:
     about = f"{', '.join(requirements.objects)} under {requirements.name_pattern!r}"
-    return f"{report}\n\nA user with all the rights of {about}, and no others:\n{report.acl}"
+    besides = [
+        f"{what}\n{_besides(requirements, kind)}"
+        for kind, what in _OPERATIONS.items()
+        if kind not in requirements.objects
+    ]
+    line = f"A user with all the rights of {about}, and no others:\n{report.acl}"
+    return "\n\n".join((str(report), *besides, line))
+
+
+def _besides(requirements: Requirements, kind: str) -> str:
+    """Return the rules that *kind* needs in addition to *requirements*."""
+    more = replace(requirements, objects=(*requirements.objects, kind))
+    has = set(requirements.acl_line().split())
+    return " ".join(rule for rule in more.acl_line().split() if rule not in has)

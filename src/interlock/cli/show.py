@@ -49,7 +49,7 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     name = str(given["name"])
     with open_reader(given, environ) as reader:
         info = reader.describe(name)
-    if reader.forbidden:
+    if info is None and reader.forbidden:
         say(f"the user has no right to read {name!r}")
         return Status.UNAVAILABLE
     if info is None:

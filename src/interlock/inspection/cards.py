@@ -138,22 +138,6 @@ def read_card(client_id: str, reply: object) -> Card | None:
     return Card(client, _whole(told.get("number")) or 0, holds, waits, permits)
 
 
-def client_of_name(name: str, address: str) -> ClientInfo | None:
-    """Return whom the connection *name* tells of, as CLIENT LIST has it; None for another name."""
-    parts = name.split(":", 4)
-    if len(parts) != 5 or parts[0] != "interlock":  # noqa: PLR2004 - the parts of our names
-        return None
-    _, client_id, host, pid, program = parts
-    return ClientInfo(
-        client_id[:64],
-        library="interlock",
-        host=host[:LONGEST_TEXT],
-        pid=int(pid) if pid.isdecimal() and len(pid) < 10 else None,  # noqa: PLR2004
-        program=program[:LONGEST_TEXT],
-        address=address,
-    )
-
-
 def _doubtful(client_id: str, why: str) -> Card:
     return Card(ClientInfo(client_id, library="interlock", doubt=f"its card is doubtful: {why}"))
 

@@ -47,9 +47,6 @@ TOGETHER = 50
 """Keys that one script looks at, on a server that is no cluster."""
 REMEMBERED = 100_000
 """Names that are remembered, to tell each only once."""
-MOST_CLIENTS = 2000
-"""Connections that CLIENT LIST is asked for; the server does nothing else while it answers."""
-
 Call = tuple[str, tuple[str | int, ...]]
 """A key, and the arguments of a script for that key."""
 _LUA = resources.files("interlock.inspection").joinpath("lua")
@@ -208,6 +205,7 @@ class Reader:
         """
         self._find_nodes()
         node = self._owner(key)
+        forbidden = self.forbidden
         # The number of a leased semaphore looks like that of a plain one.
         permits = self._look(node, [names.permit_leases(key)], ALL)
         # The queue of a fair lock may be found under that name too.
@@ -216,6 +214,7 @@ class Reader:
         found = found or self._look(node, [names.election_key(key)], ALL)
         if not found:
             return None
+        self.forbidden = forbidden  # of what is not this lock
         self._told = None
         return self._finish(node, found[:1], _key_of(found[0]))[0]
 
