@@ -6,6 +6,7 @@ An error in a callback is reported, and the next change is told all the same.
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from typing import TYPE_CHECKING, TypeVar
