@@ -21,12 +21,14 @@ from tests.support.proxy import (
     swallow_reply,
 )
 
+import interlock
 from interlock import BrokenBarrierError, ConfigError, WrongTypeError
 
 if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Stage
     from tests.support.proxy import Action, FaultProxy
+    from tests.support.servers import RedisServer
 
 PARTIES = "interlock_barrier_parties:{name}"
 SLACK = 3.0
@@ -192,6 +194,21 @@ async def test_a_party_takes_the_place_of_one_that_left(redis_url: str) -> None:
             assert indexes[0] == 1
 
 
+def test_an_arrival_ends_in_time(fresh_server: RedisServer) -> None:
+    """A party that gets no answer to its arrival gives up when its time is up."""
+    with interlock.connect(fresh_server.url(), command_timeout=1) as client:
+        barrier = client.barrier("name", 2)
+        assert barrier.n_waiting == 0
+        fresh_server.pause()
+        try:
+            began = time.monotonic()
+            with pytest.raises(interlock.ServerUnavailableError):
+                barrier.wait(timeout=0.5)
+            assert time.monotonic() - began < 0.5 + SLACK
+        finally:
+            fresh_server.resume()
+
+
 async def test_generations_never_mix(stage: Stage) -> None:
     """Fifty resets race with arrivals: parties that pass together are always complete."""
     barrier = stage.lock(stage.client(), parties=2)
@@ -243,10 +260,45 @@ async def test_what_is_left(stage: Stage) -> None:
     barrier, owner = stage.lock(stage.client(), parties=1), stage.owner()
     assert await owner.do(barrier.wait) == 0
     await owner.do(barrier.reset)
-    keys = [key.decode() for key in stage.redis.scan_iter()]
+    _check_keys(stage)
+
+
+def _check_keys(stage: Stage) -> None:
+    """Check that there are keys, and that each is ours and expires."""
+    keys = {key.decode() for key in stage.redis.scan_iter()}
+    keys -= {key for key in keys if key.startswith("interlock_client")}
     assert keys
     assert all(key.startswith("interlock_") for key in keys)
-    assert all(0 < stage.redis.ttl(key) <= 3604 for key in keys)
+    assert all(0 < stage.redis.ttl(key) <= 3700 for key in keys)
+
+
+async def test_every_key_expires(stage: Stage) -> None:
+    """Keys of parties that wait, of a broken barrier and of those who find it broken expire."""
+    barrier, owner = stage.lock(stage.client(poll_cap=0.2)), stage.owner()
+    waiting = await _arrive(stage, barrier, 1)
+    _check_keys(stage)
+    for key in stage.redis.scan_iter("interlock_barrier*"):
+        stage.redis.expire(key, 60)
+    await until(lambda: stage.redis.ttl(PARTIES) > 60, 20, "a look keeps them")
+    _check_keys(stage)
+    await owner.do(barrier.abort)
+    with pytest.raises(BrokenBarrierError):
+        await waiting
+    _check_keys(stage)
+    with pytest.raises(BrokenBarrierError):
+        await owner.do(barrier.wait)
+    _check_keys(stage)
+
+
+async def test_lost_data_passes_nobody(stage: Stage) -> None:
+    """A party whose server loses its data gets BrokenBarrierError, though others pass later."""
+    barrier = stage.lock(stage.client(poll_cap=0.5), parties=2)
+    waiting = await _arrive(stage, barrier, 1)
+    stage.redis.flushall()
+    pair = [stage.owner().do(barrier.wait, timeout=20) for _ in range(2)]
+    assert sorted(await asyncio.gather(*pair)) == [0, 1]
+    with pytest.raises(BrokenBarrierError):
+        await asyncio.wait_for(waiting, 20)
 
 
 @pytest.mark.parametrize("parties", [0, -1, 1_000_001, 1.0, True, "2", None])

@@ -30,7 +30,7 @@ DERIVED: list[Callable[[str], str]] = [
     names.event_channel,
     names.barrier_key,
     names.barrier_parties,
-    names.barrier_resets,
+    names.barrier_passed,
     names.barrier_channel,
     names.condition_waiting,
     names.condition_leases,

@@ -34,7 +34,7 @@ from interlock._core import names
         (names.condition_channel("x"), "interlock_condition__channel:{x}"),
         (names.barrier_key("x"), "interlock_barrier:{x}"),
         (names.barrier_parties("x"), "interlock_barrier_parties:{x}"),
-        (names.barrier_resets("x"), "interlock_barrier_resets:{x}"),
+        (names.barrier_passed("x"), "interlock_barrier_passed:{x}"),
         (names.barrier_channel("x"), "interlock_barrier__channel:{x}"),
         (names.election_key("x"), "interlock_election:{x}"),
         (names.election_token("x"), "interlock_election_token:{x}"),

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.children import Child
 from tests.lock.lock_like import until
 from tests.support.proxy import drop_request
 
@@ -18,7 +19,9 @@ from interlock import (
     ConfigError,
     HoldLostError,
     ReentryError,
+    ServerUnavailableError,
 )
+from interlock._core.scripts.script import ReplyShapeError
 from interlock._drivers import aio_watching, watching
 
 if TYPE_CHECKING:
@@ -152,6 +155,76 @@ async def test_observers_are_told(stage: Stage, monkeypatch: pytest.MonkeyPatch)
     await owner.do(stage.face.enter, election)
     await owner.do(stage.face.leave, election)
     assert seen == [None, "a", None]
+
+
+async def test_an_observer_outlives_what_goes_wrong(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cancelled or exiting callback and a damaged record are reported, and stop nothing."""
+    owner, election = stage.owner(), stage.lock(stage.client(), candidate="a")
+    seen: list[Any] = []
+    reported: list[BaseException] = []
+    for module in (watching, aio_watching):
+        monkeypatch.setattr(module, "report", lambda _, error: reported.append(error))
+        monkeypatch.setattr(module, "RETRY", 0.05)
+
+    def callback(info: Any) -> None:
+        seen.append(info and info.token)
+        if len(seen) == 1:
+            raise asyncio.CancelledError
+        if len(seen) == 2 and not stage.face.is_async:
+            raise SystemExit
+
+    watcher = stage.lock(stage.client(poll_cap=0.2))
+    observation = await owner.do(watcher.observe, callback)
+    await until(lambda: seen == [None], 20, "it is told of nobody")
+    await owner.do(stage.face.enter, election)
+    await until(lambda: seen == [None, 1], 20, "it is told of the leader")
+    for field, value in (("token", "x"), ("pid", "-"), ("since", "-1")):
+        kept, before = stage.redis.hget(LEADER, field), len(reported)
+        stage.redis.hset(LEADER, field, value)
+        await until(lambda n=before: len(reported) > n, 20, "it is reported")
+        with pytest.raises(ServerUnavailableError, match="record of the leader"):
+            await owner.do(watcher.leader)
+        stage.redis.hset(LEADER, field, kept)
+    stage.redis.hdel(LEADER, "host")
+    with pytest.raises(ServerUnavailableError):
+        await owner.do(watcher.leader)
+    await owner.do(stage.face.leave, election)
+    await until(lambda: seen == [None, 1, None], 20, "it is told of the end")
+    kinds = {type(error) for error in reported}
+    expected = {asyncio.CancelledError, ReplyShapeError}
+    assert kinds == expected if stage.face.is_async else kinds == expected | {RuntimeError}
+    await owner.do(observation.close)
+
+
+def test_an_observer_goes_on_after_a_fork(redis_url: str) -> None:
+    """In a forked child an observer tells of changes, and can be closed."""
+    code = """
+        import warnings
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks with threads
+        client = interlock.connect(url)
+        def tell(info):
+            say(os.getpid() == parent, info and info.candidate)
+        parent = os.getpid()
+        observation = client.election("name").observe(tell)
+        sys.stdin.readline()
+        if os.fork():
+            os.wait()
+        else:
+            sys.stdin.readline()
+            observation.close()
+            say("closed")
+        client.close()
+    """
+    with Child(code, redis_url) as child, interlock.connect(redis_url) as client:
+        assert child.hear() == "True None"
+        child.tell("fork")
+        with client.election("name", candidate="a"):
+            assert {child.hear(), child.hear()} == {"True a", "False a"}
+        assert {child.hear(), child.hear()} == {"True None", "False None"}
+        child.tell("close")
+        assert child.hear() == "closed"
 
 
 async def test_observers_find_out_without_messages(stage: Stage, proxy: FaultProxy) -> None:

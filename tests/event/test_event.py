@@ -136,6 +136,17 @@ async def test_a_timeout_is_kept(stage: Stage) -> None:
     assert 0.2 <= time.monotonic() - began < 0.2 + SLACK
 
 
+async def test_bad_timeouts(stage: Stage) -> None:
+    """A negative timeout raises, but for -1, which waits for ever as everywhere."""
+    event = stage.lock(stage.client())
+    for wrong in (-0.5, -2):
+        with pytest.raises(ValueError, match="timeout"):
+            await stage.owner().do(event.wait, timeout=wrong)
+    waiting = await _waiting(stage, event, timeout=-1)
+    await stage.owner().do(event.set)
+    assert await asyncio.wait_for(waiting, 20)
+
+
 @pytest.mark.parametrize("name", ["name", "{tag}name"])
 async def test_what_is_left(stage: Stage, name: str) -> None:
     """A set event is one key that stays; of a cleared one only notes are left, which expire."""

@@ -123,7 +123,7 @@ def argument(name: str, hint: object, chance: random.Random) -> object:
         return Queue(keys, chance.random() * 10, "PUBLISH", chance.choice(TEXTS))
     if hint == "Barrier":
         base = chance.choice(TEXTS)
-        keys = (names.barrier_key(base), names.barrier_parties(base), names.barrier_resets(base))
+        keys = (names.barrier_key(base), names.barrier_parties(base), names.barrier_passed(base))
         return Barrier(*keys, "PUBLISH", chance.choice(TEXTS))
     if hint == "Condition":
         base = chance.choice(TEXTS)

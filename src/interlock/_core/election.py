@@ -192,19 +192,9 @@ class Election(FencedLock):
         found = yield from self.session.persist(call)
         if found is None:
             return None
-        if not found.details:
+        if found.details is None:
             return LeaderInfo(self.name, found.holder, found.remaining)
-        token, candidate, host, pid, since = found.details
-        return LeaderInfo(
-            self.name,
-            found.holder,
-            found.remaining,
-            int(token),
-            candidate,
-            host,
-            int(pid),
-            int(since),
-        )
+        return LeaderInfo(self.name, found.holder, found.remaining, *found.details)
 
     def next_leader(self, watch: Watch) -> Op[bool]:
         """Wait until another one leads than *watch* knows, or nobody; False when it was stopped.

@@ -191,9 +191,9 @@ def barrier_parties(name: str) -> str:
     return prefix_name("interlock_barrier_parties", name)
 
 
-def barrier_resets(name: str) -> str:
-    """Return the key that tells which generations of the barrier *name* ended by a reset."""
-    return prefix_name("interlock_barrier_resets", name)
+def barrier_passed(name: str) -> str:
+    """Return the key that tells which generations of the barrier *name* have passed."""
+    return prefix_name("interlock_barrier_passed", name)
 
 
 def barrier_channel(name: str) -> str:

@@ -205,7 +205,7 @@ KINDS = {
         ),
         keys=(
             *(Place(names.barrier_key), Place(names.barrier_parties)),
-            *(Place(names.barrier_resets), _OWN_REQUESTS),
+            *(Place(names.barrier_passed), _OWN_REQUESTS),
         ),
         channels=(Place(names.barrier_channel),),
         named=False,
