@@ -89,13 +89,21 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A time in which faults are excused: *process* None means all processes."""
+    """A time in which faults are excused: *process* None means all processes.
+
+    What is lost is lost at any moment from *start* to *over*.
+    """
 
     start: float
     end: float
     process: str | None
     loses: bool = False
     strike: bool = False
+    over: float = 0.0
+
+    def may_lose(self, asked: float, until: float) -> bool:
+        """Return whether it may lose what was granted between *asked* and *until*."""
+        return self.loses and asked < self.over and self.start < until
 
 
 _Possible = tuple[float, float, int, "Line"]
@@ -212,14 +220,18 @@ class Judge:
             end = line["end"] + (1.0 if line["k"] == "stall" else 0.0)
             self.excuses.append(
                 Span(
-                    line["t"], end, process, line.get("loses", False), line.get("what") == "signal"
+                    line["t"],
+                    end,
+                    process,
+                    line.get("loses", False),
+                    line.get("what") == "signal",
+                    float(line.get("over") or line["end"]),
                 )
             )
 
     def _exclusion(self) -> None:
         """L-1: no two owners believe in holds that exclude each other."""
         spans: dict[str, list[tuple[float, float, int, Hold]]] = defaultdict(list)
-        losses = sorted(span.start for span in self.excuses if span.loses)
         spans_of_belief: dict[str, list[tuple[float, float, Hold]]] = defaultdict(list)
         for hold in self.holds.values():
             if hold.certain is None:
@@ -229,7 +241,8 @@ class Judge:
             if OBJECTS[hold.name].unsafe:
                 continue
             # A server that forgets or whose clock jumps ends what is promised of earlier holds.
-            end = min([end, *(at for at in losses if at > hold.asked)])
+            losses = [span.start for span in self.excuses if span.may_lose(hold.asked, end)]
+            end = min([end, *losses])
             if end > start:
                 for resource, weight in OBJECTS[hold.name].takes:
                     spans[resource].append((start, end, weight, hold))
@@ -402,14 +415,13 @@ class Judge:
 
     def _tokens(self) -> None:
         """L-5: fencing tokens grow from hold to hold."""
-        losses = sorted(span.start for span in self.excuses if span.loses)
         holds = [hold for hold in self.holds.values() if hold.token is not None]
         for one, other in itertools.combinations(sorted(holds, key=lambda h: h.granted), 2):
             if one.name != other.name:
                 continue
             first, second = one.token or 0, other.token or 0
             # A former primary may still grant; but no two holds have the same token.
-            lost = any(one.asked < at < other.granted for at in losses)
+            lost = any(span.may_lose(one.asked, other.granted) for span in self.excuses)
             wrong = self.epochs and first == second if lost else first >= second
             if one.granted < other.asked and wrong:
                 self.findings.append(
@@ -419,14 +431,14 @@ class Judge:
     def _leaders(self) -> None:
         """L-15: who asks for the leader is told of the present term."""
         terms = [hold for hold in self.holds.values() if hold.name == "election" and hold.certain]
-        losses = [span.start for span in self.excuses if span.loses]
         for call in self._ours():
             if call["op"] != "leader" or not isinstance(_value(call), int):
                 continue
             begin, end, told = call["t"], call["ret"]["t"], call["ret"]["value"]
             for term in terms:
                 start, last = term.certain or (0.0, 0.0)
-                if any(term.asked < at < end for at in losses) or start > begin:
+                lost = any(span.may_lose(term.asked, end) for span in self.excuses)
+                if lost or start > begin:
                     continue
                 if (last > end and told != term.token) or 0 < told < (term.token or 0):
                     self.findings.append(

@@ -192,8 +192,15 @@ class Run:
             except (TimeoutError, redis.RedisError) as error:
                 # The servers did not do what they were told; what they did is a fault as well.
                 self.done[f"in vain: {name}: {error}"[:100]] += 1
-            end = time.monotonic() + fault.grace
-            self._note.note("fault", t=began - 0.1, end=end, what=name, loses=fault.loses)
+            over = time.monotonic()
+            self._note.note(
+                "fault",
+                t=began - 0.1,
+                end=over + fault.grace,
+                over=over,
+                what=name,
+                loses=fault.loses,
+            )
 
         return make
 

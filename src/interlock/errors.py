@@ -126,6 +126,8 @@ class DeadlockError(InterlockError, RuntimeError):
 class ReentryError(InterlockError, RuntimeError):
     """The owner of a non-reentrant lock asked for it again.
 
+    Or a signal handler asked for a lock that its own thread was acquiring.
+
     Attributes:
         name: the lock.
     """

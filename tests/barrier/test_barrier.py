@@ -21,12 +21,14 @@ from tests.support.proxy import (
     swallow_reply,
 )
 
+import interlock
 from interlock import BrokenBarrierError, ConfigError, WrongTypeError
 
 if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Stage
     from tests.support.proxy import Action, FaultProxy
+    from tests.support.servers import RedisServer
 
 PARTIES = "interlock_barrier_parties:{name}"
 SLACK = 3.0
@@ -190,6 +192,21 @@ async def test_a_party_takes_the_place_of_one_that_left(redis_url: str) -> None:
             indexes = await asyncio.wait_for(asyncio.gather(second, *others), 20)
             assert sorted(indexes) == [0, 1, 2, 3]
             assert indexes[0] == 1
+
+
+def test_an_arrival_ends_in_time(fresh_server: RedisServer) -> None:
+    """A party that gets no answer to its arrival gives up when its time is up."""
+    with interlock.connect(fresh_server.url(), command_timeout=1) as client:
+        barrier = client.barrier("name", 2)
+        assert barrier.n_waiting == 0
+        fresh_server.pause()
+        try:
+            began = time.monotonic()
+            with pytest.raises(interlock.ServerUnavailableError):
+                barrier.wait(timeout=0.5)
+            assert time.monotonic() - began < 0.5 + SLACK
+        finally:
+            fresh_server.resume()
 
 
 async def test_generations_never_mix(stage: Stage) -> None:

@@ -45,7 +45,7 @@ MAX_PARTIES = 1_000_000
 KEPT = 3600.0
 """Seconds, besides a lease and two poll caps, for which an idle barrier is remembered."""
 GIVING_UP = 0.15
-"""Seconds that a party, whose time is up, takes to learn how its generation ended."""
+"""Seconds that a party, whose time is up, takes to arrive, or to learn how its generation ended."""
 
 
 def check_parties(parties: object) -> int:
@@ -120,6 +120,7 @@ class Barrier:
             self._lease,
             request.ttl,
             self._kept,
+            deadline=max(deadline, session.clock() + GIVING_UP),
         )
         sent_at = session.clock()
         party.sent()

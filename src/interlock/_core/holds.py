@@ -61,8 +61,8 @@ class Owner:
             it are gone.
         known_as: a client's id, a number, and the holder id made of the two; None until it
             comes again.
-        reference: a weak reference: a thread or task is not kept alive by what it holds. None
-            if a hold keeps its owner.
+        reference: what a hold knows its owner by: a weak reference, because a thread or task is
+            not kept alive by what it holds.
     """
 
     shared = False
@@ -73,7 +73,7 @@ class Owner:
         self.label = label
         self.known_as: tuple[str, int, str] | None = None
         self._gone = gone
-        self.reference: Callable[[], Owner | None] | None = weakref.ref(self)
+        self.reference: Callable[[], Owner | None] = weakref.ref(self)
 
     def renumber(self) -> None:
         """Draw another number for holds to come."""
@@ -82,6 +82,14 @@ class Owner:
     def gone(self) -> bool:
         """Return whether the thread or task has ended."""
         return self._gone is not None and self._gone()
+
+    def may_await(self, claim: Hold) -> bool:
+        """Return whether *claim*, which is being acquired for this owner, will end meanwhile.
+
+        It will not if this very thread or task acquires it, and was interrupted by a signal.
+        """
+        del claim
+        return False
 
 
 class State:
@@ -148,11 +156,6 @@ class HoldClient(Client, Protocol):
     def options(self) -> Options:
         """Return its options."""
         ...
-
-
-def _keep(owner: Owner) -> Callable[[], Owner]:
-    """Return what a weak reference to *owner* would be, but strong."""
-    return lambda: owner
 
 
 class CoreLock(Protocol):
@@ -259,7 +262,7 @@ class Hold:
         self.core = core
         self.table_key = (core.hold_key, owner.identity)
         self.holder = holder
-        self.owner = owner.reference or _keep(owner)
+        self.owner = owner.reference
         self.label = owner.label
         self.depth = 0
         self.lease = lease

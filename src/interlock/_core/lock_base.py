@@ -44,7 +44,7 @@ from abc import ABC, abstractmethod
 from copy import copy
 from typing import TYPE_CHECKING, Literal
 
-from interlock._core.effects import NEVER, Step, failing, undoing
+from interlock._core.effects import NEVER, Step, Wait, failing, undoing
 from interlock._core.forced_note import leave_note, take_note_back
 from interlock._core.holds import ENDED, ENDING, HELD, LOST, PENDING, Hold, Owner, Renewal
 from interlock._core.replication import Replication
@@ -68,6 +68,9 @@ if TYPE_CHECKING:
     from interlock._core.scripts.lock import LockStatus
     from interlock._core.session import Session
     from interlock.options import ReplicaPolicy
+
+_CLAIM_LOOK, _CLAIM_LOOKS = 0.001, 0.05
+"""Seconds between two looks at what another thread of the same owner acquires: first and last."""
 
 
 class _Kept:
@@ -198,6 +201,7 @@ class LockBase(ABC):
         hold = self._session.holds.table.get((self.hold_key, owner.identity))
         if hold is None:
             return Refused(not_held(self.kind, self.name, owner.label))
+        # A kind of lock may hand over to those who wait. Without them, one call less.
         if self.queue in self._session.waiters.queues:
             return self.release_hold(hold)
         return Release(self._session, hold)
@@ -454,6 +458,21 @@ class LockBase(ABC):
             ended_by = None  # the error knows this frame
             self.disclaim(hold)
 
+    def after_claim(self, owner: Owner, deadline: float, lease: float | None) -> Op[Hold | None]:
+        """Acquire when another thread or task of the same owner has, or has given up.
+
+        Nothing is sent while it waits, and nobody wakes it: this is rare.
+        """
+        table, key = self._session.holds.table, (self.hold_key, owner.identity)
+        pause = _CLAIM_LOOK
+        while (held := table.get(key)) is not None and held.state is PENDING:
+            now = self._session.clock()
+            if now >= deadline:
+                return None
+            yield Wait(None, min(deadline, now + pause))
+            pause = min(2 * pause, _CLAIM_LOOKS)
+        return (yield from self.acquire(owner, deadline, lease))
+
     def disclaim(self, hold: Hold) -> None:
         """Remove the claim if *hold* is still PENDING.
 
@@ -566,7 +585,11 @@ class Acquire(Step["Hold | None"]):
         lock, owner = self._lock, self._owner
         session = lock.session
         held = session.holds.table.get((lock.hold_key, owner.identity))
-        while held is not None and lock.is_live(held):
+        while held is not None:
+            if held.state is PENDING and owner.may_await(held):
+                return None
+            if not lock.is_live(held):
+                break
             again = self._again = Reenter(lock, held, self._deadline, self._lease)
             self.result = held
             if (entering := again.begin()) is not None:
@@ -602,6 +625,8 @@ class Acquire(Step["Hold | None"]):
         if self._again is not None:
             return self._again.rest(failure)
         hold = self.result
+        if hold is None and failure is None:
+            return self._lock.after_claim(self._owner, self._deadline, self._lease)
         if hold is None:
             return failing(failure)
         outcome = self._outcome if failure is None else failure

@@ -156,7 +156,7 @@ class ThreadDriver:
         self.observers = Observers(self.session)
         self._renewer = Renewer(self.session, topology, self._timeout)
         self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
-        self._named = NamedOwners()
+        self._named = NamedOwners(threading.get_ident)
         self.closed = self._exiting = False
         self.ending = lifecycle.Ending()
         # Nothing of these refers back to the driver: it goes with the last face that has it, and
@@ -217,7 +217,6 @@ class ThreadDriver:
 
     def _begin(self) -> None:
         """Have everything in place that the first operation needs, and a claim must not be without."""
-        warn_in_event_loop()
         if self.closed:
             return  # whatever needs the server will say so
         options = self.session.options
