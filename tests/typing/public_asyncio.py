@@ -204,3 +204,4 @@ async def operating(client: face.Client) -> None:
         assert_type(lock, LockInfo)
     assert_type(await client.describe("name"), LockInfo | None)
     assert_type(await client.deadlocks(), list[Deadlock])
+    assert_type(client.holds(), list[face.Hold])

@@ -203,3 +203,4 @@ def operating(client: face.Client) -> None:
         assert_type(lock, LockInfo)
     assert_type(client.describe("name"), LockInfo | None)
     assert_type(client.deadlocks(), list[Deadlock])
+    assert_type(client.holds(), list[face.Hold])
