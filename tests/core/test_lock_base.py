@@ -307,7 +307,7 @@ class TestObserver:
     """What is told of each use of a lock."""
 
     def test_an_acquire_and_a_release_are_told_once(self, bench: Bench, play: type[Play]) -> None:
-        """The observer hears of a hold when it is held, with the time of sending, and when it ends."""
+        """The observer hears of a hold with its time of sending, and of its end."""
         told: list[tuple[str, Hold, float]] = []
 
         class Observer:
