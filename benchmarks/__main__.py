@@ -14,6 +14,7 @@ from benchmarks import glance, peers
 from benchmarks.everything import WARMUP, conduct_all
 from benchmarks.failover import command as failover
 from benchmarks.measure import Pace
+from benchmarks.recipes import command as recipes
 from benchmarks.report import as_json
 from benchmarks.tables import as_table
 from benchmarks.work import conduct, line_up
@@ -33,6 +34,8 @@ def main(words: Sequence[str] | None = None) -> int:
         return _everything(arguments)
     if arguments.command == "failover":
         return failover.run(arguments)
+    if arguments.command == "recipes":
+        return recipes.run(arguments)
     if arguments.command == "glance":
         return _glance(arguments)
     report = run(_work(arguments), arguments)
@@ -90,6 +93,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="WORK")
     failover.configure(
         commands.add_parser("failover", help=failover.QUESTION, description=failover.QUESTION)
+    )
+    recipes.configure(
+        commands.add_parser("recipes", help=recipes.QUESTION, description=recipes.QUESTION)
     )
     command = commands.add_parser("glance", help=glance.QUESTION, description=glance.QUESTION)
     command.add_argument("--page", type=Path, default=Path("docs/explanation/glance.md"))

@@ -100,6 +100,7 @@ def main() -> int:
         fill(server, LOCKS)
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         page = chromium.new_page()
+        page.set_default_timeout(GIVE_UP * 1000)
         rows = [(f"first paint, {LOCKS} locks", paints(page, url), PAINT)]
         rows.append((f"update, {LOCKS} locks", updates(page, url, server), UPDATE))
         server.execute("FLUSHALL")

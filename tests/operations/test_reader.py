@@ -223,3 +223,24 @@ def test_the_list_is_printed(client: Client, command: Callable[..., CompletedPro
     assert "\x1b" not in shown.stdout
     assert json.loads(told.stdout)["holders"][0]["client"]["client_id"] == client.client_id
     assert (none.returncode, none.stdout) == (0, "")
+
+
+def test_top_shows_the_worst_first(
+    client: Client, redis_url: str, command: Callable[..., CompletedProcess[str]]
+) -> None:
+    """`interlock top` shows awaited locks above others, and tells of a server that is away."""
+    wanted = client.lock("wanted")
+    with client.lock("idle"), connect(redis_url) as other:
+        assert wanted.acquire()
+        waiter = threading.Thread(target=other.lock("wanted").acquire)
+        waiter.start()
+        wait_until(lambda: by_name(client)["wanted"].waiting == 1, 20, "it waits")
+        shown = command("top", "--count", "1")
+        wanted.release()
+        waiter.join(60)
+    head, _, _, first, second, *_ = shown.stdout.splitlines()
+    assert "2 locks, 0 late, 1 awaited" in head
+    assert (first.split()[0], second.split()[0]) == ("wanted", "idle")
+    away = command("top", "--count", "1", url="redis://127.0.0.1:1")
+    assert away.returncode == 0
+    assert "cannot connect" in away.stdout

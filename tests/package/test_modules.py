@@ -133,6 +133,8 @@ TESTED_BY = {
     "cli/reading.py": "operations/test_reader.py",
     "cli/release.py": "operations/test_release.py",
     "cli/show.py": "operations/test_release.py",
+    "cli/top.py": "operations/test_reader.py",
+    "_core/forced_note.py": "operations/test_release.py",
     "cli/launch.py": "cli/test_cli_job.py",
     "cli/locks.py": "cli/test_cli_modes.py",
     "cli/locks_list.py": "operations/test_reader.py",

@@ -201,6 +201,7 @@ class LockBase(ABC):
         hold = self._session.holds.table.get((self.hold_key, owner.identity))
         if hold is None:
             return Refused(not_held(self.kind, self.name, owner.label))
+        # A kind of lock may hand over to those who wait. Without them, one call less.
         if self.queue in self._session.waiters.queues:
             return self.release_hold(hold)
         return Release(self._session, hold)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from interlock._core.effects import Wait
 from interlock._drivers import clock
 from interlock._drivers.lifecycle import report
-from interlock._drivers.watching import RETRY, this_process
+from interlock._drivers.watching import RETRY
 from interlock.errors import ClosedError
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from interlock._core.effects import Op
     from interlock._drivers.aio import AsyncDriver
-
-__all__ = ["Watching", "this_process"]
 
 
 class Watching:

@@ -14,11 +14,17 @@ LONGEST = 100
 """Characters of each text."""
 
 
+def this_process() -> tuple[str, int]:
+    """Return the host's name and the number of this process."""
+    return socket.gethostname(), os.getpid()
+
+
 def about_this_process() -> dict[str, object]:
     """Return what a card tells of this process."""
+    host, number = this_process()
     return {
-        "host": socket.gethostname()[:LONGEST],
-        "pid": os.getpid(),
+        "host": host[:LONGEST],
+        "pid": number,
         "program": program()[:LONGEST],
         "version": __version__,
     }

@@ -217,7 +217,6 @@ class ThreadDriver:
 
     def _begin(self) -> None:
         """Have everything in place that the first operation needs, and a claim must not be without."""
-        warn_in_event_loop()
         if self.closed:
             return  # whatever needs the server will say so
         options = self.session.options

@@ -7,7 +7,6 @@ An error in a callback is reported, and the next change is told all the same.
 from __future__ import annotations
 
 import os
-import socket
 import threading
 import weakref
 from typing import TYPE_CHECKING, TypeVar
@@ -25,11 +24,6 @@ T = TypeVar("T")
 
 RETRY = 0.5
 """Seconds after which an observer looks again that the server did not answer."""
-
-
-def this_process() -> tuple[str, int]:
-    """Return the host's name and the number of this process."""
-    return socket.gethostname(), os.getpid()
 
 
 class Watching:

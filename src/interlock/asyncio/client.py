@@ -22,6 +22,7 @@ from interlock._core.no_hold import NoHold
 from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
 from interlock._drivers.aio import AsyncDriver
+from interlock._drivers.identity import this_process
 from interlock._drivers.tasks import current_owner
 from interlock._links.urls import open_url, servers_of
 from interlock._misuse import CLIENT_NAMES, NOT_GIVEN, suggests, wants_async_with
@@ -31,7 +32,7 @@ from interlock.asyncio.composite_lock import MultiLock, RedLock
 from interlock.asyncio.condition import Condition
 from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.decorators import Locked, Once
-from interlock.asyncio.election import Election, this_process
+from interlock.asyncio.election import Election
 from interlock.asyncio.event import Event
 from interlock.asyncio.hold import Hold, attempt
 from interlock.asyncio.leased_semaphore import LeasedSemaphore
@@ -490,13 +491,18 @@ class Client:
             core = _ADOPTABLE[given.kind](session, given.name)
         else:
             raise ConfigError(f"{ticket!r} is not a ticket that Hold.hand_over() returned")
-        hold = await self._driver.run(
-            transfer.adopt(
-                core, current_owner(), given.holder, given.token, lease_of(lease, self._driver)
-            )
-        )
-        face = Hold(self._driver, hold)
-        hold.hand(weakref.ref(face))
+        owner, driver = current_owner(), self._driver
+        seconds, former = lease_of(lease, driver), core.hold_of(owner)
+        try:
+            hold = await driver.run(transfer.adopt(core, owner, given.holder, given.token, seconds))
+            face = Hold(driver, hold)
+            hold.hand(weakref.ref(face))
+        except BaseException:
+            # A Ctrl-C between two steps: nobody has what was just adopted.
+            held = core.hold_of(owner)
+            if held is not None and held is not former:
+                await driver.perform(held.release())
+            raise
         return face
 
     def locked(

@@ -40,6 +40,7 @@ _SUBCOMMANDS = {
     "list": _Subcommand("list who holds and awaits what", "locks_list"),
     "release": _Subcommand("break one hold of a lock", "release"),
     "show": _Subcommand("show who holds and awaits one lock", "show"),
+    "top": _Subcommand("show the locks with the most trouble, live", "top"),
     "run": _Subcommand("run a command while holding a lock", "run"),
 }
 if POSIX:  # Windows lacks what the embedded server needs

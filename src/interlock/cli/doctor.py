@@ -71,7 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         choices=(*KINDS, *OPERATIONS, "all"),
         metavar="OBJECT",
-        help=f"what the application uses, several times for several: {', '.join(KINDS)}, or all of them (default: lock); `interlock run` needs fenced_lock; cards for those that operators read; operator for interlock list, show, top, deadlocks and, with the locks' kinds, release",
+        help=f"what the application uses, several times for several: {', '.join(KINDS)}, or all of them (default: lock); `interlock run` needs fenced_lock; cards for those that operators read; operator for interlock list, show, deadlocks and, with the locks' kinds, release",
     )
     parser.add_argument(
         "--names",

@@ -172,8 +172,8 @@ class Watch:
             took = time.monotonic() - started
             looking = time.monotonic() - self._looked_at < LOOKING
             pause = self._interval if looking else IDLE_INTERVAL
-            # Reading never takes more than half of the time.
-            _ = self._wakeup.wait(max(pause - took, took))
+            # Reading never takes more than two thirds of the time.
+            _ = self._wakeup.wait(max(pause - took, took / 2))
 
     def _read(self) -> Snapshot:
         last = self.snapshot
