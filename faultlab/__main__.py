@@ -82,9 +82,11 @@ def _mutants(asked: argparse.Namespace) -> int:
         for mutant, future in zip(chosen, futures, strict=True):
             found = future.result()
             rules = sorted({finding.partition(" ")[0] for finding in found})
-            is_caught = mutant.rule in rules
+            # Where nothing can be acquired at all, the mistake itself was not seen.
+            is_caught = bool(set(rules) - {"L-0"})
             missed += [] if is_caught else [mutant.name]
-            word = "caught" if is_caught else f"MISSED by {mutant.rule}"
+            word = "caught" if mutant.rule in rules else f"caught, but not by {mutant.rule}"
+            word = word if is_caught else "MISSED"
             print(f"{word}: {mutant.name}: {', '.join(rules)}", flush=True)
             if asked.verbose:
                 print(*found[:3], sep="\n", flush=True)

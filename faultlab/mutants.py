@@ -63,7 +63,7 @@ MUTANTS = (
     ),
     Mutant(
         "an acquire sets no lease",
-        "L-4",
+        "L-12",
         f"{_LUA}/lock_acquire.lua",
         "redis.call('pexpire', lock, lease)",
         "redis.call('persist', lock)",

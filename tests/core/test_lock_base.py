@@ -303,6 +303,46 @@ class TestUndo:
         assert len(bench.session.holds) == 0
 
 
+class TestObserver:
+    """What is told of each use of a lock."""
+
+    def test_an_acquire_and_a_release_are_told_once(self, bench: Bench, play: type[Play]) -> None:
+        """The observer hears of a hold with its time of sending, and of its end."""
+        told: list[tuple[str, Hold, float]] = []
+
+        class Observer:
+            def acquired(self, hold: Hold, sent_at: float) -> None:
+                assert hold.state is State.HELD
+                told.append(("acquired", hold, sent_at))
+
+            def released(self, hold: Hold) -> None:
+                told.append(("released", hold, bench.now))
+
+        bench.session.holds.observer = Observer()
+        sent_at = bench.now
+        acquiring = bench.acquire()
+        bench.now += 1
+        hold = acquiring.answer(None).result
+        assert told == [("acquired", hold, sent_at)]
+        assert play(bench.lock.release(bench.owner)).answer(1).over
+        assert told[1:] == [("released", hold, bench.now)]
+
+    def test_a_refused_try_is_not_told(self, bench: Bench) -> None:
+        """The observer hears of no acquire that another holder refused."""
+        told: list[object] = []
+
+        class Observer:
+            def acquired(self, hold: Hold, sent_at: float) -> None:
+                told.append(hold)
+
+            def released(self, hold: Hold) -> None:
+                told.append(hold)
+
+        bench.session.holds.observer = Observer()
+        _ = bench.acquire(timeout=0.0).answer(5000)
+        assert told == []
+
+
 class TestReenter:
     """Taking again what is held."""
 
