@@ -242,14 +242,16 @@ class Hold:
             While one lives it is renewed.
         owned: whether its owner may release it without any of them.
         detail: why it was released by force, if an operator told that.
+        successor: the hold that took its place; set by `hand_on` alone.
     """
 
     __slots__ = (
         "_listeners", "core", "cut_at", "depth", "detail", "handles", "holder", "label", "lease",
         "offered",
         "owned", "owner", "queued", "reason", "renew_at", "renewal", "replication", "since",
-        "state", "table_key", "token", "unanswered", "valid_until",
+        "state", "successor", "table_key", "token", "unanswered", "valid_until",
     )  # fmt: skip
+    successor: Hold
 
     def __init__(
         self,
@@ -494,6 +496,25 @@ class Hold:
         """Tell *callback* no more of a loss."""
         with suppress(ValueError, AttributeError):  # it was told, or is just being told
             self._listeners.remove(callback)  # type: ignore[union-attr]
+
+    def hand_on(self, successor: Hold) -> None:
+        """Give what releases it, and who hears of a loss, to the next hold of its owner."""
+        if successor is self:
+            return
+        self.successor = successor
+        successor.handles, successor.owned = self.handles, self.owned
+        listeners, self._listeners = self._listeners, None
+        for listener in listeners or ():
+            if not successor.listen(listener):
+                listener()
+
+    def latest(self) -> Hold:
+        """Return the hold that has taken its place, or itself."""
+        hold = self
+        # Most holds have none: the slot is empty.
+        while (after := getattr(hold, "successor", None)) is not None:
+            hold = after
+        return hold
 
     # What it is.
 

@@ -626,7 +626,7 @@ class Client:
             TypeError: *lock* is neither a name nor a lock of this face.
         """
         held = self.lock(lock) if isinstance(lock, str) else _checked_lock(lock)
-        chosen = held.name if name is None else name
+        chosen = held.name if name is None else f"{held.name}:{name}"
         core = core_condition.Condition(self._driver.session, held.core, chosen)
         return Condition(self._driver, core, held)
 
