@@ -129,7 +129,7 @@ def test_a_cancelled_acquire_leaves_nothing_behind(
 
 
 def test_a_task_waits_for_another_of_its_word(redis_url: str) -> None:
-    """While one task acquires under a word, another task of that word waits, and then holds it too."""
+    """A task waits while another task of its word acquires."""
 
     async def main() -> None:
         depths: list[int] = []
@@ -161,7 +161,7 @@ def test_a_task_waits_for_another_of_its_word(redis_url: str) -> None:
 
 @pytest.mark.parametrize("made", ["multi_lock", "red_lock"])
 def test_a_wait_at_another_client_is_cancelled(made: str, server: RedisServer) -> None:
-    """A lock of several clients ends its wait at once when it is cancelled, whichever is waited at."""
+    """A cancelled lock of several clients does not wait on."""
 
     async def main() -> None:
         urls = [server.url(database) for database in range(3)]
