@@ -327,6 +327,26 @@ class TestObserver:
         assert play(bench.lock.release(bench.owner)).answer(1).over
         assert told[1:] == [("released", hold, bench.now)]
 
+    @pytest.mark.parametrize("end", ["granted", "out of time", "interrupted"])
+    def test_a_wait_is_known_until_it_ends(self, bench: Bench, end: str) -> None:
+        """An observer finds each wait while it lasts, and none after it."""
+        waiting = bench.acquire().answer(5000)
+        assert [wait.lock for wait in bench.session.events.waits.values()] == [bench.lock]
+        if end == "interrupted":
+            with pytest.raises(KeyboardInterrupt):
+                waiting.answer(KeyboardInterrupt())
+        elif end == "out of time":
+            bench.now += 20
+            while not waiting.over:
+                waiting.answer(bench.waiters.join("elsewhere", lambda: None))
+        else:
+            waiter = bench.waiters.join(bench.lock.channel, lambda: None)
+            waiting.answer(waiter)
+            bench.waiters.notify(bench.lock.channel)
+            waiting.answer(None)
+            assert waiting.answer(None).over
+        assert bench.session.events.waits == {}
+
     def test_a_refused_try_is_not_told(self, bench: Bench) -> None:
         """The observer hears of no acquire that another holder refused."""
         told: list[object] = []

@@ -171,11 +171,15 @@ class Sentinels:
         self._current = address
 
     def _primary(self, reply: object) -> tuple[Address, int] | None:
-        """Return the address of a primary that is up, and the epoch by which it is one."""
+        """Return the address of a primary that is up, and the epoch by which it is one.
+
+        A Sentinel that performs a failover tells the next epoch for a while together with the
+        former address. Tokens of that epoch must not be drawn there.
+        """
         fields = [field.decode() for field in cast("list[bytes]", reply)]
         state = dict(zip(fields[::2], fields[1::2], strict=True))
         flags = state["flags"].split(",")
-        is_up = "master" in flags and not {"s_down", "o_down"} & set(flags)
+        is_up = "master" in flags and not {"s_down", "o_down", "failover_in_progress"} & set(flags)
         if not is_up or int(state["num-other-sentinels"]) < self._others:
             return None
         return (self.host or state["ip"], int(state["port"])), int(state["config-epoch"])

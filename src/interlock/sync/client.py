@@ -80,6 +80,13 @@ def connect(
     return Client(open_url(url), chosen)
 
 
+def _checked_lock(lock: object) -> Lock:
+    """Return *lock* if it is one of this face, whatever a caller without a type checker gave."""
+    if not isinstance(lock, Lock):
+        raise TypeError(f"a condition needs a lock of its face, not {type(lock).__name__}")
+    return lock
+
+
 @wants_with
 @suggests(CLIENT_NAMES)
 class Client:
@@ -597,10 +604,7 @@ class Client:
         Raises:
             TypeError: *lock* is neither a name nor a lock of this face.
         """
-        held = self.lock(lock) if isinstance(lock, str) else lock
-        kind: type[object] = type(held)
-        if not issubclass(kind, Lock):
-            raise TypeError(f"a condition needs a lock of its face, not {kind.__name__}")
+        held = self.lock(lock) if isinstance(lock, str) else _checked_lock(lock)
         chosen = held.name if name is None else name
         core = core_condition.Condition(self._driver.session, held.core, chosen)
         return Condition(self._driver, core, held)
