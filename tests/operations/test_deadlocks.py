@@ -107,7 +107,7 @@ def test_a_search_without_rights_is_no_answer(
     command: Callable[..., subprocess.CompletedProcess[str]],
     narrow: Callable[..., str],
 ) -> None:
-    """Who may not read the cards is told so, by the command and in Python."""
+    """A user without the right to read cards is told so, by the command and in Python."""
     with connect(redis_url, lease=1.5) as holding, holding.lock("a"):
         card = CARD.format(holding.client_id)
         wait_until(lambda: redis_client.exists(card), GIVE_UP, "the card is written")

@@ -236,7 +236,7 @@ def test_the_commands_show_and_break(
 def test_a_lock_that_may_not_be_read_is_told(
     client: Client, narrow: Callable[..., str], command: Callable[..., CompletedProcess[str]]
 ) -> None:
-    """Who may not read a lock is told so: it is never said that nobody holds it."""
+    """A user without the right to read a lock is told so, and not that nobody holds it."""
     url = narrow("~other")
     with client.lock("orders"), connect(url, card=False) as limited:
         told = "interlock: the user has no right to read 'orders'\n"

@@ -261,8 +261,8 @@ class Client:
         They are found by the cards of clients, so Java's locks are not part of any.
 
         Raises:
-            ServerUnavailableError: a server cannot be reached, or does not answer; or there is no
-                deadlock that the user may see, and cards or locks that the user may not read.
+            ServerUnavailableError: a server cannot be reached, or does not answer. Also if none was
+                found, and the user may not read a card or a lock that the search needs.
 
         Cost:
             A scan of the cards, and about two round trips for each thread or task that has waited

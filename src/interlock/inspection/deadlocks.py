@@ -196,7 +196,7 @@ def find_deadlocks(
 
 
 def check_seen(reader: Reader) -> None:
-    """Raise unless *reader* was allowed to read all that it wanted: nothing found is no answer then.
+    """Raise unless *reader* could read all that it wanted: else nothing found is no answer.
 
     Raises:
         ServerUnavailableError: the user has no right to read a card or a lock.
