@@ -58,6 +58,25 @@ class Word(Owner):
         return True
 
 
+def test_one_of_two_threads_of_an_owner_claims(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that another one overtakes between the look and the claim waits for that one."""
+    word, new_hold, claims = Word("word"), Lock.new_hold, list[object]()
+
+    def overtaken(lock: Lock, owner: Owner, lease: float | None) -> Hold:
+        hold = new_hold(lock, owner, lease)
+        if not claims:
+            claims.append(None)
+            claims[0] = bench.lock.acquire(word, NEVER, None).begin()
+        return hold
+
+    monkeypatch.setattr(Lock, "new_hold", overtaken)
+    assert bench.lock.acquire(word, NEVER, None).begin() is None
+    assert isinstance(claims[0], Eval)
+    assert [hold.unanswered for hold in bench.session.holds] == [1]
+
+
 class TestAcquire:
     """Taking what is not held here."""
 

@@ -585,20 +585,25 @@ class Acquire(Step["Hold | None"]):
         lock, owner = self._lock, self._owner
         session = lock.session
         held = session.holds.table.get((lock.hold_key, owner.identity))
-        while held is not None:
-            if held.state is PENDING and owner.may_await(held):
-                return None
-            if not lock.is_live(held):
+        while True:
+            if held is not None:
+                if held.state is PENDING and owner.may_await(held):
+                    return None
+                if lock.is_live(held):
+                    again = self._again = Reenter(lock, held, self._deadline, self._lease)
+                    self.result = held
+                    if (entering := again.begin()) is not None:
+                        return entering
+                    # Another thread has released it since the look.
+                    self._again = self.result = None
+                    held = session.holds.table.get((lock.hold_key, owner.identity))
+                    continue
+            hold = self.result = lock.new_hold(owner, self._lease)
+            found = session.holds.claim(hold, held)
+            if found is hold:
                 break
-            again = self._again = Reenter(lock, held, self._deadline, self._lease)
-            self.result = held
-            if (entering := again.begin()) is not None:
-                return entering
-            # Another thread has released it since the look.
-            self._again = self.result = None
-            held = session.holds.table.get((lock.hold_key, owner.identity))
-        hold = self.result = lock.new_hold(owner, self._lease)
-        session.holds.claim(hold)
+            # Another thread of the same owner was faster.
+            self.result, held = None, found
         clock = session.clock  # bound first: Python 3.11 would look for a method
         now = self._sent_at = clock()
         # Also if others wait here: this refuses a reader that wants to write. It would wait for
