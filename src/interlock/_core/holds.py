@@ -682,10 +682,24 @@ class Holds:
         """
         return self.table.get((key, owner.identity))
 
-    def claim(self, hold: Hold) -> None:
-        """Enter *hold* before the first try to get it is sent, and count that."""
-        hold.unanswered = 1
-        self.table[hold.table_key] = hold
+    def claim(self, hold: Hold, former: Hold | None = None) -> Hold:
+        """Enter *hold* before the first try to get it is sent, and count that.
+
+        Args:
+            hold: the claim.
+            former: what it may replace: a hold of the same owner that is over.
+
+        Returns:
+            *hold*, or what another thread of the same owner has entered meanwhile.
+        """
+        found = self.table.setdefault(hold.table_key, hold)
+        if former is not None and found is former:
+            self._forget(former)
+            found = self.table.setdefault(hold.table_key, hold)
+        # Not before: a claim that came too late has sent nothing, and must undo nothing.
+        if found is hold:
+            hold.unanswered = 1
+        return found
 
     def begin(self, hold: Hold) -> None:
         """Enter *hold* before anything is sent for it."""

@@ -127,6 +127,7 @@ class Reader:
 
     Attributes:
         forbidden: how many keys the user has no right to read.
+        forbidden_cards: how many cards the user has no right to read; some may count twice.
     """
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
@@ -139,6 +140,7 @@ class Reader:
         self._kept: dict[str, cards.Card | None] = {}
         self._kept_entries = 0
         self.forbidden = 0
+        self.forbidden_cards = 0
 
     def __enter__(self) -> Self:
         return self
@@ -254,7 +256,7 @@ class Reader:
             while True:
                 [reply] = self._ask(node, [("ZSCAN", INDEX, cursor, "COUNT", STEP)])
                 if isinstance(reply, ReplyError):
-                    break  # without the right, or with something else under that key
+                    break  # without the right, or with something else there: the scan finds them
                 told, flat = cast("tuple[bytes, list[bytes]]", reply)
                 cursor = told.decode()
                 ids = [_text(each) for each in flat[::2] if len(each) <= LONGEST_ID]
@@ -587,6 +589,7 @@ class Reader:
             again: list[Call] = []
             replies = self._run(node, CARD_READ, cards.LONGEST_VALUE, calls)
             for call, reply in zip(calls, replies, strict=True):
+                self.forbidden_cards += _code(reply) == "NOPERM"
                 if reply == 1:
                     again.append(call)
                 elif not isinstance(reply, ReplyError):

@@ -259,7 +259,8 @@ class Client:
         They are found by the cards of clients, so Java's locks are not part of any.
 
         Raises:
-            ServerUnavailableError: a server cannot be reached, or does not answer.
+            ServerUnavailableError: a server cannot be reached, or does not answer. Also if none was
+                found, and the user may not read a card or a lock that the search needs.
 
         Cost:
             A scan of the cards, and about two round trips for each thread or thread that has waited
@@ -273,7 +274,8 @@ class Client:
         """Return everything that is known about the lock *name*; None if nobody holds or awaits it.
 
         Raises:
-            ServerUnavailableError: a server cannot be reached, or does not answer.
+            ServerUnavailableError: a server cannot be reached, or does not answer; or the user has
+                no right to read the lock.
 
         Cost:
             About six round trips, on connections of its own.
