@@ -423,7 +423,7 @@ def test_conditions_of_two_locks_are_two(redis_url: str) -> None:
 
 
 def test_what_cannot_be_waited_with_is_refused(redis_url: str) -> None:
-    """A lock of another client, and a word that others may use, are refused; nothing is released."""
+    """A lock of another client, and a word that others may use, are refused; nothing changes."""
     with interlock.connect(redis_url) as client, interlock.connect(redis_url) as other:
         with pytest.raises(interlock.ConfigError, match="its own client"):
             client.condition(other.lock("name"))
