@@ -28,10 +28,11 @@ exit status:
     1   HOLDER does not hold it; nothing was changed
    64   usage: the command line or the URL is wrong
    69   a server could not be asked, or refused
+   74   the output could not be written; the hold may be broken
 
 examples:
   interlock show orders:42                       # tells the holder's id
-  interlock release orders:42 --holder 9f1c…:7 --reason 'stuck since 10:40, OPS-311'
+  interlock release orders:42 --holder 9f1c2a34-...:7 --reason 'stuck since 10:40, OPS-311'
 """
 
 
