@@ -19,7 +19,8 @@ now, nothing is changed. The holder is told at its next renewal. Its program may
 on what the lock protects: only a fencing token keeps it from doing harm.
 
 The id of a hold that `interlock show` tells the age of is that hold's alone. Java's ids, and those
-of holds of less than about two seconds, name a thread: its next hold of the lock has the same one.
+of holds before their first renewal round (a third of the lease), name a thread: its next hold of
+the lock has the same one.
 """
 
 EPILOG = """\
