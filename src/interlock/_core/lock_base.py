@@ -240,18 +240,19 @@ class LockBase(ABC):
         # What is still being acquired may be granted when the script has run, and must not be
         # taken for what it freed.
         held = [hold for hold in session.holds.of_key(self.key) if hold.state is not PENDING]
-        released = yield from session.persist(call)
+        # One whose reply was lost may have freed it, so that the next one found nothing.
+        released = bool((yield from session.persist(call))) or call.unknown > 0
         for hold in held:
             session.lose(hold, "force-released")
         if released:
             session.events.force_released(self.name, self.kind)
-        return released or call.unknown > 0
+        return released
 
     def force_release_of(self, holder: str, reason: str) -> Op[bool]:
         """Free the lock if *holder* holds it, and tell that holder the *reason*.
 
         Returns:
-            True when it was held by *holder*.
+            True when it was held by *holder*, or may have been, because a reply was lost.
 
         Cost:
             Three round trips, two without a reason.
@@ -263,7 +264,8 @@ class LockBase(ABC):
         yield from leave_note(session, self.key, holder, reason)
         hold = Hold(self, Owner("an operator"), holder, session.options.lease)
         hold.found(depth)
-        released = bool((yield from session.persist(self.release_script(hold, 0))))
+        call = self.release_script(hold, 0)
+        released = bool((yield from session.persist(call))) or call.unknown > 0
         for mine in session.holds.of_key(self.key):
             if mine.holder == holder and mine.state is not PENDING:
                 mine.explain(reason)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 LEAST = 0.01
 """Seconds that a server is given whose time is up."""
+_UNKNOWN: Address = ("", 0)
+"""Stands for a primary that only an epoch after the last one names, or most Sentinels."""
 
 
 class Sentinels:
@@ -140,7 +142,9 @@ class Sentinels:
                 continue
             address, epoch = primary
             votes[primary] += 1
-            is_newer = epoch > self.epoch or self._current in (None, address)
+            is_newer = epoch > self.epoch or (
+                epoch == self.epoch and self._current in (None, address)
+            )
             if is_newer or votes[primary] > len(nodes) // 2:
                 self.epoch, self._current = epoch, address
                 self._epochs[address] = epoch
@@ -167,8 +171,9 @@ class Sentinels:
         return self._epochs.get(address, 0)
 
     def announced(self, address: Address) -> None:
-        """Take *address* for the primary's, whose epoch the next answer will tell."""
-        self._current = address
+        """Take *address* for that of a new primary, whose epoch the next answer will tell."""
+        if self._current not in (None, address):
+            self._current = _UNKNOWN
 
     def _primary(self, reply: object) -> tuple[Address, int] | None:
         """Return the address of a primary that is up, and the epoch by which it is one.
