@@ -68,7 +68,7 @@ def text_of(info: LockInfo) -> Iterator[str]:
         yield f"token:    {info.token}"
     for holder in info.holders:
         ends = "never" if holder.remaining is None else f"in {holder.remaining:.0f} s"
-        where = safe(client_of(holder.client, "another library, or no renewal round has told of it yet"))
+        where = safe(client_of(holder.client, "another library, or not renewed yet"))
         yield f"holder:   {safe(holder.holder)}"
         yield f"  client  {where}"
         if holder.thread:
