@@ -61,6 +61,16 @@ def test_every_kind_of_lock_is_listed(client: Client) -> None:
     assert by_name(client) == {}
 
 
+@pytest.mark.parametrize("values", [3, 100])
+def test_a_holder_of_several_values_counts_once(client: Client, values: int) -> None:
+    """A group lock that one thread holds for many values has one holder."""
+    with client.group_lock("group", [f"v{number}" for number in range(values)]):
+        assert by_name(client)["group"].holder_count == 1
+        info = client.describe("group")
+        assert info is not None
+        assert (info.holder_count, len(info.holders)) == (1, 1)
+
+
 def test_a_fair_queue_is_listed_in_its_order(client: Client, redis_url: str) -> None:
     """The waiters of a fair lock are told in the order in which they will get it."""
     queued: list[str] = []

@@ -29,6 +29,7 @@ from interlock._links.resp import ReplyError, pack
 from interlock.errors import ConfigError, ServerUnavailableError
 from interlock.inspection import cards
 from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, WaiterInfo
+from interlock.options import check_name, check_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -168,7 +169,7 @@ class Reader:
             step: keys that the server looks at for each page.
 
         Raises:
-            ConfigError: a kind that does not exist.
+            ConfigError: a kind that does not exist, or *pattern* cannot be written as UTF-8.
             ServerUnavailableError: a server cannot be reached, or did not answer.
 
         Cost:
@@ -177,6 +178,7 @@ class Reader:
         wanted = frozenset(kinds)
         if unknown := sorted(wanted - set(KINDS)):
             raise ConfigError(f"wanted kinds of {', '.join(KINDS)}, found {unknown[0]!r}")
+        _ = check_text(pattern, "a pattern")
         self._find_nodes()
         self._told, self._kept, self._kept_entries = None, {}, 0
         seen: set[int] = set()
@@ -200,11 +202,13 @@ class Reader:
         """Return everything that is known about the lock *key*; None if nobody holds or awaits it.
 
         Raises:
+            ConfigError: *key* is empty, or cannot be written as UTF-8.
             ServerUnavailableError: a server cannot be reached, or did not answer.
 
         Cost:
             About six round trips, and one for each hundred cards.
         """
+        _ = check_name(key)
         self._find_nodes()
         node = self._owner(key)
         forbidden = self.forbidden
