@@ -223,6 +223,11 @@ async def test_the_asyncio_face_reads_the_same(redis_url: str) -> None:
 def test_the_list_is_printed(client: Client, command: Callable[..., CompletedProcess[str]]) -> None:
     """`interlock list` prints a line for each lock, and one JSON object with --json."""
     with client.lock("orders:1"), client.lock("orders:\x1b[31m"), client.lock("other"):
+        wait_until(
+            lambda: all(info.holders[0].held_for is not None for info in client.locks()),
+            20,
+            "their ages are known",
+        )
         shown = command("list", "orders:*")
         told = command("list", "orders:1", "--json")
         none = command("list", "--older-than", "1h")

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import argparse
 import errno
-import io
 import os
 import signal
 import sys
 import warnings
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from interlock._version import __version__
 from interlock.cli.options import Parser
@@ -62,9 +61,11 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         environ: environment; that of this process unless given.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if isinstance(sys.stdout, io.TextIOWrapper):
+    # Something else may stand in its place, or nothing (pythonw).
+    stdout: TextIO | None = sys.stdout
+    if reconfigure := getattr(stdout, "reconfigure", None):
         # A name that the terminal cannot show must not end a command that has changed something.
-        sys.stdout.reconfigure(errors="backslashreplace")
+        reconfigure(errors="backslashreplace")
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
@@ -72,8 +73,8 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
                 return _dispatch(arguments, os.environ if environ is None else environ)
             finally:
                 # Here an error can still be told; when Python exits it cannot.
-                if sys.stdout is not None:
-                    sys.stdout.flush()
+                if stdout is not None:
+                    stdout.flush()
         except (UsageError, ConfigError, WrongTypeError) as error:
             say(str(error))
             return Status.USAGE
