@@ -367,8 +367,8 @@ class CompositeLock(ABC):
         """Return what *claim* has taken and not given back, each of which goes down by one depth.
 
         The table of an owner that threads or tasks share also has what the others enter meanwhile.
-        So what is noted counts for it. A Ctrl-C between an entry and its note leaves that entry to
-        the owner: the lock is then held too long, but never taken from others.
+        So what is noted counts for it. A Ctrl-C between the two leaves an entry to
+        the owner. The lock is then held too long, but never taken from others.
         """
         entered = (State.HELD, State.LOST)
         if claim.owner.shared:
