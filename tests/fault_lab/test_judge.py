@@ -277,7 +277,7 @@ def test_notification_of_an_interrupted_waiter_goes_on() -> None:
 
 
 def test_wait_that_ends_without_the_lock_is_found() -> None:
-    """Whoever waited for a condition and does not hold the lock breaks L-16."""
+    """A wait for a condition that ends without the lock breaks L-16."""
     story = Story()
     wait(story, "a", 1, 2, value=True)
     line = {"k": "waited", "p": "a", "w": "lane", "held": False, "error": None}
@@ -309,7 +309,7 @@ def test_primary_that_stood_still_is_no_failover() -> None:
 
 
 def test_two_holders_after_a_failover_are_found() -> None:
-    """What a failover loses is excused, but not a hold that is asked for when it is over."""
+    """A failover excuses two holders, but not of a lock that is asked for when it is over."""
     story = Story()
     story.hold("a", 1, 4.0)
     story.hold("b", 2.5, 4.0)
