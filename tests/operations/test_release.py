@@ -70,7 +70,7 @@ def test_the_named_hold_is_broken_and_its_holder_told(kind: str, redis_url: str)
 def test_whoever_hears_of_the_loss_hears_the_reason(
     redis_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The log, the observers, callbacks and `hold.lost` tell of a forced release with its reason."""
+    """The log, the observers, callbacks and `hold.lost` tell the reason of a forced release."""
     seen: list[str] = []
 
     class Losses(Observer):
@@ -286,6 +286,11 @@ def test_the_commands_show_and_break(
     assert (other.returncode, lock.owned()) == (1, True)
     assert f"held by {holder}" in other.stderr
     assert command("release", "orders", "--holder", holder).returncode == 64
+    for bad in (" ", "x" * 2001):
+        for dry_run in ((), ("--dry-run",)):
+            refused = command("release", "orders", "--holder", holder, "--reason", bad, *dry_run)
+            assert (refused.returncode, refused.stdout, lock.owned()) == (64, "", True)
+            assert "reason" in refused.stderr
     broken = command("release", "orders", "--holder", holder, *reason)
     assert (broken.returncode, broken.stderr) == (0, "")
     assert command("show", "orders").returncode == 1

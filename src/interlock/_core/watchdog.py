@@ -92,7 +92,7 @@ class Watchdog:
         self._round_at = 0.0
         self._wake_at = NEVER
         self._soonest = 0.0
-        # Losses that nobody was told of yet: until when, and what tells them.
+        # Losses that nobody was told of yet: the deadline, and what tells them.
         self._untold: dict[Hold, tuple[float, Callable[[], None]]] = {}
 
     def watch(self, hold: Hold) -> None:
@@ -277,7 +277,7 @@ class Watchdog:
         Args:
             group: the holds.
             kept: which of them were renewed.
-            times: when they were asked for, and until when losses are told.
+            times: of the request, and the deadline for telling of losses.
             result: counts.
         """
         sent_at, until = times

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core import names
 from interlock._core.card import CARD, INDEX
+from interlock._core.deadlock import Shown
 from interlock._core.effects import Script
 from interlock._links.cluster import Cluster
 from interlock._links.connection import Connection
@@ -32,7 +33,7 @@ from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, WaiterIn
 from interlock.options import check_name, check_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Self
 
     from interlock._links.endpoint import Endpoint
@@ -235,6 +236,24 @@ class Reader:
         self._find_nodes()
         found = self._look(self._owner(key), [key], ALL)
         return tuple(holder.holder for info in found for holder in info.holders)
+
+    def shown(self, key: str) -> Shown:
+        """Return who holds and awaits the lock *key*, as the server itself shows it.
+
+        Cost:
+            Two round trips.
+        """
+        self._find_nodes()
+        node = self._owner(key)
+        page = self._look(node, [key], ALL)
+        if not page:
+            return Shown()
+        [info], (listening, _) = page, self._listening(node, page)
+        return Shown(
+            frozenset([each.holder for each in info.holders]),
+            frozenset([each.holder for each in info.waiters]),
+            listening.get(key, 0),
+        )
 
     def waiting_cards(self) -> Iterator[cards.Card]:
         """Yield the cards of all clients with a thread or task that waits."""
@@ -761,19 +780,54 @@ def _code(reply: object) -> str:
     return str(reply).partition(" ")[0] if isinstance(reply, ReplyError) else ""
 
 
-def glob(pattern: str) -> Any:
-    """Return what tells whether a name matches *pattern*, as Redis matches keys."""
-    parts: list[str] = []
-    tokens = re.findall(r"\\.|\[\^?(?:\\.|[^\]\\])*\]|.", pattern, re.DOTALL)
-    for part in tokens:
-        if part == "*":
-            parts.append(".*")
-        elif part == "?":
-            parts.append(".")
-        elif len(part) > 1 and part[0] == "[":
+def glob(pattern: str) -> Callable[[str], bool]:
+    """Return what tells whether a name matches *pattern*, exactly as Redis matches keys.
+
+    Redis compares bytes: ``?`` is one byte of UTF-8.
+
+    Source:
+        stringmatchlen in util.c of Redis 8.
+    """
+    text, place = pattern.encode(), 0
+    parts: list[bytes] = []
+    while place < len(text):
+        each = text[place : place + 1]
+        if each == b"*":
+            parts.append(b"" if parts[-1:] == [b".*"] else b".*")
+        elif each == b"?":
+            parts.append(b".")
+        elif each == b"[":
+            place, part = _class_of(text, place + 1)
             parts.append(part)
         else:
-            parts.append(re.escape(part[-1]))
-    with suppress(re.error):
-        return re.compile("".join(parts), re.DOTALL).fullmatch
-    return re.compile(re.escape(pattern)).fullmatch
+            if each == b"\\" and place + 1 < len(text):
+                place += 1
+            parts.append(re.escape(text[place : place + 1]))
+        place += 1
+    matches = re.compile(b"".join(parts), re.DOTALL).fullmatch
+    return lambda name: matches(name.encode()) is not None
+
+
+def _class_of(text: bytes, place: int) -> tuple[int, bytes]:
+    """Return where the class that begins at *place* ends, and a regular expression for it.
+
+    One that is not closed ends with the pattern.
+    """
+    negated = text[place : place + 1] == b"^"
+    place += negated
+    found: set[int] = set()
+    while place < len(text) and text[place] != ord("]"):
+        if text[place] == ord("\\") and place + 1 < len(text):
+            place += 1
+            found.add(text[place])
+        elif text[place + 1 : place + 2] == b"-" and place + 2 < len(text):
+            first, last = sorted((text[place], text[place + 2]))
+            found.update(range(first, last + 1))
+            place += 2
+        else:
+            found.add(text[place])
+        place += 1
+    if not found:
+        return place, b"." if negated else b"(?!)"
+    inside = b"".join(b"\\x%02x" % byte for byte in sorted(found))
+    return place, (b"[^%s]" if negated else b"[%s]") % inside

@@ -45,7 +45,8 @@ class Hold:
 
     Attributes:
         name: what is held.
-        lost: an event that is set when the hold ended without being released (`is_set`, `wait`). Its `reason` and `detail` tell why.
+        lost: an event that is set when the hold ended without being released (`is_set`, `wait`).
+            Its `reason` and `detail` tell why.
     """
 
     _released = False
