@@ -33,6 +33,7 @@ class NoHold:
     depth = 0
     state = State.ENDED
     reason: LossReason | None = None
+    detail = ""
     valid_until = 0.0
 
     def __init__(self, kind: str, name: str, label: str, holder: str | None) -> None:
@@ -74,6 +75,10 @@ class NoHold:
     def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
         """Do nothing."""
         del handle, alone
+
+    def latest(self) -> NoHold:
+        """Return itself."""
+        return self
 
     def not_held(self) -> NotHeldError:
         """Return the error for a use of it as if it had been acquired."""

@@ -8,7 +8,6 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, Self
 
 from interlock._core import transfer
-from interlock._core.holds import Hold as CoreHold
 from interlock._core.holds import State
 from interlock._core.no_hold import NoHold
 from interlock._drivers.tasks import LostEvent
@@ -48,6 +47,7 @@ class Hold:
     Attributes:
         name: what is held.
         lost: an event that is set when the hold ended without being released (`is_set`, `wait`).
+            Its `reason` and `detail` tell why.
     """
 
     _released = False
@@ -119,7 +119,7 @@ class Hold:
             raise self._hold.not_held()
         if self.lost.is_set():
             reason = self._hold.reason or self._hold.expiry_reason()
-            detail: str = getattr(self._hold, "detail", "")
+            detail = self._hold.detail
             why = f"{reason}: {detail}" if detail else reason
             raise HoldLostError(
                 f"{self.name!r} was lost ({why})", name=self.name, reason=reason, detail=detail
@@ -224,10 +224,8 @@ class Hold:
             return
         own = self._driver.cancelled_by_loss(error, self._hold)
         try:
-            hold = self._hold
             # A wait for a condition puts another one in its place.
-            present = hold.latest() if isinstance(hold, CoreHold) else hold
-            await self._driver.perform(present.release())
+            await self._driver.perform(self._hold.latest().release())
         except NotHeldError:
             return  # it was released inside, or not acquired
         except InterlockError as trouble:
