@@ -197,7 +197,7 @@ def play_some(seeds: Sequence[int], kind: str, replicated: bool) -> tuple[int, f
 
 @contextmanager
 def _no_collections(*, now: bool) -> Generator[None]:
-    """Let the garbage collector rest: it would take a third of the time.
+    """Stop the garbage collector, which would take a third of the time.
 
     Args:
         now: Whether to collect what former simulations left.
