@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from interlock._core.waiters import Waiters
 
 
+NEXT_IS_OURS = 2
+"""What a release answers if the first in the server's queue is the client that releases."""
+
+
 class Lock(LockBase):
     """A lock that one owner at a time holds."""
 
@@ -82,6 +86,8 @@ class Lock(LockBase):
         return self.accept(hold, sent_at, GRANTED)
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
+        if self.session.has_queues:
+            self.session.waiters.place_for(self.queue, self.session.client_id)
         return wait_in_queue(
             self.session,
             self.channel,
@@ -134,6 +140,11 @@ class HandOver(Release):
         accept = partial(lock.accept_handover, successor, now)
         offer = self._offer = _Offer(waiters, waiter, successor, accept)
         call = self._call = lock.hand_over_script(self._hold, successor)
+        place = waiters.places.get(lock.queue)
+        if place is not None and place.taken and waiters.alone(lock.queue):
+            # Nobody else waits here: the client leaves the server's queue.
+            place.taken = False
+            call.args = (*call.args, place.client, place.queue)
         call.then = offer.answered
         return call
 
@@ -165,7 +176,7 @@ class HandOver(Release):
         elif self._freeing:
             self._freeing = False
             session = self._lock.session
-            session.waiters.freed(self._lock.channel, self._found - 1, session.clock())
+            session.waiters.freed(self._lock.channel, ours=self._found == NEXT_IS_OURS)
 
 
 class _Offer:

@@ -38,8 +38,9 @@ from interlock._core import names
 from interlock._core.effects import NEVER, Step, failing, undoing
 from interlock._core.holds import Hold, Owner, State
 from interlock._core.replication import require_replicas
+from interlock._core.scripts import lock as lock_scripts
 from interlock._core.scripts.forced import forced_note_write
-from interlock._core.scripts.script import Grant
+from interlock._core.scripts.script import Grant, milliseconds
 from interlock._core.session import GRACE
 from interlock._core.waiting import may_overtake, wait_in_queue
 from interlock.errors import (
@@ -58,6 +59,10 @@ if TYPE_CHECKING:
     from interlock._core.scripts.lock import LockStatus
     from interlock._core.session import Session
     from interlock._core.watchdog import Renewal
+
+
+QUEUE_KEPT = 5
+"""Poll caps for which the server's queue is kept when nobody asks any more."""
 
 
 class _Kept:
@@ -332,10 +337,12 @@ class LockBase(ABC):
             and kept.holder == hold.holder
             and kept.lease == hold.lease
             and deadline == NEVER
+            and self.queue not in self.session.waiters.places
         ):
             return kept.acquire
         call = self._request(hold, deadline, now)
-        if self.repeats and deadline == NEVER and call.replication is None:
+        keep = self.repeats and deadline == NEVER and call.replication is None
+        if keep and self.queue not in self.session.waiters.places:
             if self._last_holder == hold.holder:
                 self._kept = _Kept(hold, call, self.release_script(hold, 0))
             # Most locks are taken once: only by coming again does an owner make this worth its
@@ -346,6 +353,13 @@ class LockBase(ABC):
     def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
         """Return the script that tries to get *hold*, for an owner who waits until *deadline*."""
         call = self.acquire_script(hold, hold.lease, 1, self.answer_by(deadline, now))
+        waiters = self.session.waiters
+        place = waiters.places.get(self.queue)
+        if place is not None and deadline > now:
+            more = not waiters.alone(self.queue)
+            place.taken, place.woken = True, False
+            keep = milliseconds(QUEUE_KEPT * self.session.options.poll_cap)
+            call.args = (*call.args, place.client, place.queue, int(more), keep)
         if self.session.replicas is not None:
             require_replicas(call, hold, self.session.replicas)
         return call
@@ -427,7 +441,10 @@ class LockBase(ABC):
             except BaseException as error:
                 ended_by = error
                 yield from undo_acquire(self._session, hold, owner, error)
+                yield from self._leave_queue()
                 raise
+            if not taken:
+                yield from self._leave_queue()
             if not taken and hold.late_grants():
                 # Whoever offered the lock must not make it the holder still, and no try that was
                 # given up either.
@@ -437,6 +454,16 @@ class LockBase(ABC):
             self._session.events.end_wait(hold, ended_by)
             ended_by = None  # the error knows this frame
             self.disclaim(hold)
+
+    def _leave_queue(self) -> Op[None]:
+        """Give up this client's place in the server's queue, if nobody else waits here."""
+        session = self.session
+        place = session.waiters.places.get(self.queue)
+        if place is None or not place.taken or not session.waiters.alone(self.queue):
+            return
+        place.taken = False
+        call = lock_scripts.lock_leave(self.key, place.client, session.publish, self.queue)
+        yield from session.clean_up_later(call, session.clock() + session.options.outage_timeout)
 
     def disclaim(self, hold: Hold) -> None:
         """However an acquire ends, by an interruption between two steps too.
@@ -486,6 +513,9 @@ class LockBase(ABC):
         call = self._request(hold, deadline, sent_at)
         answer = yield from session.persist(call, hold)
         if self.accept(hold, sent_at, answer):
+            place = session.waiters.places.get(self.queue)
+            if place is not None:
+                place.taken = call.args[-2] == 1
             return None
         return (yield from self._not_held(hold, answer, deadline))
 
@@ -561,12 +591,12 @@ class Acquire(Step["Hold | None"]):
         hold = self.result = lock.new_hold(owner, self._lease)
         session.holds.claim(hold)
         now = self._sent_at = session.clock()
-        # Made even if others wait here: an upgrade, which would wait for itself, is refused by it.
-        call = lock.request(hold, self._deadline, now)
         if lock.queue in session.waiters.queues and not lock.may_overtake(hold, self._deadline):
+            # Made for its error only: an upgrade would wait for itself.
+            _ = lock.acquire_script(hold, hold.lease, 1, self._deadline)
             hold.answered()
             return None
-        return call
+        return lock.request(hold, self._deadline, now)
 
     def done(self, answer: Grant | float) -> bool:
         """Take the server's answer; return whether the lock is held now."""

@@ -91,7 +91,9 @@ def wait_in_queue(
     ticket = yield from Enqueue(channel)
     ticket.candidate = candidate
     try:
-        look_at = session.clock() + FIRST_LOOK
+        place = session.waiters.places.get(channel)
+        known = place is not None and place.taken and session.waiters.hearing
+        look_at = session.clock() + (session.poll_interval() if known else FIRST_LOOK)
         while True:
             if ticket.gone:
                 # It was given what it waits for; that is what it was woken for, and nothing that the next one has to look at.

@@ -38,7 +38,7 @@ class EverythingMinded:
     def _look_at(self, simulator: Simulator, client: SimulatedClient, dumps: Dumps) -> None:
         where = client.network.where
         stored = [dumps[where].get(key) for at, key, _ in simulator.locks if at == where]
-        ours = re.compile(client.session.client_id + ":[0-9]+")
+        ours = re.compile(client.session.client_id + ":[1-9][0-9]*")
 
         def numbers(texts: Iterable[object]) -> set[str]:
             return {holder for text in texts for holder in ours.findall(str(text))}

@@ -169,7 +169,12 @@ class Network:
         self.travelling: dict[Exchange, None] = {}
         self._subscribed: dict[str, dict[Subscriber, None]] = {}
         clock = Clock(timeline, EPOCH, timeline.random.uniform(-DRIFT, DRIFT))
-        self.server = RedisModel(now=clock, on_publish=self._publish, on_spublish=self._publish)
+        self.server = RedisModel(
+            now=clock,
+            on_publish=self._publish,
+            on_spublish=self._publish,
+            listeners=self._listeners,
+        )
 
     @property
     def unreachable(self) -> bool:
@@ -255,6 +260,9 @@ class Network:
         """Return the channels that somebody subscribes to."""
         return list(self._subscribed)
 
+    def _listeners(self, channel: bytes) -> int:
+        return len(self._subscribed.get(channel.decode(), {}))
+
     def _publish(self, channel: bytes, payload: bytes) -> int:
         name = channel.decode()
         subscribers = self._subscribed.get(name, {})
@@ -262,7 +270,7 @@ class Network:
         self.timeline.note(self.where, f"publishes {payload!r}{' in vain' if lost else ''}")
         if not lost:
             for subscriber in subscribers:
-                subscriber.deliver(name)
+                subscriber.deliver(name, payload)
         return len(subscribers)
 
 

@@ -49,6 +49,7 @@ def status(reply: object) -> LockStatus:
 
 _LOCK_ACQUIRE = load("lock_acquire", grant_or_left)
 _LOCK_RELEASE = load("lock_release", released)
+_LOCK_LEAVE = load("lock_leave", released)
 _LOCK_HAND_OVER = load("lock_hand_over", released)
 _LOCK_RENEW = load("lock_renew", kept)
 _LOCK_SET_LEASE = load("lock_set_lease", done)
@@ -71,6 +72,13 @@ def lock_release(
     0 when *holder* does not hold the lock, else 1 and how many heard that it is free.
     """
     return Eval(_LOCK_RELEASE, (lock,), (holder, depth, publish, channel), deadline)
+
+
+def lock_leave(
+    lock: str, client: str, publish: str, channel: str, *, deadline: float = NEVER
+) -> Eval[int]:
+    """Stand in the queue no longer."""
+    return Eval(_LOCK_LEAVE, (lock,), (client, publish, channel), deadline)
 
 
 def lock_hand_over(

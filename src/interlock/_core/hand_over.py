@@ -1,0 +1,50 @@
+"""Who is next when a lock is released: the one policy, in three sentences.
+
+1. A release gives the lock to the first client in the server's queue, which has a claim window to
+   take it; a client that does not listen loses its place.
+2. A client with several waiters keeps the lock for one turn of each, or 20 ms, whichever is
+   shorter, and then stands at the end of the queue.
+3. A newcomer takes a lock that is free without looking at the queue, so a waiter is overtaken only
+   if somebody before it did not answer.
+
+Where others listen too (Java, or an earlier release of interlock), every other release leaves the
+lock to them first, for `COURTESY`.
+"""
+
+from __future__ import annotations
+
+CLAIM_WINDOW = 0.25
+"""Seconds for which the first client in the queue may take what was given to it."""
+COURTESY = 0.02
+"""Seconds that others who listen are given to take the lock first."""
+LONGEST_RUN = 0.02
+"""Seconds for which a lock may go from one waiter of a client to the next."""
+
+
+class HandOverPolicy:
+    """Decides for one lock whether a release goes to the next waiter of the same client."""
+
+    __slots__ = ("_began", "_turns")
+
+    def __init__(self) -> None:
+        self._turns: int | None = None
+        self._began = 0.0
+
+    def stays_here(self, waiting: int, now: float) -> bool:
+        """Return whether the client keeps the lock for one more turn.
+
+        Args:
+            waiting: how many wait in this client.
+            now: the session's clock.
+        """
+        if self._turns is None:
+            self._turns, self._began = waiting, now
+        if self._turns == 0 or now - self._began >= LONGEST_RUN:
+            self._turns = None
+            return False
+        self._turns -= 1
+        return True
+
+    def end(self) -> None:
+        """End the run: the lock leaves this client."""
+        self._turns = None
