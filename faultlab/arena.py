@@ -197,7 +197,12 @@ class Forgetful(Single):
 
 
 class FullDisk(Single):
-    """One server whose append-only file is on a disk of its own that fills up."""
+    """One server whose append-only file is on a disk of its own that fills up.
+
+    It is written each second: then the server refuses to write. With ``always`` it would end.
+    """
+
+    config: Mapping[str, str | int] = {"appendfsync": "everysec"}
 
     def build(self, stack: contextlib.ExitStack) -> None:
         """Start the server, and put its data on a small file system."""
@@ -208,7 +213,9 @@ class FullDisk(Single):
 
     def _fill(self, chance: Random) -> None:
         with self._small.full():
-            time.sleep(chance.uniform(0.5, 2.0))
+            time.sleep(chance.uniform(1.5, 3.0))
+        if not self.server.alive:
+            self.server.restart(empty=False)
 
 
 class Partitioned(Single):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LEASE = 4.0
 POLL_CAP = 2.0
 FAIR_WAIT = 3.0
-PROMPT = 0.2
+PROMPT = 0.1
 """Seconds within which a waiter hears of a release."""
 ENOUGH = 6
 """Releases that must be known before their speed is judged."""
@@ -53,8 +53,6 @@ EXPECTED = frozenset(
 )
 """Errors that a program must be ready for while faults happen."""
 _BUSY = ("take", "available", "set", "count")
-_SHORT = (0.2, 0.3, 0.5)
-"""Timeouts within which a slow disk alone may keep a server from answering."""
 UNTOUCHED = frozenset({"ServerUnavailableError", "QuorumError"})
 """Errors that need a fault as their cause."""
 
@@ -366,7 +364,7 @@ class Judge:
                 for call in acquires
                 if call["t"] < at - 0.1 and call["ret"]["t"] > at and call["timeout"]
                 if OBJECTS[call["o"]].takes[0][0] == takes[0][0]
-                if call["t"] + call["timeout"] > at + 2 * PROMPT
+                if call["t"] + call["timeout"] > at + 0.4
             ]
             calm = not self.excused(at - 2, at + POLL_CAP, hold.process)
             if waiting and calm and not self._held_by_others(hold, at):
@@ -445,7 +443,7 @@ class Judge:
             text = f"{call['op']} of {call.get('o')} by {call['p']}: {error}: {call['ret'].get('text')}"
             if error not in EXPECTED:
                 self.findings.append(f"L-8 errors: {text}")
-            elif error in UNTOUCHED and call.get("timeout") not in _SHORT:
+            elif error in UNTOUCHED and _patient(call):
                 calm = not self.excused(call["t"] - 2, call["ret"]["t"], call["p"])
                 self.findings += [f"L-8 errors: without a fault: {text}"] * calm
 
@@ -471,6 +469,12 @@ class Judge:
 def _error(call: Line) -> str | None:
     error: str | None = call.get("ret", {}).get("error")
     return error
+
+
+def _patient(call: Line) -> bool:
+    """Return whether *call* failed long before its timeout: a slow disk alone may use up the rest."""
+    timeout = call.get("timeout")
+    return timeout is None or call["t"] + timeout - call["ret"]["t"] > 0.5
 
 
 def _value(call: Line) -> Any:

@@ -153,16 +153,6 @@ MUTANTS = (
         ("read", "write"),
     ),
     Mutant(
-        "the last reader wakes no writer",
-        "L-4",
-        f"{_LUA}/read_lock_release.lua",
-        "redis.call(publish, channel, '0')",
-        "redis.call('exists', channel)",
-        ("read", "write"),
-        seconds=50,
-        lanes=1,
-    ),
-    Mutant(
         "a group lock looks at its first value only",
         "L-1",
         f"{_LUA}/group_lock_acquire.lua",

@@ -24,21 +24,18 @@ import warnings
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 import interlock
 import interlock.asyncio
 from interlock.errors import HoldLostError, NotHeldError
-from lock.lock_like import KINDS
+from tests.lock.lock_like import KINDS
 from tests.support.servers import RedisServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lock.lock_like import Kind
+    from tests.lock.lock_like import Kind
 
 LEASE = 0.6
 """Seconds. So long may a hold stay that nobody could release."""

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock._core import holds
-from interlock._core.holds import DRIFT, SLACK, TRANSITIONS, Hold, Owner, State, valid_until
+from interlock._core.holds import (
+    DRIFT,
+    SLACK,
+    TRANSITIONS,
+    Hold,
+    Owner,
+    Permit,
+    State,
+    valid_until,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -370,3 +379,34 @@ def test_no_driver_changes_what_is_the_cores() -> None:
         "self.session.publish",
         "self.session.watchdog.deserted",
     }
+
+
+def test_every_late_grant_is_counted(bench: Bench) -> None:
+    """A try without a reply, an offer and a place in a queue count one each."""
+    hold = bench.lock.new_hold(bench.owner, None)
+    hold.sent()
+    hold.offer()
+    hold.queue()
+
+    assert hold.late_grants() == 3
+
+
+def test_a_hold_that_is_left_is_one_less_deep(bench: Bench) -> None:
+    """Entering and leaving a hold returns it to the same depth."""
+    hold = bench.hold()
+    depth = hold.depth
+
+    assert (hold.enter(), hold.leave()) == (depth + 1, depth)
+
+
+def test_a_permit_ends_with_its_own_lease(bench: Bench) -> None:
+    """A permit that is asked to end is lost after that time, if it was not released."""
+    permit = Permit(bench.lock, bench.owner, ("a",), 30.0)
+    permit.sent()
+    assert permit.grant(None, bench.now, bench.now)
+    permit.ask_to_end(bench.now + 5, renewed=False)
+
+    assert (permit.valid(bench.now + 4), permit.lost(bench.now + 4)) == (True, False)
+    assert (permit.valid(bench.now + 6), permit.lost(bench.now + 6)) == (False, True)
+    permit.end()
+    assert not permit.lost(bench.now + 6)

@@ -320,3 +320,50 @@ class TestExtend:
         """A lease that cannot be is refused before anything is sent."""
         with pytest.raises(ConfigError):
             play(lock_base.extend(bench.session, bench.held(), 0.0))
+
+
+class TestStruckSteps:
+    """A signal that strikes between two instructions of a step."""
+
+    def test_a_release_is_over_only_when_it_was_answered(self, bench: Bench) -> None:
+        """A release that was begun is not over: the driver performs its rest."""
+        step = bench.held().release()
+        assert not step.over()
+        call = step.begin()
+        assert call is not None
+        assert not step.over()
+
+        assert step.done(1)
+        assert step.over()
+
+    def test_an_acquire_is_not_over_while_it_may_hold(self, bench: Bench) -> None:
+        """An acquire that has claimed the lock is not over until its hold has ended."""
+        step = bench.lock.acquire(bench.owner, bench.now + 10, None)
+        call = step.begin()
+        assert call is not None
+        assert not step.over()
+        assert step.done(call.script.decode(None))
+        assert not step.over()
+
+        bench.session.holds.end(step.result)  # type: ignore[arg-type]
+        assert step.over()
+
+    def test_the_signal_goes_on_if_nothing_is_held(self, bench: Bench, play: type[Play]) -> None:
+        """A Ctrl-C before a release of what is released already is raised, and nothing else."""
+        hold = bench.held()
+        play(hold.release()).answer(1)
+
+        with pytest.raises(KeyboardInterrupt):
+            play(hold.release().rest(KeyboardInterrupt()))
+
+    def test_an_undone_reentry_ends_the_last_entry(self, bench: Bench, play: type[Play]) -> None:
+        """A re-entry that is struck after others released the first entry frees the lock."""
+        hold = bench.held()
+        entering = bench.acquire()
+        play(hold.release()).answer(1)
+        entering.answer(KeyboardInterrupt())
+        assert depth_told(entering.effect) == 0
+        with pytest.raises(KeyboardInterrupt):
+            entering.answer(1)
+
+        assert hold not in bench.session.holds

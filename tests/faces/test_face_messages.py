@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from face_calls import call, told
+from tests.faces.face_calls import call, told
 
 import interlock
 import interlock.asyncio

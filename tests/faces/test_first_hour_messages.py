@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from face_calls import call, told
+from tests.faces.face_calls import call, told
 
 import interlock
 from interlock import ConfigError, MisuseWarning, ServerUnavailableError
@@ -18,9 +18,8 @@ from interlock import ConfigError, MisuseWarning, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from tests.lock.lock_like import Face
     from tests.support.servers import RedisServer
-
-    from lock.lock_like import Face
 
 
 @pytest.fixture
@@ -138,7 +137,7 @@ async def _refusal(face: Face, url: str) -> str:
 
 async def test_no_connection_is_told_alike(redis_url: str) -> None:
     """Both faces give the same advice for a plain port, a closed one, and a missing socket."""
-    from lock.lock_like import Face
+    from tests.lock.lock_like import Face
 
     plain = redis_url.replace("redis://", "rediss://")
     for url, advice in {

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 import interlock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
 
     from interlock import Client
 
@@ -17,5 +20,26 @@ if TYPE_CHECKING:
 @pytest.fixture
 def client(redis_url: str) -> Iterator[Client]:
     """Give a client that renews often."""
-    with interlock.connect(redis_url, lease=0.9) as client:
+    with interlock.connect(redis_url, lease=1.8) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Give Debian's Chromium."""
+    arguments = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+    ]
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", headless=True, args=arguments
+        )
+        yield chromium
+        chromium.close()

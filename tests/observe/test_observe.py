@@ -22,11 +22,11 @@ from interlock._drivers import observers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.observe.conftest import Recorder
     from tests.support.proxy import FaultProxy
     from tests.support.servers import RedisServer
 
     from interlock import Client
-    from observe.conftest import Recorder
 
 
 def names(recorder: Recorder) -> list[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class CompositeCore(Protocol):
-    """What a composite hold must know of the locks it is of.
+    """The locks of a composite hold, as it sees them.
 
     Attributes:
         kind: what they are together.
@@ -45,6 +45,7 @@ class CompositeHold:
     """
 
     token: int | None = None
+    owned = False
 
     def __init__(self, core: CompositeCore, members: Sequence[Hold]) -> None:
         self.core = core
@@ -86,7 +87,7 @@ class CompositeHold:
 
     @property
     def valid_until(self) -> float:
-        """Return until when enough members are valid."""
+        """Return the time until which enough members are valid."""
         return self._enough([hold.valid_until for hold in self.members if hold.state is State.HELD])
 
     @property
@@ -123,12 +124,17 @@ class CompositeHold:
         for hold in self.members:
             hold.hand(handle, alone=alone)
 
+    def own(self) -> None:
+        """Allow the owner to release every member, even if all that the user was given is gone."""
+        for hold in self.members:
+            hold.own()
+
     def release(self) -> Step[None]:
         """Go down by one depth in every member."""
         return self.core.release_hold(self)
 
     def listen(self, callback: Callable[[], object]) -> bool:
-        """Have *callback* told once of a loss.
+        """Tell *callback* once of a loss.
 
         False when it is lost already (and the caller must tell it).
         """
@@ -138,7 +144,7 @@ class CompositeHold:
         return not (self.is_lost() and listener.taken())
 
     def unlisten(self, callback: Callable[[], object]) -> None:
-        """Have *callback* told no more of a loss."""
+        """Tell *callback* no more of a loss."""
         for hold in self.members:
             hold.unlisten(_Listener(self, callback))
 

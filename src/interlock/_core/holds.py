@@ -1,6 +1,4 @@
-"""Which locks this client holds, how deep, until when, and what became of them.
-
-Passive, `now` is an argument.
+"""The holds of one client and their states: passive, `now` is an argument.
 
 Rules:
 
@@ -19,6 +17,10 @@ Rules:
   may believe in the hold.
 * A number whose release was sent and not answered is not used again for a new hold: that release
   may still arrive.
+
+A number belongs to an owner, not to a hold. A number for each hold was tried. Its packed command
+is a cached prefix, the number, and a cached rest. The pair then took 74,200 instructions in place
+of 63,400 on a stub socket (callgrind, Python 3.11). So a new number is drawn only in doubt.
 """
 
 from __future__ import annotations
@@ -59,18 +61,21 @@ class Owner:
         label: what to call the owner in messages.
         shared: whether others may come and release under the same name when those who have used
             it are gone.
-        known_as: a client's id, a number, and as whom that client lets this owner hold by that
-            number; None until it comes again.
+        known_as: a client's id, a number, and the holder id made of the two; None until it
+            comes again.
+        reference: a weak reference: a thread or task is not kept alive by what it holds. None
+            if a hold keeps its owner.
     """
 
     shared = False
-    __slots__ = ("__weakref__", "_gone", "identity", "known_as", "label", "number")
+    __slots__ = ("__weakref__", "_gone", "identity", "known_as", "label", "number", "reference")
 
     def __init__(self, label: str, gone: Callable[[], bool] | None = None) -> None:
         self.identity = self.number = next(_numbers)
         self.label = label
         self.known_as: tuple[str, int, str] | None = None
         self._gone = gone
+        self.reference: Callable[[], Owner | None] | None = weakref.ref(self)
 
     def renumber(self) -> None:
         """Draw another number for holds to come."""
@@ -79,13 +84,6 @@ class Owner:
     def gone(self) -> bool:
         """Return whether the thread or task has ended."""
         return self._gone is not None and self._gone()
-
-    def reference(self) -> Callable[[], Owner | None]:
-        """Return what a hold refers to its owner by.
-
-        A thread or task is not kept alive by what it holds.
-        """
-        return weakref.ref(self)
 
 
 class State:
@@ -119,12 +117,12 @@ In all other states they change nothing.
 
 
 def valid_until(sent_at: float, lease: float) -> float:
-    """Return until when nobody else can hold what the server acknowledged for *lease* seconds when asked at *sent_at*."""
+    """Return the end of *lease* seconds that the server granted to a command of *sent_at*."""
     return sent_at + lease * (1 - DRIFT) - SLACK
 
 
 class CoreLock(Protocol):
-    """What a hold must know of the lock it is of."""
+    """The lock of a hold, as the hold sees it."""
 
     kind: str
     name: str
@@ -147,7 +145,7 @@ class CoreLock(Protocol):
 
 
 class Possession(Protocol):
-    """What the faces ask of a hold, of one lock, of several (`composite_hold`) or of none (`no_hold`)."""
+    """A hold as the faces see it: of one lock, of several (`composite_hold`) or none (`no_hold`)."""
 
     label: str
 
@@ -173,6 +171,7 @@ class Possession(Protocol):
     def listen(self, callback: Callable[[], object]) -> bool: ...
     def unlisten(self, callback: Callable[[], object]) -> None: ...
     def kept(self) -> bool: ...
+    def own(self) -> None: ...
     def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None: ...
     def release(self) -> Step[None]: ...
 
@@ -222,7 +221,7 @@ class Hold:
         self.core = core
         self.table_key = (core.hold_key, owner.identity)
         self.holder = holder
-        self.owner = owner.reference()
+        self.owner = owner.reference or (lambda: owner)
         self.label = owner.label
         self.depth = 0
         self.lease = lease
@@ -264,7 +263,7 @@ class Hold:
         return self.unanswered + self.offered + self.queued
 
     def offer(self) -> None:
-        """Note that somebody who releases may make it the holder, whatever becomes of who does that."""
+        """Note that another holder, which releases, may make it the holder."""
         self.offered = True
 
     def queue(self) -> None:
@@ -298,7 +297,7 @@ class Hold:
         self.depth = 1
 
     def gave_back(self) -> None:
-        """Note that the server does not have it, nor a place for it, and that no command that is known of changes that."""
+        """Note that the server has neither it nor a place for it, and that no known command changes that."""
         self.depth = self.unanswered = 0
         self.offered = self.queued = False
 
@@ -340,7 +339,7 @@ class Hold:
         self.renewal = renewal
 
     def own(self) -> None:
-        """Go on when what the user was given has gone: its owner has entered again."""
+        """Allow the owner to release it, even if all that the user was given is gone."""
         self.owned = True
 
     def extend_validity(self, sent_at: float, lease: float) -> None:
@@ -421,7 +420,7 @@ class Hold:
         self.detail = detail
 
     def listen(self, callback: Callable[[], object]) -> bool:
-        """Have *callback* told of a loss.
+        """Tell *callback* of a loss.
 
         False when it is lost already (and the caller must tell it).
         """
@@ -431,7 +430,7 @@ class Hold:
         listeners.append(callback)
         if self.state is not State.LOST:
             return True
-        # The loss may have come in between: whoever can take the callback out is the one to call
+        # The loss may have come in between. The thread that takes the callback out is the one to call
         # it.
         try:
             listeners.remove(callback)
@@ -440,7 +439,7 @@ class Hold:
         return False
 
     def unlisten(self, callback: Callable[[], object]) -> None:
-        """Have *callback* told no more of a loss."""
+        """Tell *callback* no more of a loss."""
         with suppress(ValueError, AttributeError):  # it was told, or is just being told
             self._listeners.remove(callback)  # type: ignore[union-attr]
 
@@ -563,7 +562,7 @@ class Permit(Hold):
             self.renewal = None
 
     def end_at(self, ends_at: float, lease: float, renewal: Renewal | None) -> None:
-        """Note that the server has them until *ends_at*, and whether they are renewed from now on."""
+        """Note that the server has them until *ends_at*, and whether they are renewed now."""
         self.lease = lease
         self.valid_until = ends_at
         self.renewal = renewal
@@ -626,7 +625,12 @@ class Holds:
             if self.observer is not None and hold.state is not State.ENDED:
                 self.observer.released(hold)
             hold.state = State.ENDED
-        self._forget(hold)
+        # `_forget` written out: this is every release's.
+        try:
+            if self.table[hold.table_key] is hold:
+                del self.table[hold.table_key]
+        except KeyError:
+            return
 
     def _forget(self, hold: Hold) -> None:
         # Others may be ending it at the same time: a client that closes, the watchdog. No call,

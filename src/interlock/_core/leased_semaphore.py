@@ -99,18 +99,23 @@ class LeasedSemaphore:
         permit = Permit(
             self, owner, self._new_ids(permits), wanted, self.renewal if lease is None else None
         )
-        session.holds.begin(permit)
         channel = section(self.channel, permits)
-        taken = yield from undoing(
-            wait_for(session, channel, deadline, None, self._try, permit, deadline),
-            undo_acquire,
-            session,
-            permit,
-            None,
-        )
-        if taken:
-            return permit
-        yield from undo_acquire(session, permit, None, None)
+        try:
+            session.holds.begin(permit)
+            taken = yield from undoing(
+                wait_for(session, channel, deadline, None, self._try, permit, deadline),
+                undo_acquire,
+                session,
+                permit,
+                None,
+            )
+            if taken:
+                return permit
+            yield from undo_acquire(session, permit, None, None)
+        finally:
+            # A signal may strike between two steps: no claim may stay in the table.
+            if permit.state is State.PENDING:
+                session.holds.end(permit)
         return None
 
     def acquire_or_raise(

@@ -680,7 +680,6 @@ class Reenter(Step[Hold]):
         if not isinstance(answer, Grant):
             return False
         lock, hold = self._lock, self.result
-        hold.own()
         hold.extend_validity(self._sent_at, self._wanted)
         if hold.lost(lock.session.clock()):
             return False  # the answer took longer than the lease: somebody else may hold it by now

@@ -68,6 +68,9 @@ class NoHold:
         """Return False."""
         return False
 
+    def own(self) -> None:
+        """Do nothing."""
+
     def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
         """Do nothing."""
         del handle, alone

@@ -11,14 +11,10 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import TYPE_CHECKING
 
 from interlock._core.holds import Owner
 from interlock.errors import ConfigError
 from interlock.options import check_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class NamedOwner(Owner):
@@ -29,6 +25,7 @@ class NamedOwner(Owner):
 
     def __init__(self, word: str) -> None:
         super().__init__(f"owner {word!r}")
+        self.reference = None  # the word is kept by what is held under it
         self._users: dict[int, weakref.ref[Owner]] = {}
 
     def used_by(self, user: Owner) -> None:
@@ -41,10 +38,6 @@ class NamedOwner(Owner):
         """Return whether everybody who used the word has ended."""
         living = [user() for user in list(self._users.values())]
         return all(user is None or user.gone() for user in living)
-
-    def reference(self) -> Callable[[], Owner | None]:
-        """Return what a hold refers to it by: it is kept by what it holds."""
-        return lambda: self
 
 
 class NamedOwners:

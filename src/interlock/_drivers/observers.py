@@ -6,6 +6,7 @@ Rules:
   that records an event never waits for them, and never runs them.
 * Each observer has a queue with a limit. Events that do not fit are counted, and the observer
   is told.
+* An observer has a share of the processor: a program that does nothing but lock keeps the rest.
 * Frequent events come in batches: a wake-up for each would cost more than the event.
 """
 
@@ -34,6 +35,12 @@ LIMIT = 20_000
 """Events that wait for one observer."""
 BATCH = 0.05
 """Seconds for which frequent events are collected."""
+SHARE = 0.1
+"""Of a processor, that an observer may take for frequent events; it misses what is too much."""
+SLICE = 20
+"""Events after which a thread of the user's has its turn."""
+LONGEST_PAUSE = 0.5
+"""Seconds between two slices, so that what is seldom comes soon."""
 LINGER = 20
 """Batches without an event after which the thread ends."""
 LAST_WAIT = 0.25
@@ -73,7 +80,8 @@ class Outbox:
 
     def put(self, event: Frequent | Event | Callable[[], object]) -> None:
         """Queue *event*; called on the hot path."""
-        if len(self._queue) >= LIMIT:
+        waiting = len(self._queue)
+        if waiting >= LIMIT and (waiting >= 2 * LIMIT or isinstance(event, Frequent)):
             self._dropped += 1
             return
         self._queue.append(event)
@@ -118,12 +126,17 @@ class Outbox:
         queue = self._queue
         if not queue and not self._dropped:
             return False
-        while queue:
-            self._deliver(queue.popleft())
-        dropped, self._dropped = self._dropped, 0
-        if dropped:
-            here = {"client_id": self._events.client_id, "server": self._events.server}
-            self._deliver(Overflowed(time=time.time(), count=dropped, **here))
+        while queue or self._dropped:
+            started = time.thread_time()
+            for _ in range(min(SLICE, len(queue))):
+                self._deliver(queue.popleft())
+            dropped, self._dropped = self._dropped, 0
+            if dropped:
+                here = {"client_id": self._events.client_id, "server": self._events.server}
+                self._deliver(Overflowed(time=time.time(), count=dropped, **here))
+            if self.frequent and not self._ending:
+                used = time.thread_time() - started
+                time.sleep(min(used * (1 / SHARE - 1), LONGEST_PAUSE))
         return True
 
     def _deliver(self, event: Frequent | Event | Callable[[], object]) -> None:

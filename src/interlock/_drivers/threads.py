@@ -7,9 +7,9 @@ import threading
 import time
 import uuid
 import weakref
+from asyncio.events import _get_running_loop
 from contextlib import ExitStack, suppress
 from functools import partial
-from sys import modules
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from interlock._core.effects import (
@@ -134,6 +134,7 @@ class ThreadDriver:
         topology = topology_of(servers)
         self._pool = Pool(topology)
         self._subscriber = subscriber_of(topology, self._timeout, options.pubsub)
+        self._mutex_held_here = self._subscriber.mutex.held_here
         waiters = self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
         self.session = Session(
             options=options,
@@ -175,7 +176,7 @@ class ThreadDriver:
         try:
             failure: BaseException | None = None
             try:
-                if "asyncio" in modules:
+                if _get_running_loop() is not None:
                     warn_in_event_loop()
                 if not self._renewer.started:
                     self._begin()
@@ -269,9 +270,7 @@ class ThreadDriver:
         if call.deadline != NEVER:
             timeout = min(timeout, max(call.deadline - clock.now(), GRACE))
         try:
-            if (
-                self._subscriber.mutex.held_here()
-            ):  # a signal handler struck in the middle of a step
+            if self._mutex_held_here():  # a signal handler struck in the middle of a step
                 with self._subscriber.mutex.let_go():
                     return self._pool.eval(call, timeout)
             return self._pool.eval(call, timeout)
@@ -389,6 +388,7 @@ class ThreadDriver:
         self._renewer.after_fork()
         self.observers.after_fork()
         self._subscriber.after_fork()
+        self._mutex_held_here = self._subscriber.mutex.held_here
         if self._monitor is not None:
             self._monitor.after_fork()
         self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)

@@ -70,9 +70,11 @@ def ask_who_serves(
 
 def _root(error: Exception) -> Exception:
     """Return what a node said or did that redis-py tells in words of its own."""
+    seen: list[BaseException] = []
     while isinstance(error, RedisClusterException):
+        seen.append(error)
         cause = error.__cause__ or error.__context__
-        if not isinstance(cause, Exception):
+        if not isinstance(cause, Exception) or cause in seen:
             return ConnectionError(str(error))
         error = cause
     return error

@@ -12,7 +12,7 @@ import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._version import __version__
-from interlock.cli import doctor, exporter, locks_list, release, run, show
+from interlock.cli import console, doctor, exporter, locks_list, release, run, show
 from interlock.cli.options import Parser
 from interlock.cli.signals import POSIX
 from interlock.cli.status import Status, UsageError, say, signal_status
@@ -36,6 +36,7 @@ _SUBCOMMANDS = {
     "doctor": _Subcommand(
         "look at a server for whatever endangers locks", doctor.configure, doctor.main
     ),
+    "console": _Subcommand("serve web pages of all locks", console.configure, console.main),
     "exporter": _Subcommand(
         "serve Prometheus metrics of all locks", exporter.configure, exporter.main
     ),

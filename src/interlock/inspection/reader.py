@@ -156,7 +156,10 @@ class Reader:
         self._find_nodes()
         node = self._owner(key)
         # The number of a leased semaphore looks like that of a plain one.
-        found = self._look(node, [names.permit_leases(key)], ALL) or self._look(node, [key], ALL)
+        permits = self._look(node, [names.permit_leases(key)], ALL)
+        # The queue of a fair lock may be found under that name too.
+        found = [info for info in permits if info.kind == "leased_semaphore"]
+        found = found or self._look(node, [key], ALL)
         if not found:
             return None
         return self._finish(node, found[:1])[0]

@@ -108,7 +108,11 @@ class Lock:
                 self._lease if lease is None else lease_of(lease, driver),
             )
         )
-        return hold is not None
+        if hold is None:
+            return False
+        if not hold.owned:
+            hold.own()  # a hold that was only a block's is this owner's from now on
+        return True
 
     def release(self) -> None:
         """Go down by one depth; free the lock at 0.

@@ -14,7 +14,7 @@ from interlock.testing._sim_network import DRIFT
 from interlock.testing._sim_process import Process
 from interlock.testing._sim_pubsub import Subscriber
 from interlock.testing._sim_runner import Runner
-from interlock.testing._sim_time import Clock
+from interlock.testing._sim_time import IDLE, Clock, Idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from interlock.options import Options
     from interlock.testing._sim_network import Exchange, Network
     from interlock.testing._sim_process import Program
+    from interlock.testing._sim_time import Action
     from interlock.testing.schedule import Fault
     from interlock.testing.simulator import Simulator
 
@@ -136,18 +137,19 @@ class SimulatedClient:
 
     # What its processes need of it.
 
-    def at(self, when: float, action: Callable[[], None]) -> None:
+    def at(self, when: float, action: Action) -> None:
         """Have this client do *action* at *when*, unless it is paused or gone then."""
 
-        def act() -> None:
+        def act() -> Idle | None:
             if self.paused:
                 self.at(self._paused_until + self.random.random() * RESUMING_TAKES, action)
             elif not self.crashed:
-                action()
+                return action()
+            return IDLE
 
         self._timeline.at(when, act)
 
-    def after(self, seconds: float, action: Callable[[], None]) -> None:
+    def after(self, seconds: float, action: Action) -> None:
         """Have this client do *action* in *seconds*."""
         self.at(self._timeline.now + seconds, action)
 

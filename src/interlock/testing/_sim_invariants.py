@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from itertools import combinations
 from typing import TYPE_CHECKING, Protocol
 
@@ -9,7 +10,7 @@ from interlock._core.hand_over import COURTESY
 from interlock._core.holds import State
 from interlock.testing._sim_doubts import under_way
 from interlock.testing._sim_minding import EverythingMinded
-from interlock.testing._sim_rules import RULES, Dumps
+from interlock.testing._sim_rules import RULES, Dump, Dumps
 
 if TYPE_CHECKING:
     from interlock._core.holds import Hold
@@ -30,11 +31,33 @@ class Invariant(Protocol):
         ...
 
 
+class _Seen:
+    """The state of the servers at the last look of an invariant."""
+
+    def __init__(self) -> None:
+        self._dumps: list[Dump] = []
+        self._locks = 0
+
+    def anything_new(self, simulator: Simulator, dumps: Dumps) -> bool:
+        """Return whether a server stores something else than before, or a lock is new."""
+        found = list(dumps.values())
+        same = self._locks == len(simulator.locks) and len(found) == len(self._dumps)
+        if same and all(map(operator.is_, found, self._dumps)):
+            return False
+        self._dumps, self._locks = found, len(simulator.locks)
+        return True
+
+
 class ServerExclusion:
     """I-01: the server never stores a lock that two owners hold."""
 
+    def __init__(self) -> None:
+        self._seen = _Seen()
+
     def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
         """Look at every lock."""
+        if not self._seen.anything_new(simulator, dumps):
+            return
         for lock in simulator.locks.values():
             dump = dumps[lock.session.where]
             if wrong := RULES[lock.kind].wrong(lock, dump):
@@ -58,7 +81,7 @@ class ValidHolds:
             if client.crashed:
                 continue
             now, where = client.clock(), client.network.where
-            for hold in client.session.holds:
+            for hold in client.session.holds.table.values():
                 if hold.valid(now) and not simulator.doubts.tainted(hold):
                     depth = RULES[hold.core.kind].depth(hold, dumps[where])
                     if depth == 0:
@@ -101,7 +124,7 @@ class GrowingTokens:
         """Look at every hold with a token."""
         del dumps
         for client in simulator.clients:
-            for hold in client.session.holds:
+            for hold in client.session.holds.table.values():
                 held = hold.state is State.HELD and not simulator.doubts.tainted(hold)
                 if held and hold.token is not None:
                     self._look_at(simulator, client, hold, hold.token)
@@ -145,7 +168,8 @@ class NoLostWakeUp:
             if free is None:
                 continue
             if not free(lock, dumps[network.where]):
-                self._ends[place] = now + (dumps[network.where][lock.key].ttl or 0) / 1000
+                ttl = dumps[network.where][lock.key].ttl or 0
+                self._ends[place] = network.viewed_at + ttl / 1000
                 self._freed.pop(place, None)
             elif network.unreachable or not _waited_for(simulator, lock):
                 self._freed[place] = (now, False)
@@ -179,8 +203,13 @@ def _waited_for(simulator: Simulator, lock: LockBase) -> bool:
 class EveryKeyEnds:
     """I-12: every key has a TTL, but those that are documented to survive."""
 
+    def __init__(self) -> None:
+        self._seen = _Seen()
+
     def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
         """Look at every key."""
+        if not self._seen.anything_new(simulator, dumps):
+            return
         survivors = simulator.survivors()
         for dump in dumps.values():
             for key, stored in dump.items():

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from interlock._core.holds import Hold
     from interlock.testing._sim_client import SimulatedClient
-    from interlock.testing._sim_rules import Dumps
+    from interlock.testing._sim_rules import Dump, Dumps
     from interlock.testing.simulator import Simulator
 
 
@@ -23,11 +23,13 @@ class EverythingMinded:
 
     def __init__(self) -> None:
         self._holds: dict[int, Hold] = {}
+        self._found: dict[str, tuple[Dump, int, set[str]]] = {}
 
     def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
         """Look at every lock."""
         for client in simulator.clients:
-            self._holds.update((id(hold), hold) for hold in client.session.holds)
+            for hold in client.session.holds.table.values():
+                self._holds[id(hold)] = hold
             busy = any(process.acting or process.negligent for process in client.processes)
             if not client.crashed and not busy:
                 self._look_at(simulator, client, dumps)
@@ -37,14 +39,18 @@ class EverythingMinded:
 
     def _look_at(self, simulator: Simulator, client: SimulatedClient, dumps: Dumps) -> None:
         where = client.network.where
-        stored = [dumps[where].get(key) for at, key, _ in simulator.locks if at == where]
         ours = re.compile(client.session.client_id + ":[1-9][0-9]*")
 
         def numbers(texts: Iterable[object]) -> set[str]:
             return {holder for text in texts for holder in ours.findall(str(text))}
 
-        found = numbers(one.value for one in stored if one is not None)
-        if not found:
+        dump, locks, found = self._found.get(client.name, ({}, -1, set()))
+        if dump is not dumps[where] or locks != len(simulator.locks):
+            stored = [dumps[where].get(key) for at, key, _ in simulator.locks if at == where]
+            found = numbers(one.value for one in stored if one is not None)
+            self._found[client.name] = dumps[where], len(simulator.locks), found
+        # Most of the time the client has just what is stored.
+        if found <= {hold.holder for hold in client.session.holds.table.values()}:
             return
         now = client.clock()
         sent = [call for exchange in client.network.travelling for call in exchange.calls]

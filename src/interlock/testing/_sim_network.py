@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeError
 from interlock.testing._sim_replicas import confirm, patience
-from interlock.testing._sim_time import Clock
+from interlock.testing._sim_time import IDLE, Clock, Idle
 from interlock.testing.redis_model import ModelError, RedisModel
 
 if TYPE_CHECKING:
@@ -76,15 +76,15 @@ class Exchange:
         network.travelling[self] = None
         timeline.after(delay, lambda: self._arrive(kind, seconds))
 
-    def _arrive(self, kind: str | None, seconds: float) -> None:
+    def _arrive(self, kind: str | None, seconds: float) -> Idle | None:
         timeline, network = self._network.timeline, self._network
         self.arriving = None
         network.travelling.pop(self, None)
         if network.unreachable:
-            return
+            return None
         if network.generation != self._generation:
             self._fail("connection reset", sent=True)
-            return
+            return None
         if self.abandoned or self._answered:
             network.overseer.doubts.blur(network, [k for c in self.calls for k in c.keys])
         names = " ".join(call.script.name for call in self.calls)
@@ -99,26 +99,31 @@ class Exchange:
         delay += confirm(network.replicas, self.calls, replies, network.where)
         if kind == "drop reply":
             timeline.after(delay + seconds, lambda: self._fail("connection reset", sent=True))
-            return
+            return IDLE
         if kind == "delay reply":
             delay += seconds
         timeline.after(delay, lambda: self._receive(replies))
+        # It has been checked above.
+        return IDLE
 
-    def _receive(self, replies: list[object]) -> None:
+    def _receive(self, replies: list[object]) -> Idle | None:
         if self._network.generation != self._generation:
-            self._fail("connection reset", sent=True)
-        elif not self._network.unreachable:
-            self._finish(replies)
+            return self._fail("connection reset", sent=True)
+        return IDLE if self._network.unreachable else self._finish(replies)
 
-    def _fail(self, why: str, *, sent: bool) -> None:
-        self._finish(ServerUnavailableError(why, sent=sent, transient=True))
-
-    def _finish(self, outcome: list[object] | ServerUnavailableError) -> None:
+    def _fail(self, why: str, *, sent: bool) -> Idle | None:
         if self._answered:
-            return
+            return IDLE
+        return self._finish(ServerUnavailableError(why, sent=sent, transient=True))
+
+    def _finish(self, outcome: list[object] | ServerUnavailableError) -> Idle | None:
+        if self._answered:
+            return IDLE
         self._answered = True
         if not self.abandoned:
             self._answer(outcome)
+        # The waiter hears of it in a step of its own.
+        return IDLE
 
 
 class Overseer(Protocol):
@@ -149,6 +154,7 @@ class Network:
         generation: how often the server was restarted.
         replicas: seconds after which each of its replicas has what it wrote; infinite for one that stands still.
         travelling: what has been sent and not arrived.
+        viewed_at: when `view` last found a change.
     """
 
     def __init__(
@@ -168,6 +174,9 @@ class Network:
         self.replicas: list[float] = []
         self.travelling: dict[Exchange, None] = {}
         self._subscribed: dict[str, dict[Subscriber, None]] = {}
+        self.viewed_at = 0.0
+        self._viewed: dict[bytes, Stored] | None = None
+        self._view: dict[str, Stored] = {}
         clock = Clock(timeline, EPOCH, timeline.random.uniform(-DRIFT, DRIFT))
         self.server = RedisModel(
             now=clock,
@@ -210,6 +219,17 @@ class Network:
     def dump(self) -> dict[str, Stored]:
         """Return what is stored, by key."""
         return {key.decode(): stored for key, stored in self.server.dump().items()}
+
+    def view(self) -> dict[str, Stored]:
+        """Return what is stored, by key: the same object until it changes.
+
+        TTLs are as of `viewed_at`.
+        """
+        stored = self.server.view()
+        if stored is not self._viewed:
+            self._viewed, self.viewed_at = stored, self.timeline.now
+            self._view = {key.decode(): value for key, value in stored.items()}
+        return self._view
 
     def go_down(self, seconds: float) -> None:
         """Be unreachable for *seconds*; every subscriber notices."""

@@ -25,6 +25,7 @@ from interlock._core.effects import (
 from interlock._core.session import GRACE
 from interlock.errors import InterlockError, ServerUnavailableError
 from interlock.testing._sim_frame import Frame, addressed, close, home, tell
+from interlock.testing._sim_time import IDLE, Idle
 from interlock.testing.schedule import Interrupted, delay_request
 
 if TYPE_CHECKING:
@@ -239,7 +240,7 @@ class Runner:
             answers[number] = outcome if isinstance(outcome, list) else [outcome] * size
             if len(answers) == len(groups):
                 replies = [reply for n in range(len(groups)) for reply in answers[n]]
-                self.client.after(0, lambda: hear(replies) if turn == self._turn else None)
+                self.client.after(0, lambda: hear(replies) if turn == self._turn else IDLE)
 
         unlucky = self.client.random.randrange(len(groups))
         for number, (where, calls) in enumerate(groups):
@@ -303,8 +304,10 @@ class Runner:
                     self.client.random.random() * WAKING_TAKES, lambda: self._wake(turn)
                 )
 
-    def _wake(self, turn: int) -> None:
-        if turn == self._turn:
-            if self._awaited is not None:
-                self._rung[self._awaited] = False
-            self._go(None, None)
+    def _wake(self, turn: int) -> Idle | None:
+        if turn != self._turn:
+            return IDLE
+        if self._awaited is not None:
+            self._rung[self._awaited] = False
+        self._go(None, None)
+        return None

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from enum import Enum
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
 TRACE_LENGTH = 200
+
+
+class Idle(Enum):
+    """What an action returns that found nothing to do, such as the timer of a reply that came."""
+
+    IDLE = "idle"
+
+
+IDLE = Idle.IDLE
+Action: TypeAlias = "Callable[[], Idle | None]"
 LATE = 1e-6
 """Seconds by which a timer is late, so that whoever slept until a time finds that it has come."""
 
@@ -50,22 +61,22 @@ class Timeline:
         self.now = 0.0
         self.steps = 0
         self.trace: deque[Event] = deque(maxlen=TRACE_LENGTH)
-        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self._agenda: list[tuple[float, int, Action]] = []
         self._order = count()
 
-    def at(self, when: float, action: Callable[[], None]) -> None:
+    def at(self, when: float, action: Action) -> None:
         """Have *action* happen at *when*; what is due at one time happens in the order in which it was asked for."""
         heapq.heappush(self._agenda, (max(when, self.now), next(self._order), action))
 
-    def after(self, seconds: float, action: Callable[[], None]) -> None:
+    def after(self, seconds: float, action: Action) -> None:
         """Have *action* happen in *seconds*."""
         self.at(self.now + seconds, action)
 
-    def step(self) -> None:
-        """Let the next thing happen."""
+    def step(self) -> bool:
+        """Do the next thing; return whether it may have changed anything."""
         self.now, _, action = heapq.heappop(self._agenda)
         self.steps += 1
-        action()
+        return action() is not IDLE
 
     def note(self, who: str, what: str) -> None:
         """Remember that *who* did *what*."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.effects import NEVER
@@ -21,7 +23,7 @@ from interlock.testing.schedule import Interrupted, Kind, Schedule
 from interlock.testing.simulator import Simulator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from interlock._core.lock_base import LockBase
     from interlock.testing._sim_process import Process
@@ -89,6 +91,8 @@ PROFILES: tuple[Schedule, ...] = (
 
 ROUNDS = 6
 RETRIES = 5
+CHUNK = 50
+"""Seeds that one process plays before it asks for more."""
 
 
 POLICIES = (best_effort("all", 0.1), required(1, 0.05), required("all", 0.1), required(2, 0.02))
@@ -166,23 +170,54 @@ def play(seed: int, kind: str = "lock", *, replicated: bool = False) -> Simulato
     return simulator
 
 
+def play_some(seeds: Sequence[int], kind: str, replicated: bool) -> tuple[int, float]:
+    """Play *seeds*; return the steps and the seconds of processor time that they took.
+
+    Raises:
+        InvariantError: an invariant was broken; a note tells the command that repeats it.
+        StepBudgetError: one did not come to rest; likewise.
+    """
+    began, steps = time.process_time(), 0
+    for seed in seeds:
+        try:
+            steps += play(seed, kind, replicated=replicated).timeline.steps
+        except Exception as error:
+            options = f"--kind '{kind}'{' --replicated' if replicated else ''}"
+            error.add_note(
+                f"python -m interlock.testing.simulator {options} --start {seed} --seeds 1"
+            )
+            raise
+    return steps, time.process_time() - began
+
+
 def main() -> None:
-    """Play the seeds that the command line asks for; exit with 1 after the first that breaks an invariant."""
+    """Play the seeds that the command line asks for; the first that breaks an invariant ends it."""
     parser = argparse.ArgumentParser("python -m interlock.testing.simulator", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="how many seeds to play")
     parser.add_argument("--start", type=int, default=0, help="the first one")
-    parser.add_argument("--kind", choices=sorted(KINDS), default="lock", help="of what lock")
+    parser.add_argument("--kind", choices=[*sorted(KINDS), "all"], default="lock", help="of lock")
     parser.add_argument("--replicated", action="store_true", help="with replicas that lag")
+    parser.add_argument("--jobs", type=int, default=1, help="over how many processes")
     asked = parser.parse_args()
-    began, steps = time.monotonic(), 0
-    for seed in range(asked.start, asked.start + asked.seeds):
+    began, steps, used = time.monotonic(), 0, 0.0
+    last = asked.start + asked.seeds
+    chunks = [range(at, min(at + CHUNK, last)) for at in range(asked.start, last, CHUNK)]
+    kinds = sorted(KINDS) if asked.kind == "all" else [asked.kind]
+    with ProcessPoolExecutor(asked.jobs, multiprocessing.get_context("spawn")) as pool:
+        futures = [
+            pool.submit(play_some, chunk, kind, asked.replicated)
+            for kind in kinds
+            for chunk in chunks
+        ]
         try:
-            steps += play(seed, asked.kind, replicated=asked.replicated).timeline.steps
-        except Exception:
-            options = f"--kind '{asked.kind}'{' --replicated' if asked.replicated else ''}"
-            sys.stderr.write(
-                f"python -m interlock.testing.simulator {options} --start {seed} --seeds 1\n"
-            )
+            for future in as_completed(futures):
+                more, seconds = future.result()
+                steps, used = steps + more, used + seconds
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
             raise
-    took = time.monotonic() - began
-    sys.stdout.write(f"{asked.seeds} seeds, {steps} steps, {took:.1f} s: every invariant held\n")
+    took, seeds = time.monotonic() - began, asked.seeds * len(kinds)
+    sys.stdout.write(
+        f"{seeds} seeds, {steps} steps, {took:.1f} s, {steps / used:.0f} steps in each second"
+        " of processor time: every invariant held\n"
+    )

@@ -3,11 +3,20 @@
 It is the server of the simulator: no sockets, no threads, no time but the one it is given. It
 answers as Redis 7.0 does, errors included, and refuses aloud what it does not know. The tests hold
 it against a real server, command by command and script by script.
+
+fakeredis was tried in its place: 2.40.0 with lupa 2.8 and redis-py 8.1, held against Redis 7.0.15.
+Its modules were patched for a clock of ours. The scripts of this library ended as on the server.
+Of the 246 tests in the three test modules of the model, 119 failed: all 40 runs of random
+commands, for one. The word "ERR", which its client drops, was not counted. A command took 98
+microseconds of processor time and an acquire script 610 to 660. This model takes 9 to 24 and 73 to
+75. fakeredis publishes straight to its own clients, without a hook for the simulated network. So
+this model stays.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -112,6 +121,8 @@ class RedisModel:
         self._on_spublish = on_spublish
         self._listeners = listeners
         self._busy = False
+        self._ran = 0
+        self._viewed: tuple[int, float, dict[bytes, Stored]] = (0, math.inf, {})
         self._keyspace = Keyspace()
         self._lua = LuaSandbox(self._call_from_script)
         self._compiled: dict[bytes, _Script] = {}
@@ -151,6 +162,7 @@ class RedisModel:
         if self._busy:
             raise RuntimeError("a hook must not call the model: the server is busy with a command")
         self._busy = True
+        self._ran += 1
         try:
             self._tick()
             return self._run(name.upper(), command, rest)
@@ -187,6 +199,16 @@ class RedisModel:
             )
             for key, entry in self._keyspace.items()
         }
+
+    def view(self) -> dict[bytes, Stored]:
+        """Return what `dump` returned when something last changed: the same object until then."""
+        ran, soonest, stored = self._viewed
+        if ran != self._ran or self._now() * 1000 >= soonest:
+            stored = self.dump()
+            ends = [one.ttl for one in stored.values() if one.ttl is not None]
+            soonest = self._keyspace.now_ms + min(ends, default=math.inf)
+            self._viewed = self._ran, soonest, stored
+        return stored
 
     def _tick(self) -> None:
         self._keyspace.now_us = round(self._now() * 1_000_000)

@@ -120,6 +120,7 @@ class Simulator:
         self._budget = steps
         self._longest_lease = 0.0
         self.healed = False
+        self._survivors, self._surveyed = frozenset[str](), 0
         self.doubts = Doubts(self)
         self.network = self.server()
         plan(self)
@@ -256,13 +257,16 @@ class Simulator:
 
     def survivors(self) -> frozenset[str]:
         """Return the keys that may stay."""
-        return frozenset[str]().union(*(RULES[x.kind].survivors(x) for x in self.locks.values()))
+        if len(self.locks) != self._surveyed:
+            found = (RULES[lock.kind].survivors(lock) for lock in self.locks.values())
+            self._survivors, self._surveyed = frozenset[str]().union(*found), len(self.locks)
+        return self._survivors
 
     def _step(self) -> None:
         if self.timeline.steps >= self._budget:
             raise StepBudgetError(f"not at rest after {self._budget} steps\n{self._story()}")
-        self.timeline.step()
-        self.check()
+        if self.timeline.step():
+            self.check()
 
     def check(self) -> None:
         """Check that all invariants hold now."""
@@ -272,7 +276,7 @@ class Simulator:
             invariant.after_step(self, dumps)
 
     def _dumps(self) -> Dumps:
-        return {network.where: network.dump() for network in self.networks}
+        return {network.where: network.view() for network in self.networks}
 
     def _story(self) -> str:
         latest = list(self.timeline.trace)[-SHOWN:]

@@ -1,0 +1,138 @@
+"""`interlock console`: the web console."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from interlock._links.urls import open_url
+from interlock.cli.listening import Address, address, need
+from interlock.cli.locks_list import add_url, url_of
+from interlock.cli.status import UsageError, say
+from interlock.options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+DESCRIPTION = """\
+Serve web pages that show all locks of a service: who holds and awaits what, deadlocks, clients and
+losses. Pages update themselves. Without --allow-release nothing can be changed.
+"""
+
+EPILOG = """\
+Anything but a loopback address needs a secret: a token, which readers type in once, or the header
+by which a reverse proxy names its user. That proxy must remove the header from requests.
+
+exit status:
+    0   it was ended by a signal
+   64   usage: the command line or the URL is wrong, or the extra is not installed
+
+examples:
+  interlock console --url redis://db.example:6379/0
+  INTERLOCK_CONSOLE_TOKEN=... interlock console --listen :8700 --allow-release
+  interlock console --listen 10.0.0.5:8700 --user-header X-Forwarded-User
+"""
+
+LEAST_TOKEN = 16
+"""Characters."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Teach *parser* this subcommand."""
+    parser.description = DESCRIPTION
+    parser.epilog = EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "--listen",
+        type=address,
+        default=Address("127.0.0.1", 8700),
+        metavar="HOST:PORT",
+        help="where to serve (default: 127.0.0.1:8700)",
+    )
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help="holds the token that readers must show (or $INTERLOCK_CONSOLE_TOKEN)",
+    )
+    parser.add_argument(
+        "--user-header",
+        default="",
+        metavar="NAME",
+        help="the header by which a reverse proxy names its user",
+    )
+    parser.add_argument(
+        "--allow-release", action="store_true", help="let readers break holds, after a question"
+    )
+    add_url(parser)
+
+
+def main(
+    given: Mapping[str, object], command: Sequence[str] | None, environ: Mapping[str, str]
+) -> int:
+    """Serve until a signal ends it, and return the exit status; arguments as of `locks_list.main`.
+
+    Raises:
+        UsageError: a command, an address without a secret, or an extra that is missing.
+        ConfigError: a URL that cannot be.
+    """
+    if command is not None:
+        raise UsageError("interlock console runs no command: leave out -- and what follows it")
+    need("console", "starlette", "uvicorn", "jinja2")
+    import uvicorn  # noqa: PLC0415 - an extra
+
+    from interlock.console import Access, Watch, make_app  # noqa: PLC0415 - as above
+
+    listen = cast("Address", given["listen"])
+    token, header = _token(given, environ), str(given["user_header"])
+    if not listen.loopback and not token and not header:
+        raise UsageError(
+            f"{listen.host or 'all addresses'} can be reached from elsewhere: give a token "
+            "(--token-file, $INTERLOCK_CONSOLE_TOKEN) or a proxy's --user-header"
+        )
+    access = Access(token, header, allow_release=bool(given["allow_release"]))
+    options = Options(log=False)
+    app = make_app(Watch(open_url(url_of(given, environ)), options), access)
+    config = uvicorn.Config(
+        app,
+        host=listen.host or "0.0.0.0",  # noqa: S104 - a secret was given
+        port=listen.port,
+        log_level="warning",
+        # Headers about the sender are the proxy's business, and are not believed here.
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(config)
+    try:
+        listening = config.bind_socket()
+        # Browsers that come before the server is up wait a moment.
+        listening.listen()
+    except (OSError, SystemExit) as error:
+        raise UsageError(f"cannot listen at {listen.host}:{listen.port}") from error
+    host, port = listening.getsockname()[:2]
+    say(f"console at http://{f'[{host}]' if ':' in host else host}:{port}/")
+    server.run(sockets=[listening])
+    return 0
+
+
+def _token(given: Mapping[str, object], environ: Mapping[str, str]) -> str:
+    """Return the token, or an empty text for none.
+
+    Raises:
+        UsageError: its file cannot be read, or it is too short.
+    """
+    token = environ.get("INTERLOCK_CONSOLE_TOKEN", "")
+    if name := given["token_file"]:
+        try:
+            token = Path(os.fspath(str(name))).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise UsageError(f"--token-file: {error}") from error
+        if not token:
+            raise UsageError(f"--token-file: {name} is empty")
+    if token and len(token) < LEAST_TOKEN:
+        raise UsageError(
+            f"a token of {len(token)} characters can be guessed: {LEAST_TOKEN} at least"
+        )
+    return token

@@ -1,0 +1,11 @@
+"""The web console: who holds and awaits what, for people; needs the extra ``console``.
+
+`watch` reads the servers, once for all readers. `app` answers requests. `access` decides who may
+see it. Pages are made by the server; one small script keeps them up to date.
+"""
+
+from interlock.console.access import Access
+from interlock.console.app import make_app
+from interlock.console.watch import Watch
+
+__all__ = ["Access", "Watch", "make_app"]

@@ -1,0 +1,399 @@
+"""The pages of the console."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import asynccontextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import parse_qs, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+import interlock.asyncio
+from interlock.console.access import COOKIE, HEADERS
+from interlock.console.graph import ROW
+from interlock.console.watch import FILTERS, Happening, who
+from interlock.errors import InterlockError
+from interlock.inspection.face import read_lock_async
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from interlock.console.access import Access
+    from interlock.console.watch import Watch
+    from interlock.inspection import LockInfo
+
+HERE = Path(__file__).parent
+PAGE = 100
+"""Locks on one page."""
+HEARTBEAT = 10.0
+"""Seconds after which a browser is told that the console is there, though nothing has changed."""
+LONGEST_BODY = 10_000
+"""Bytes of a form."""
+
+
+def seconds(value: float | None) -> str:
+    """Return a duration in words: ``00:04:10``, or ``3.2 s``."""
+    if value is None:
+        return ""
+    if value < 60:  # noqa: PLR2004 - a minute
+        return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"  # noqa: PLR2004
+    minutes, rest = divmod(int(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours:02}:{minutes:02}:{rest:02}"
+
+
+def _url(path: str, **query: object) -> str:
+    given = {key: value for key, value in query.items() if value}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at))
+
+
+@lru_cache
+def templates() -> Environment:
+    """Return the templates, which escape everything that is put into them."""
+    made: Any = Environment(  # its tables are not typed
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(seconds=seconds, clock=_clock)
+    made.globals.update(url=_url, who=who, ROW=ROW)
+    return cast("Environment", made)
+
+
+class Console:
+    """Answers the requests.
+
+    Args:
+        watch: what is shown.
+        access: who may see it.
+    """
+
+    def __init__(self, watch: Watch, access: Access) -> None:
+        self.watch = watch
+        self.access = access
+        self._changed = asyncio.Condition()
+        self._cache: tuple[int, dict[str, str]] = (-1, {})
+
+    # Pages.
+
+    async def locks(self, request: Request) -> Response:
+        """Answer with the list of locks, sorted by trouble."""
+        snapshot = self.watch.snapshot
+        search = request.query_params.get("q", "")
+        chosen = request.query_params.get("show", "")
+        found = snapshot.locks
+        if search or chosen in FILTERS:
+            found = tuple(info for info in found if _matches(info, search, chosen))
+        first = _whole(request.query_params.get("from", ""))
+        page = found[first : first + PAGE]
+        return self._page(
+            request,
+            "locks.html",
+            locks=page,
+            found=len(found),
+            first=first,
+            following=first + PAGE if first + PAGE < len(found) else 0,
+            previous=max(first - PAGE, 0),
+            search=search,
+            chosen=chosen if chosen in FILTERS else "",
+            counts=snapshot.counts,
+        )
+
+    async def lock(self, request: Request) -> Response:
+        """Answer with everything about one lock."""
+        name = request.query_params.get("name", "")
+        error, info = "", None
+        try:
+            info = await read_lock_async(self.watch.servers, self.watch.options, name)
+        except InterlockError as failure:
+            error = str(failure)
+        seen = [happening for happening in self.watch.happenings if happening.name == name]
+        return self._page(
+            request,
+            "lock.html",
+            cached=False,
+            name=name,
+            info=info,
+            error=error,
+            seen=seen[:50],
+            may_release=self.access.allow_release,
+            done=request.query_params.get("done", ""),
+        )
+
+    async def graph(self, request: Request) -> Response:
+        """Answer with the wait-for graph."""
+        return self._page(request, "graph.html", graph=self.watch.snapshot.graph)
+
+    async def clients(self, request: Request) -> Response:
+        """Answer with the clients."""
+        return self._page(request, "clients.html", clients=self.watch.snapshot.clients())
+
+    async def timeline(self, request: Request) -> Response:
+        """Answer with the losses, and everything else that was seen."""
+        losses = request.query_params.get("show", "losses") != "all"
+        seen = [each for each in self.watch.happenings if each.loss or not each.name or not losses]
+        return self._page(request, "timeline.html", cached=False, seen=seen[:200], losses=losses)
+
+    # Actions.
+
+    async def confirm(self, request: Request) -> Response:
+        """Ask whether to break a hold; name its holder."""
+        if not self.access.allow_release:
+            return self.refused(request, 403, "This console was started without --allow-release.")
+        name = request.query_params.get("name", "")
+        holder = request.query_params.get("holder", "")
+        info = await read_lock_async(self.watch.servers, self.watch.options, name)
+        each = (
+            next((each for each in info.holders if each.holder == holder), None) if info else None
+        )
+        return self._page(
+            request, "release.html", cached=False, name=name, holder=holder, info=info, each=each
+        )
+
+    async def release(self, request: Request) -> Response:
+        """Break the hold that the form names, if that holder has it still."""
+        if not self.access.allow_release:
+            return self.refused(request, 403, "This console was started without --allow-release.")
+        form = await _form(request)
+        if not self.access.is_form(request, form.get("form", "")):
+            return self.refused(request, 403, "This form is not the console's own, or too old.")
+        name, holder, reason = (form.get(key, "") for key in ("name", "holder", "reason"))
+        if not reason.strip():
+            return self.refused(request, 400, "A reason is needed: the holder is told it.")
+        told = f"{reason.strip()} (by {self.access.user(request)}, console)"
+        client = interlock.asyncio.Client(self.watch.servers, self.watch.options)
+        async with client:
+            done = await client.force_release(name, holder=holder, reason=told)
+        if done:
+            what = f"hold of {holder} broken: {told}"
+            self.watch.note(Happening(time.time(), name, what, loss=True))
+        self.watch.read_now()
+        outcome = "released" if done else "changed"
+        return RedirectResponse(_url("/lock", name=name, done=outcome), status_code=303)
+
+    async def login(self, request: Request) -> Response:
+        """Take the token, and give a cookie for it."""
+        form = await _form(request)
+        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return self.refused(request, 403, "This form is not the console's own.")
+        if not self.access.is_token(form.get("token", "")):
+            await asyncio.sleep(0.3)  # a guess costs time
+            return self.refused(request, 401, "That is not the token.")
+        answer = RedirectResponse("/", status_code=303)
+        self._give_cookie(request, answer, self.access.new_cookie(signed=True))
+        return answer
+
+    # Updates.
+
+    async def events(self, request: Request) -> Response:
+        """Tell the browser of each reading, until it goes."""
+        del request
+        return StreamingResponse(self._events(), media_type="text/event-stream")
+
+    async def _events(self) -> AsyncIterator[bytes]:
+        version = -1
+        yield b"retry: 1000\n\n"
+        while True:
+            self.watch.looked_at()
+            if version == (newest := self.watch.snapshot.version):
+                yield b": still here\n\n"
+            else:
+                version = newest
+                yield f"event: changed\ndata: {version}\n\n".encode()
+            try:
+                async with asyncio.timeout(HEARTBEAT), self._changed:
+                    _ = await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    @asynccontextmanager
+    async def lifespan(self, app: Starlette) -> AsyncGenerator[None]:
+        """Watch while the console serves."""
+        del app
+        loop = asyncio.get_running_loop()
+
+        async def announce() -> None:
+            async with self._changed:
+                self._changed.notify_all()
+
+        tasks: set[asyncio.Task[None]] = set()
+
+        def begin() -> None:
+            task = loop.create_task(announce())
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+        def changed() -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                _ = loop.call_soon_threadsafe(begin)
+
+        stop = self.watch.listen(changed)
+        self.watch.start()
+        try:
+            yield
+        finally:
+            stop()
+            await asyncio.to_thread(self.watch.close)
+
+    # How a page is made.
+
+    def _page(
+        self, request: Request, template: str, *, cached: bool = True, **values: Any
+    ) -> Response:
+        """Return the page, or its changing part if the script asks for that."""
+        self.watch.looked_at()
+        part = request.headers.get("x-part") == "live"
+        cookie = request.cookies.get(COOKIE, "")
+        fresh = not cookie
+        if fresh:
+            cookie = self.access.new_cookie(signed=False)
+        text = None
+        key = str(request.url)
+        if part and cached:
+            version, texts = self._cache
+            if version != self.watch.snapshot.version:
+                texts = {}
+                self._cache = (self.watch.snapshot.version, texts)
+            text = texts.get(key)
+        if text is None:
+            text = (
+                templates()
+                .get_template(template)
+                .render(
+                    part=part,
+                    path=request.url.path,
+                    here=str(request.url.path)
+                    + (f"?{request.url.query}" if request.url.query else ""),
+                    snapshot=self.watch.snapshot,
+                    server=self.watch.servers.where,
+                    form_token=self.access.form_token(cookie),
+                    **values,
+                )
+            )
+            if part and cached and len(self._cache[1]) < PAGE:
+                self._cache[1][key] = text
+        answer = HTMLResponse(text)
+        if fresh and not self.access.token:
+            self._give_cookie(request, answer, cookie)
+        return answer
+
+    def refused(self, request: Request, status: int, why: str) -> Response:
+        """Return the page that says *why* there is no other."""
+        text = (
+            templates()
+            .get_template("refused.html")
+            .render(
+                why=why,
+                wants_token=bool(self.access.token) and status == 401,  # noqa: PLR2004
+            )
+        )
+        del request
+        return HTMLResponse(text, status_code=status)
+
+    @staticmethod
+    def _give_cookie(request: Request, answer: Response, value: str) -> None:
+        answer.set_cookie(
+            COOKIE, value, httponly=True, samesite="strict", secure=request.url.scheme == "https"
+        )
+
+
+class _Gate:
+    """Lets in who may come in, and gives every answer its headers."""
+
+    def __init__(self, app: ASGIApp, console: Console) -> None:
+        self._app = app
+        self._console = console
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [
+                    *message["headers"],
+                    *((key.lower().encode(), value.encode()) for key, value in HEADERS.items()),
+                ]
+            await send(message)
+
+        free = request.url.path.startswith("/static/") or (
+            request.url.path == "/login" and bool(self._console.access.token)
+        )
+        if free or self._console.access.admits(request):
+            await self._app(scope, receive, send_with_headers)
+            return
+        token = bool(self._console.access.token)
+        why = "Show the token." if token else "This console does not know you."
+        refused = self._console.refused(request, 401 if token else 403, why)
+        await refused(scope, receive, send_with_headers)
+
+
+def make_app(watch: Watch, access: Access) -> ASGIApp:
+    """Return the console as an ASGI application.
+
+    Args:
+        watch: what is shown; the application starts and closes it.
+        access: who may see it.
+    """
+    console = Console(watch, access)
+    app = Starlette(
+        routes=[
+            Route("/", console.locks),
+            Route("/lock", console.lock),
+            Route("/graph", console.graph),
+            Route("/clients", console.clients),
+            Route("/timeline", console.timeline),
+            Route("/events", console.events),
+            Route("/release", console.confirm, methods=["GET"]),
+            Route("/release", console.release, methods=["POST"]),
+            Route("/login", console.login, methods=["POST"]),
+            Mount("/static", StaticFiles(directory=HERE / "static")),
+        ],
+        lifespan=console.lifespan,
+    )
+    return _Gate(app, console)
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Return the fields of a form, which is short."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > LONGEST_BODY:
+            return {}
+    fields = parse_qs(body.decode(errors="replace"), keep_blank_values=True)
+    return {key: values[0] for key, values in fields.items()}
+
+
+def _matches(info: LockInfo, search: str, chosen: str) -> bool:
+    if chosen in FILTERS and not FILTERS[chosen](info):
+        return False
+    if not search:
+        return True
+    text = search.casefold()
+    return text in info.name.casefold() or any(
+        text in f"{each.holder} {who(each)}".casefold() for each in info.holders
+    )
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0  # noqa: PLR2004

@@ -1,0 +1,99 @@
+// Keeps the page up to date: the server tells that something has changed, and the changed parts of
+// the page are replaced in place. What the reader is at - scrolling, focus, selection - stays.
+"use strict";
+(() => {
+  const live = document.getElementById("live");
+  const away = document.getElementById("away");
+  if (!live) return;
+  let busy = false;
+  let again = false;
+
+  const keyOf = (node) => (node.nodeType === 1 ? node.getAttribute("data-key") : null);
+
+  function patch(old, fresh) {
+    if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) {
+      old.replaceWith(fresh);
+      return;
+    }
+    if (old.nodeType !== 1) {
+      if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
+      return;
+    }
+    for (const { name } of [...old.attributes]) {
+      if (!fresh.hasAttribute(name)) old.removeAttribute(name);
+    }
+    for (const { name, value } of [...fresh.attributes]) {
+      if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+    }
+    patchChildren(old, fresh);
+  }
+
+  // Children with the same key are the same; the others are matched in order.
+  function patchChildren(old, fresh) {
+    const keyed = new Map();
+    for (const child of old.children) {
+      const key = keyOf(child);
+      if (key !== null) keyed.set(key, child);
+    }
+    let at = old.firstChild;
+    for (const child of [...fresh.childNodes]) {
+      const key = keyOf(child);
+      let same = key !== null ? keyed.get(key) : at;
+      if (key === null) {
+        while (same && keyOf(same) !== null) same = same.nextSibling;
+      }
+      if (!same) {
+        old.insertBefore(child, at);
+        continue;
+      }
+      keyed.delete(key);
+      if (same !== at) old.insertBefore(same, at);
+      at = same.nextSibling;
+      patch(same, child);
+    }
+    while (at) {
+      const next = at.nextSibling;
+      at.remove();
+      at = next;
+    }
+  }
+
+  async function update() {
+    if (busy) {
+      again = true;
+      return;
+    }
+    busy = true;
+    try {
+      do {
+        again = false;
+        const answer = await fetch(live.dataset.here, { headers: { "X-Part": "live" } });
+        if (answer.status === 401 || answer.status === 403) {
+          location.reload();
+          return;
+        }
+        const fresh = document.createElement("div");
+        fresh.append(
+          ...new DOMParser().parseFromString(await answer.text(), "text/html").body.childNodes,
+        );
+        patchChildren(live, fresh);
+      } while (again);
+      away.hidden = true;
+    } catch {
+      away.hidden = false;
+    } finally {
+      busy = false;
+    }
+  }
+
+  const events = new EventSource("/events");
+  events.addEventListener("changed", update);
+  events.addEventListener("open", () => {
+    away.hidden = true;
+  });
+  events.addEventListener("error", () => {
+    away.hidden = false;
+    // The browser tries again by itself, unless the answer was a refusal.
+    if (events.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
+  });
+})();

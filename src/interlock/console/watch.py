@@ -1,0 +1,235 @@
+"""Reads the locks of a service again and again, once for all who look at the console."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from interlock.console.graph import Graph, graph_of
+from interlock.errors import InterlockError
+from interlock.inspection import Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from interlock._links.cluster import Cluster
+    from interlock._links.endpoint import Endpoint
+    from interlock.inspection import ClientInfo, HolderInfo, LockInfo
+    from interlock.options import Options
+
+INTERVAL = 1.0
+"""Seconds between two readings while somebody looks on; large fleets are read less often."""
+IDLE_INTERVAL = 10.0
+"""Seconds between two readings while nobody looks on."""
+LOOKING = 15.0
+"""Seconds after a request for which somebody still counts as looking on."""
+KEPT = 500
+"""Happenings that are remembered."""
+DESCRIBED = 40
+"""Locks whose waiters are looked up for the graph, with each reading."""
+LONG = 300.0
+"""Seconds after which a hold counts as long."""
+EXPIRING = 3.0
+"""A renewed hold that had less than so many seconds left and is gone has run out."""
+
+
+FILTERS: Mapping[str, Callable[[LockInfo], bool]] = {
+    "late": lambda info: info.late,
+    "waiting": lambda info: bool(info.waiting or info.waiters),
+    "long": lambda info: (info.held_for or 0) >= LONG,
+}
+"""The word of a filter -> whether it shows a lock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """Something that the console has seen happen.
+
+    Attributes:
+        at: seconds since 1970.
+        name: of the lock; empty if it is about the server.
+        what: in words.
+        loss: whether a holder lost its lock.
+    """
+
+    at: float
+    name: str
+    what: str
+    loss: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The locks at one moment.
+
+    Attributes:
+        version: grows with each reading.
+        at: seconds since 1970; 0 before the first reading.
+        locks: sorted by trouble.
+        graph: who waits for whom.
+        error: why the last reading failed; empty if it did not.
+        forbidden: keys that the user of the console may not read.
+        counts: filter -> locks that it shows.
+    """
+
+    version: int = 0
+    at: float = 0.0
+    locks: tuple[LockInfo, ...] = ()
+    graph: Graph = field(default_factory=Graph)
+    error: str = ""
+    forbidden: int = 0
+    counts: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(FILTERS, 0))
+
+    def clients(self) -> list[tuple[ClientInfo, int]]:
+        """Return the clients that hold something, with how much they hold."""
+        found: dict[str, tuple[ClientInfo, int]] = {}
+        for info in self.locks:
+            for each in info.holders:
+                client, count = found.get(each.client.client_id, (each.client, 0))
+                found[client.client_id] = (client, count + 1)
+        return sorted(found.values(), key=lambda row: -row[1])
+
+
+def trouble(info: LockInfo) -> tuple[bool, int, float, str]:
+    """Return the key to sort by: late first, then long queues, then long holds."""
+    return (not info.late, -max(info.waiting, len(info.waiters)), -(info.held_for or 0), info.name)
+
+
+class Watch:
+    """Reads in a thread of its own, from `start` to `close`.
+
+    Args:
+        servers: of the service.
+        options: for reading.
+        interval: seconds between two readings while somebody looks on.
+
+    Attributes:
+        snapshot: the newest reading.
+        happenings: the newest first.
+    """
+
+    def __init__(
+        self, servers: Endpoint | Cluster, options: Options, *, interval: float = INTERVAL
+    ) -> None:
+        self.servers = servers
+        self.options = options
+        self.snapshot = Snapshot()
+        self.happenings: deque[Happening] = deque(maxlen=KEPT)
+        self._interval = interval
+        self._looked_at = 0.0
+        self._wakeup = threading.Event()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="interlock-console", daemon=True)
+        self._listeners: tuple[Callable[[], None], ...] = ()
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Read no more."""
+        self._closing = True
+        self._wakeup.set()
+        self._thread.join(10)
+
+    def looked_at(self) -> None:
+        """Note that somebody looks on."""
+        idle = time.monotonic() - self._looked_at > LOOKING
+        self._looked_at = time.monotonic()
+        if idle:
+            self._wakeup.set()
+
+    def read_now(self) -> None:
+        """Read soon."""
+        self._wakeup.set()
+
+    def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call *listener* after each reading, in the thread; return what ends that."""
+        self._listeners = (*self._listeners, listener)
+
+        def end() -> None:
+            self._listeners = tuple(other for other in self._listeners if other is not listener)
+
+        return end
+
+    def note(self, happening: Happening) -> None:
+        """Remember *happening*."""
+        self.happenings.appendleft(happening)
+
+    def _run(self) -> None:
+        while not self._closing:
+            started = time.monotonic()
+            self._wakeup.clear()
+            self._take(self._read())
+            took = time.monotonic() - started
+            looking = time.monotonic() - self._looked_at < LOOKING
+            pause = self._interval if looking else IDLE_INTERVAL
+            # Reading never takes more than half of the time.
+            _ = self._wakeup.wait(max(pause - took, took))
+
+    def _read(self) -> Snapshot:
+        last = self.snapshot
+        try:
+            with Reader(self.servers, self.options) as reader:
+                locks = [info for page in reader.pages("*") for info in page]
+                locks.sort(key=trouble)
+                awaited = [info for info in locks if info.waiting or info.waiters][:DESCRIBED]
+                described = [
+                    found
+                    for info in awaited
+                    if (found := info if info.waiters else reader.describe(info.name))
+                ]
+                graph = graph_of(described)
+                counts = {name: sum(map(shows, locks)) for name, shows in FILTERS.items()}
+                return Snapshot(
+                    last.version + 1, time.time(), tuple(locks), graph, "", reader.forbidden, counts
+                )
+        except InterlockError as error:
+            return replace(last, version=last.version + 1, error=str(error))
+
+    def _take(self, snapshot: Snapshot) -> None:
+        last = self.snapshot
+        if snapshot.error:
+            if not last.error:
+                self.note(
+                    Happening(time.time(), "", f"the server cannot be read: {snapshot.error}")
+                )
+        else:
+            if last.error:
+                self.note(Happening(time.time(), "", "the server can be read again"))
+            if last.at:
+                for happening in changes(last.locks, snapshot.locks, snapshot.at - last.at):
+                    self.note(happening)
+        self.snapshot = snapshot
+        for listener in self._listeners:
+            listener()
+
+
+def changes(
+    before: Sequence[LockInfo], after: Sequence[LockInfo], passed: float
+) -> Iterable[Happening]:
+    """Yield what has happened between two readings, *passed* seconds apart."""
+    now = time.time()
+    old = {(info.name, each.holder): (info, each) for info in before for each in info.holders}
+    new = {(info.name, each.holder): (info, each) for info in after for each in info.holders}
+    for place, (info, each) in old.items():
+        if place in new:
+            if new[place][1].late and not each.late:
+                yield Happening(now, info.name, f"the renewal by {who(each)} is late")
+        elif each.late or (each.renewed and (each.remaining or 0) < min(passed, EXPIRING)):
+            yield Happening(now, info.name, f"lost by {who(each)}: its lease ran out", loss=True)
+        else:
+            yield Happening(now, info.name, f"released by {who(each)}")
+    for place in new.keys() - old.keys():
+        info, each = new[place]
+        yield Happening(now, info.name, f"acquired by {who(each)}")
+
+
+def who(each: HolderInfo) -> str:
+    """Return in words who holds."""
+    client = each.client
+    parts = [client.host, f"pid {client.pid}" if client.pid else "", client.program, each.thread]
+    return " ".join(part for part in parts if part) or each.holder

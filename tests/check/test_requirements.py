@@ -1,0 +1,47 @@
+"""What the application asks of a server."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+
+from interlock.check.requirements import Requirements
+from interlock.errors import ConfigError
+from interlock.options import Options
+
+
+@pytest.mark.parametrize("names", ["", "a*b", "*a", "a?", "[a]", "a b"])
+def test_a_pattern_has_one_star_at_its_end(names: str) -> None:
+    """Names are one name, or the beginning of names and a star; all else is refused."""
+    with pytest.raises(ConfigError):
+        Requirements(names=names)
+
+
+@pytest.mark.parametrize("objects", [(), ("lock", "lokc")])
+def test_unknown_objects_are_refused(objects: tuple[str, ...]) -> None:
+    """A kind that does not exist is refused, and so is none at all."""
+    with pytest.raises(ConfigError, match="wanted objects of"):
+        Requirements(objects=objects)
+
+
+def test_examples_are_names_that_nobody_uses() -> None:
+    """Each example is a new name below the pattern, or the one name."""
+    first, second = islice(Requirements(names="app:*").examples(), 2)
+    assert first != second
+    assert first.startswith("app:interlock-check-")
+    assert list(Requirements(names="app").examples()) == ["app"]
+
+
+def test_the_clients_mapper_names_the_pattern() -> None:
+    """The server sees the names that the client's name mapper makes."""
+    options = Options(name_mapper=lambda name: f"tenant:{name}")
+    assert Requirements(names="app:*", options=options).name_pattern == "tenant:app:*"
+
+
+def test_what_finds_the_servers_is_asked_for_once() -> None:
+    """Commands that find the servers are added, each once."""
+    wanted = Requirements().reaching(("cluster", "cluster"), sharded=True)
+    assert wanted.finding == ("cluster",)
+    assert wanted.sharded
+    assert "+cluster" in wanted.acl_line()

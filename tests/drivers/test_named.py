@@ -1,0 +1,55 @@
+"""Owners that a word names."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from interlock._core.holds import Owner
+from interlock._drivers.named import NamedOwners
+from interlock.errors import ConfigError
+
+
+class User(Owner):
+    """A thread or task that ends when the test says so."""
+
+    ended = False
+
+    def gone(self) -> bool:
+        """Return whether it has ended."""
+        return self.ended
+
+
+def test_one_word_is_one_owner() -> None:
+    """Everybody who uses a word is the same owner, and another word is another."""
+    owners, first, second = NamedOwners(), User("one"), User("two")
+    owner = owners.get("word", first)
+
+    assert owners.get("word", second) is owner
+    assert owners.get("other", first) is not owner
+
+
+def test_an_owner_lives_as_long_as_one_user() -> None:
+    """The owner has gone when the last thread or task that used the word has ended."""
+    owners, first, second = NamedOwners(), User("one"), User("two")
+    owner = owners.get("word", first)
+    owners.get("word", second)
+    first.ended = True
+    assert not owner.gone()
+    second.ended = True
+    assert owner.gone()
+
+
+def test_a_word_that_nobody_refers_to_is_forgotten() -> None:
+    """A client keeps no word of an owner that nothing refers to."""
+    owners = NamedOwners()
+    owners.get("word", User("one"))
+    gc.collect()
+    assert len(owners) == 0
+
+
+def test_a_word_must_not_be_empty() -> None:
+    """An empty word is refused."""
+    with pytest.raises(ConfigError, match="must not be empty"):
+        NamedOwners().get("", User("one"))

@@ -1,0 +1,234 @@
+"""Each line of the security list of the console has a test."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+import pytest
+from tests.monitoring.serving import served
+
+from interlock.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.servers import RedisServer
+
+    from interlock import Client
+
+TOKEN = "0123456789abcdef-secret"
+
+
+class Answer:
+    """The answer to a request."""
+
+    def __init__(self, answer: http.client.HTTPResponse) -> None:
+        self.status = answer.status
+        self.headers = {key.lower(): value for key, value in answer.getheaders()}
+        self.text = "" if "event-stream" in str(answer.headers) else answer.read().decode()
+
+    @property
+    def cookie(self) -> str:
+        """Return the cookie that it sets."""
+        return self.headers["set-cookie"].partition(";")[0]
+
+    @property
+    def form(self) -> str:
+        """Return the token of its form."""
+        found = re.search(r'name="form" value="(\w+)"', self.text)
+        assert found is not None
+        return found[1]
+
+
+def ask(url: str, path: str = "/", *, form: dict[str, str] | None = None, **given: str) -> Answer:
+    """Send one request; *given* are headers, with ``_`` for ``-``."""
+    host, port = url.removeprefix("http://").strip("/").rsplit(":", 1)
+    connection = http.client.HTTPConnection(host, int(port), timeout=10)
+    headers = {key.replace("_", "-"): value for key, value in given.items()}
+    if form is None:
+        connection.request("GET", path, headers=headers)
+    else:
+        headers["Content-Type"] = "application/x-www-form-urlencoded"
+        connection.request("POST", path, urlencode(form), headers)
+    try:
+        return Answer(connection.getresponse())
+    finally:
+        connection.close()
+
+
+@pytest.fixture(scope="module")
+def console(server: RedisServer) -> Iterator[str]:
+    """Give the URL of a console that may break holds."""
+    with served(server.url(), allow_release=True) as url:
+        yield url
+
+
+@pytest.mark.parametrize("listen", [":8700", "0.0.0.0:8700", "192.0.2.1:8700", "[::]:8700"])
+def test_other_addresses_need_a_secret(listen: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Anything but loopback is refused before it listens, unless a secret is given."""
+    assert main(["console", "--listen", listen], {}) == 64
+    assert "can be reached from elsewhere: give a token" in capsys.readouterr().err
+
+
+def test_a_short_token_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A token that can be guessed is a usage error."""
+    assert main(["console"], {"INTERLOCK_CONSOLE_TOKEN": "short"}) == 64
+    assert "can be guessed" in capsys.readouterr().err
+
+
+def test_the_default_is_loopback() -> None:
+    """Without --listen the console listens at 127.0.0.1."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "interlock", "console", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "default: 127.0.0.1:8700" in ran.stdout
+
+
+def test_foreign_names_of_this_machine_are_refused(console: str) -> None:
+    """Without a token a request under another host name is refused (DNS rebinding)."""
+    assert ask(console).status == 200
+    assert ask(console, Host="evil.example").status == 403
+    assert ask(console, "/lock?name=a", Host="evil.example:8700").status == 403
+
+
+def test_the_token_is_needed_once(redis_url: str, tmp_path: Path) -> None:
+    """With a token nothing is shown before it; then a cookie that no script reads stands for it."""
+    file = tmp_path / "token"
+    file.write_text(TOKEN + "\n")
+    with served(redis_url, "--token-file", str(file), listen="0.0.0.0") as url:
+        refused = ask(url)
+        assert refused.status == 401
+        assert "by trouble" not in refused.text
+        for path in ("/events", "/lock?name=a", "/graph", "/clients", "/timeline"):
+            assert ask(url, path).status == 401
+        assert ask(url, Cookie="interlock_console=forged.0000").status == 401
+        assert ask(url, "/login", form={"token": "wrong"}).status == 401
+        assert ask(url, "/login", form={"token": TOKEN}, Sec_Fetch_Site="cross-site").status == 403
+
+        entered = ask(url, "/login", form={"token": TOKEN})
+        assert entered.status == 303
+        assert "HttpOnly" in entered.headers["set-cookie"]
+        assert "SameSite=strict" in entered.headers["set-cookie"]
+        assert ask(url, Cookie=entered.cookie).status == 200
+        assert ask(url, Authorization=f"Bearer {TOKEN}").status == 200
+        assert TOKEN not in ask(url, Cookie=entered.cookie).text
+
+
+def test_a_user_header_is_believed_only_when_named(redis_url: str, console: str) -> None:
+    """The header of a reverse proxy lets in if it was named explicitly, and else does nothing."""
+    with served(redis_url, "--user-header", "X-Remote-User", listen="0.0.0.0") as url:
+        assert ask(url).status == 403
+        assert ask(url, X_Forwarded_User="ann").status == 403
+        assert ask(url, X_Remote_User="ann").status == 200
+    assert ask(console, Host="evil.example", X_Remote_User="ann").status == 403
+
+
+def test_nothing_changes_by_get(console: str, client: Client) -> None:
+    """A GET of the release page asks, and breaks nothing."""
+    with client.lock("kept") as hold:
+        place = urlencode({"name": "kept", "holder": hold.holder, "reason": "no"})
+        assert ask(console, f"/release?{place}").status == 200
+        assert client.lock("kept").locked()
+
+
+def test_a_form_must_be_the_consoles_own(console: str, client: Client) -> None:
+    """A POST without the form's token, with another browser's, or from elsewhere is refused."""
+    with client.lock("kept") as hold:
+        holder = hold.holder
+        assert holder is not None
+        place = {"name": "kept", "holder": holder}
+        first, other = (ask(console, f"/release?{urlencode(place)}") for _ in range(2))
+        form = {**place, "reason": "a test", "form": first.form}
+        for refused in (
+            ask(console, "/release", form={**form, "form": ""}, Cookie=first.cookie),
+            ask(console, "/release", form=form),
+            ask(console, "/release", form=form, Cookie=other.cookie),
+            ask(console, "/release", form=form, Cookie=first.cookie, Sec_Fetch_Site="cross-site"),
+            ask(console, "/release", form={**form, "x": "y" * 20_000}, Cookie=first.cookie),
+        ):
+            assert refused.status == 403
+        empty = ask(console, "/release", form={**form, "reason": " "}, Cookie=first.cookie)
+        assert empty.status == 400
+        assert client.lock("kept").locked()
+    done = ask(console, "/release", form=form, Cookie=first.cookie)
+    assert done.status == 303
+    assert done.headers["location"].endswith("done=changed")
+
+
+def test_release_needs_the_option(redis_url: str, client: Client) -> None:
+    """Without --allow-release there is no button, no question and no release."""
+    with served(redis_url) as url, client.lock("kept") as hold:
+        place = {"name": "kept", "holder": hold.holder or ""}
+        page = ask(url, "/lock?name=kept")
+        assert "Break this hold" not in page.text
+        assert ask(url, f"/release?{urlencode(place)}").status == 403
+        assert ask(url, "/release", form=place, Cookie=page.cookie).status == 403
+        assert client.lock("kept").locked()
+
+
+@pytest.mark.parametrize("path", ["/", "/lock?name=a", "/events", "/static/console.js", "/none"])
+def test_every_answer_has_the_headers(console: str, path: str) -> None:
+    """Every answer forbids foreign and inline scripts, frames and guessing of types."""
+    headers = ask(console, path).headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cache-control"] == "no-store"
+    assert "server" not in headers
+
+
+def test_no_page_has_an_inline_script(console: str, client: Client) -> None:
+    """Pages bring their scripts and styles from the console alone, so it works offline."""
+    with client.lock("orders:42"):
+        for path in ("/", "/lock?name=orders:42", "/graph", "/clients", "/timeline?show=all"):
+            text = ask(console, path).text
+            assert re.findall(r"<script[^>]*>", text) == ['<script src="/static/console.js" defer>']
+            assert not re.search(r"\s(on\w+|style)=", text)
+            assert not re.search(r'(src|href)="(https?:)?//', text)
+
+
+@pytest.mark.parametrize(
+    "name", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "{{ 7*7 }}", "'&<"]
+)
+def test_names_are_escaped(console: str, client: Client, name: str) -> None:
+    """A name is text on every page, whatever it is."""
+    with client.lock(name) as hold:
+        place = {"name": name, "holder": hold.holder or ""}
+        for path in (
+            f"/lock?{urlencode(place)}",
+            f"/release?{urlencode(place)}",
+            f"/?q={name[:1]}",
+        ):
+            text = ask(console, path.replace(" ", "+")).text
+            assert "<script>alert" not in text
+            assert "<img" not in text
+            assert "{{ 7*7 }}" in text or "49" not in text or name != "{{ 7*7 }}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/?from=-1",
+        "/?from=9999999999999",
+        "/?show=none",
+        "/lock",
+        "/lock?name=",
+        "/timeline?show=%00",
+    ],
+)
+def test_bad_queries_are_harmless(console: str, path: str) -> None:
+    """A query that makes no sense gives a page."""
+    assert ask(console, path).status == 200

@@ -1,0 +1,201 @@
+"""Each source module has one test module, and its place says which.
+
+The rule: `src/interlock/a/b.py` is tested by `tests/a/test_b.py`. Leading underscores are dropped.
+Both faces share `tests/faces`, because one is generated from the other. Modules beside
+`interlock/__init__.py` have their tests in `tests/package`. Adapters of frameworks have them in
+`tests/hosts`, and those that tell a monitoring system in `tests/monitoring`. `TESTED_BY` has the
+exceptions: modules that do nothing a test can see alone, or whose behaviour is a folder of its
+own. A new module gets a test module of its name.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "interlock"
+FOLDERS = {
+    ".": "package",
+    "_core": "core",
+    "_core/scripts": "core",
+    "_drivers": "drivers",
+    "_links": "links",
+    "_embedded": "embedded",
+    "asyncio": "faces",
+    "sync": "faces",
+    "django": "hosts",
+    "inspection": "operations",
+    "django/management/commands": "hosts",
+}
+"""Source folder -> test folder, where they have different names."""
+HOSTS = {"apscheduler", "celery", "fastapi", "redis_py", "trio"}
+"""Modules beside `interlock/__init__.py` that adapt a framework."""
+MONITORING = {"exporter", "otel", "prometheus"}
+"""Those that tell a monitoring system."""
+
+TESTED_BY = {
+    # Locks, where the behaviour is a folder and the core file is played by its simulated tests.
+    "_core/composite.py": "composite/test_composite_simulated.py",
+    "_core/composite_hold.py": "composite/test_composite_simulated.py",
+    "_core/composite_members.py": "composite/test_composite_simulated.py",
+    "_core/lockstep.py": "composite/test_red_replies.py",
+    "_core/multi_lock.py": "composite/test_multi_lock.py",
+    "_core/red_lock.py": "composite/test_red_lock.py",
+    "_core/count_down_latch.py": "latch/test_latch_simulated.py",
+    "_core/event.py": "event/test_event_simulated.py",
+    "_core/election.py": "election/test_election.py",
+    "_core/fair_lock.py": "fair/test_fair_simulated.py",
+    "_core/group_lock.py": "group/test_group_lock.py",
+    "_core/leased_semaphore.py": "semaphore/test_semaphore_core.py",
+    "_core/permit.py": "semaphore/test_semaphore_core.py",
+    "_core/semaphore.py": "semaphore/test_semaphore_core.py",
+    "_core/read_write_lock.py": "read_write/test_read_write_simulated.py",
+    "_core/spin_lock.py": "spin/test_spin_lock.py",
+    "_core/no_hold.py": "lock/test_lock_holds.py",
+    "_core/replication.py": "replicas/test_replicas.py",
+    "_core/card.py": "operations/test_reader.py",
+    "_core/forced.py": "operations/test_release.py",
+    "_core/events.py": "observe/test_observe.py",
+    "_core/observing.py": "observe/test_observe.py",
+    # Drivers, whose work is seen in the locks that they perform.
+    "_drivers/aio.py": "lock/test_lock_tasks.py",
+    "_drivers/aio_fan_out.py": "composite/test_composite_crowds.py",
+    "_drivers/fan_out.py": "composite/test_composite_crowds.py",
+    "_drivers/watching.py": "election/test_election.py",
+    "_drivers/aio_watching.py": "election/test_election.py",
+    "_drivers/callbacks.py": "faults/test_fault_renewal.py",
+    "_drivers/identity.py": "operations/test_cards.py",
+    "_drivers/lifecycle.py": "lock/test_lock_close.py",
+    "_drivers/log.py": "observe/test_observe_log.py",
+    "_drivers/observers.py": "observe/test_observe.py",
+    "_drivers/renewer.py": "faults/test_fault_renewal.py",
+    "_drivers/sentinel_monitor.py": "sentinel/test_sentinel_failover.py",
+    "_drivers/subscriber.py": "faults/test_fault_messages.py",
+    "_drivers/tasks.py": "lock/test_lock_tasks.py",
+    "_drivers/threads.py": "lock/test_lock_threads.py",
+    "_drivers/trio.py": "hosts/test_trio.py",
+    "_drivers/wakeup.py": "lock/test_lock_threads.py",
+    "_embedded/download.py": "embedded/test_embedded_install.py",
+    # Connections, which are tested by what they do with a real server.
+    "_links/batch_connection.py": "faults/test_fault_renewal.py",
+    "_links/cluster.py": "cluster/test_cluster_connect.py",
+    "_links/connection.py": "links/test_link_signals.py",
+    "_links/endpoint.py": "links/test_link_login.py",
+    "_links/multiplexer.py": "links/test_pipeline.py",
+    "_links/open_connections.py": "lock/test_lock_close.py",
+    "_links/pool.py": "links/test_link_threads.py",
+    "_links/redirection.py": "cluster/test_cluster_moves.py",
+    "_links/redis_client.py": "links/test_link_login.py",
+    "_links/replies.py": "links/test_link_messages.py",
+    "_links/resp.py": "links/test_pipeline.py",
+    "_links/sentinel.py": "sentinel/test_sentinel_access.py",
+    "_links/sentinel_endpoint.py": "sentinel/test_sentinel_access.py",
+    "_links/sentinel_origin.py": "sentinel/test_sentinel_failover.py",
+    "_links/tls.py": "links/test_link_login.py",
+    "_links/topology.py": "cluster/test_cluster_connect.py",
+    "_links/wait_command.py": "replicas/test_replicas.py",
+    "_links/wait_connection.py": "replicas/test_replicas.py",
+    # The faces hold no logic; each is tested with its kind of lock.
+    "asyncio/block.py": "lock/test_lock_blocks.py",
+    "asyncio/client.py": "lock/test_lock_input.py",
+    "asyncio/composite_lock.py": "composite/test_composite_input.py",
+    "asyncio/count_down_latch.py": "latch/test_latch.py",
+    "asyncio/election.py": "election/test_election.py",
+    "asyncio/event.py": "event/test_event.py",
+    "asyncio/hold.py": "lock/test_lock_holds.py",
+    "asyncio/leased_semaphore.py": "semaphore/test_semaphore_leased.py",
+    "asyncio/lock.py": "lock/test_lock_holds.py",
+    "asyncio/read_write_lock.py": "read_write/test_read_write_rules.py",
+    "asyncio/redis_py.py": "hosts/test_redis_py.py",
+    "asyncio/semaphore.py": "semaphore/test_semaphore_plain.py",
+    "_misuse.py": "faces/test_first_hour_messages.py",
+    "fencing.py": "fencing/test_fencing_redis.py",
+    "observe.py": "observe/test_observe.py",
+    "options.py": "lock/test_lock_input.py",
+    # Checks, commands and adapters, which are tested as users call them.
+    "check/acl_probe.py": "check/test_rights.py",
+    "check/collect.py": "check/test_check_servers.py",
+    "check/data_rules.py": "check/test_rules.py",
+    "check/examine.py": "check/test_check_servers.py",
+    "check/report.py": "cli/test_doctor.py",
+    "cli/exporter.py": "monitoring/test_exporter.py",
+    "cli/listening.py": "monitoring/test_exporter.py",
+    "cli/release.py": "operations/test_release.py",
+    "cli/show.py": "operations/test_release.py",
+    "cli/launch.py": "cli/test_cli_job.py",
+    "cli/locks.py": "cli/test_cli_modes.py",
+    "cli/locks_list.py": "operations/test_reader.py",
+    "inspection/face.py": "operations/test_reader.py",
+    "inspection/info.py": "operations/test_reader.py",
+    "django/apps.py": "hosts/test_django.py",
+    "django/management/commands/interlock_run.py": "hosts/test_django.py",
+    # The model of Redis: one grammar of commands is held against a real server.
+    "testing/_model_generic.py": "testing/test_redis_model.py",
+    "testing/_model_hashes.py": "testing/test_redis_model.py",
+    "testing/_model_keyspace.py": "testing/test_redis_model.py",
+    "testing/_model_lists.py": "testing/test_redis_model.py",
+    "testing/_model_strings.py": "testing/test_redis_model.py",
+    "testing/_model_zsets.py": "testing/test_redis_model.py",
+    # The simulator's private parts.
+    "testing/_sim_client.py": "testing/test_simulator.py",
+    "testing/_sim_doubts.py": "testing/test_simulator.py",
+    "testing/_sim_faults.py": "testing/test_simulator.py",
+    "testing/_sim_frame.py": "testing/test_simulator.py",
+    "testing/_sim_invariants.py": "testing/test_simulator.py",
+    "testing/_sim_minding.py": "testing/test_simulator.py",
+    "testing/_sim_network.py": "testing/test_simulator.py",
+    "testing/_sim_process.py": "testing/test_simulator.py",
+    "testing/_sim_pubsub.py": "testing/test_simulator.py",
+    "testing/_sim_replicas.py": "testing/test_sim_workload.py",
+    "testing/_sim_rules.py": "testing/test_simulator.py",
+    "testing/_sim_runner.py": "testing/test_simulator.py",
+    "testing/schedule.py": "testing/test_simulator.py",
+}
+"""Source module -> the one test module that tests it, below `tests`."""
+
+
+def sources() -> list[str]:
+    """Return the source modules that can have tests, relative to the package."""
+    found = sorted(str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*.py"))
+    bare = ("__init__.py", "__main__.py", "_version.py")
+    return [name for name in found if PurePosixPath(name).name not in bare]
+
+
+def own_test(name: str) -> str:
+    """Return the test module of its own name that *name* has by the rule, below `tests`."""
+    path = PurePosixPath(name)
+    folder = FOLDERS.get(str(path.parent), str(path.parent))
+    if folder == "package" and path.stem in HOSTS:
+        folder = "hosts"
+    if folder == "package" and path.stem in MONITORING:
+        folder = "monitoring"
+    if str(path.parent) == "_core/scripts":
+        return "core/test_scripts.py"  # each constructor is held against its Lua text there
+    return f"{folder}/test_{path.stem.lstrip('_')}.py"
+
+
+def test_the_rule_knows_both_faces_and_every_folder() -> None:
+    """The rule drops underscores, and takes the generated face with the one it is made from."""
+    assert own_test("_links/slots.py") == "links/test_slots.py"
+    assert own_test("sync/lock.py") == own_test("asyncio/lock.py") == "faces/test_lock.py"
+    assert own_test("celery.py") == "hosts/test_celery.py"
+
+
+@pytest.mark.parametrize("name", sources())
+def test_a_source_module_has_one_test_module(name: str) -> None:
+    """A module has a test module of its name, or `TESTED_BY` names another; never both."""
+    original = name.replace("sync/", "asyncio/", 1) if name.startswith("sync/") else name
+    own, other = own_test(name), TESTED_BY.get(original)
+    there = (ROOT / "tests" / own).is_file()
+    if other is None:
+        assert there, f"write tests/{own}, or say in TESTED_BY what tests {name}"
+    else:
+        assert not there, f"tests/{own} exists: take {name} out of TESTED_BY"
+        assert (ROOT / "tests" / other).is_file(), f"{name}: there is no tests/{other}"
+
+
+def test_no_exception_outlives_its_module() -> None:
+    """`TESTED_BY` names source modules that exist."""
+    assert set(TESTED_BY) <= set(sources())
