@@ -41,7 +41,7 @@ def _allocated() -> int:
 
 async def holds(url: str, count: int, lease: float) -> None:
     """Take *count* locks and keep them; tell the bytes for each, then what the loop felt."""
-    async with interlock.asyncio.connect(url, lease=lease) as client:
+    async with interlock.asyncio.connect(url, lease=lease, card=False) as client:
         await client.lock("first").acquire()
         tracemalloc.start()
         before = _allocated()

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from tests.support.servers import RedisServer
 
+from .leftovers import PREFIX
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Self
@@ -34,7 +36,7 @@ class ClockedServer:
     def __enter__(self) -> Self:
         """Build the library and make the clock's file."""
         with contextlib.ExitStack() as stack:
-            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="faultlab-clock-")))
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=PREFIX)))
             library, shown = home / "clock.so", home / "offset"
             build = ["gcc", "-O1", "-shared", "-fPIC", "-o", str(library), str(_SOURCE)]
             subprocess.run(build, check=True)

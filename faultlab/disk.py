@@ -7,6 +7,8 @@ import errno
 import subprocess
 from typing import TYPE_CHECKING
 
+from .leftovers import PREFIX
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -61,7 +63,7 @@ def small(server: RedisServer) -> Iterator[Small]:
     path = server.unix_path.parent / "data"
     server.kill()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={_SIZE}", "faultlab", str(path)],
+        ["mount", "-t", "tmpfs", "-o", f"size={_SIZE}", f"{PREFIX}disk", str(path)],
         capture_output=True,
         text=True,
         check=False,

@@ -5,7 +5,6 @@ The Go program beside this file is built for each run. Go's own cache makes that
 
 from __future__ import annotations
 
-import functools
 import json
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .leftovers import PREFIX
 from .objects import PERMITS
 
 if TYPE_CHECKING:
@@ -93,16 +93,7 @@ _FAILED = {
 
 
 def ask(history: dict[str, Any]) -> str:
-    """Return what porcupine says of *history*: ``ok``, ``illegal`` or ``unknown``."""
-    ran = subprocess.run(
-        [_program()], input=json.dumps(history) + "\n", capture_output=True, text=True, check=True
-    )
-    return ran.stdout.strip()
-
-
-@functools.cache
-def _program() -> str:
-    """Build the program; return its path.
+    """Return what porcupine says of *history*: ``ok``, ``illegal`` or ``unknown``.
 
     Raises:
         FileNotFoundError: Go is not installed.
@@ -110,11 +101,10 @@ def _program() -> str:
     go = shutil.which("go")
     if go is None:
         raise FileNotFoundError("the checker of semaphores and latches needs Go (golang-go)")
-    home = tempfile.TemporaryDirectory(prefix="faultlab-linear-")
-    _kept.append(home)
-    path = f"{home.name}/linear"
-    subprocess.run([go, "build", "-o", path, "."], cwd=_SOURCE, check=True, capture_output=True)
-    return path
-
-
-_kept: list[tempfile.TemporaryDirectory[str]] = []
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as home:
+        program = f"{home}/linear"
+        build = [go, "build", "-o", program, "."]
+        subprocess.run(build, cwd=_SOURCE, check=True, capture_output=True)
+        text = json.dumps(history) + "\n"
+        ran = subprocess.run([program], input=text, capture_output=True, text=True, check=True)
+    return ran.stdout.strip()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .leftovers import PREFIX
 from .process import ROOT
 from .run import Plan, Run
 
@@ -88,8 +89,8 @@ MUTANTS = (
         "a release wakes nobody",
         "L-4",
         f"{_LUA}/lock_release.lua",
-        "return 1 + redis.call(publish, channel, '0')",
-        "return 1",
+        "if publish == '' then",
+        "if publish ~= '0' then",
         ("plain",),
         seconds=30,
         lanes=1,
@@ -269,7 +270,7 @@ def copy(mutant: Mutant, into: Path) -> None:
 
 def hunt(mutant: Mutant, binary: Path, seed: int) -> list[str]:
     """Attack the library with the mistake; return what was found."""
-    with tempfile.TemporaryDirectory(prefix="faultlab-mutant-") as sources:
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as sources:
         copy(mutant, Path(sources))
         return Run(plan(mutant, binary, seed, (sources,))).run().findings
 

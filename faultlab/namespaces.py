@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,9 +46,9 @@ class Link:
         Raises:
             PermissionError: This machine does not allow namespaces.
         """
-        remove_left_over()
         outer, inner = self._ends["outside"], self._ends["inside"]
         try:
+            remove_left_over()
             _ip("netns", "add", self._name)
             _ip("link", "add", outer, "type", "veth", "peer", "name", inner)
             _ip("link", "set", inner, "netns", self._name)
@@ -57,7 +58,7 @@ class Link:
             self._ip_inside("link", "set", inner, "up")
             self._ip_inside("link", "set", "lo", "up")
         except (OSError, subprocess.CalledProcessError) as error:
-            self.__exit__()
+            _remove(self._name)
             raise PermissionError(f"no network namespace on this machine: {error}") from error
         return self
 
@@ -82,7 +83,11 @@ class Link:
 
 
 def remove_left_over() -> None:
-    """Remove the namespaces of labs that were killed."""
+    """Remove the namespaces of labs that were killed.
+
+    Raises:
+        FileNotFoundError: There is no command ``ip`` here.
+    """
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=False)
     for number in _NAME.findall(listed.stdout):
         if not Path(f"/proc/{number}").exists():
@@ -91,7 +96,8 @@ def remove_left_over() -> None:
 
 def _remove(name: str) -> None:
     # It may be half made, or not at all.
-    subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+    if shutil.which("ip"):
+        subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
 
 
 def _ip(*words: str) -> None:

@@ -58,6 +58,7 @@ class Slot:
         config = {
             **self._config,
             "name": self.present,
+            "lab": os.getpid(),
             "history": str(self._home / f"{self.present}.jsonl"),
         }
         # The server's clock is no affair of the workers.

@@ -19,6 +19,7 @@ import redis
 from .arena import ARENAS, LEASE, Arena, Fault
 from .history import Line, Recorder, load, save
 from .judge import POLL_CAP, Judge
+from .leftovers import PREFIX
 from .process import Slot
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Run:
         self.plan = plan
         self.done: collections.Counter[str] = collections.Counter()
         self._chance = random.Random(f"{plan.seed} faults")
-        self._home = Path(tempfile.mkdtemp(prefix="faultlab-"))
+        self._home = Path(tempfile.mkdtemp(prefix=PREFIX))
         self._note = Recorder(self._home / "lab.jsonl", "lab")
         self._slots: list[Slot] = []
         self._killed: set[str] = set()

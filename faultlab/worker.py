@@ -436,7 +436,10 @@ def main() -> None:
     """Run as the first argument says."""
     # The lab may be killed: nobody survives it, not even a process that is stopped.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    Worker(json.loads(sys.argv[1])).run()
+    config = json.loads(sys.argv[1])
+    if os.getppid() != config["lab"]:
+        sys.exit("the lab ended before its worker began")
+    Worker(config).run()
 
 
 if __name__ == "__main__":

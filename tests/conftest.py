@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import tempfile
 import threading
 from collections import Counter
 from importlib import resources
@@ -13,6 +15,7 @@ import pytest
 
 from interlock._core import lock_base, session
 from interlock._drivers import aio, threads
+from interlock._embedded import EmbeddedServer
 from tests.extras import VERSIONS
 from tests.lock.lock_like import Face
 from tests.support.proxy import FaultProxy
@@ -157,3 +160,15 @@ def _clients(server: RedisServer) -> dict[int, str]:
         lines = client.execute_command("CLIENT", "LIST").decode().splitlines()
     listed = {int(line.split()[0].removeprefix("id=")): line for line in lines}
     return {number: line for number, line in listed.items() if number != own}
+
+
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Be a user with a fresh runtime directory, whose servers linger until the test is over."""
+    monkeypatch.delenv("INTERLOCK_REDIS_SERVER", raising=False)
+    monkeypatch.setenv("INTERLOCK_EMBEDDED_LINGER", "60")
+    with tempfile.TemporaryDirectory(prefix="il-") as root:  # tmp_path is too long for a socket
+        monkeypatch.setenv("XDG_RUNTIME_DIR", root)
+        yield Path(root)
+        for directory in Path(root).glob(f"interlock-{os.getuid()}/*"):
+            EmbeddedServer(directory).stop()

@@ -36,7 +36,6 @@ SLOW = (
     "*_moves.py",
     "*_mutations.py",
     "*_simulated.py",
-    "*_simulation.py",
     "*_sweep.py",
     "*_topologies.py",
     "tests/cli/test_cli_modes.py",

@@ -53,12 +53,17 @@ class StruckError(KeyboardInterrupt):
 class Timer:
     """Strikes once within an operation.
 
+    Args:
+        twice: strike again within a millisecond: a second Ctrl-C, while the first one is undone.
+
     Attributes:
         strike: what a signal does; it may raise.
         struck: how many have struck.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, twice: bool = False) -> None:
+        self._times = 2 if twice else 1
+        self._left = 0
         self.strike: Callable[[], None] = self.fail
         self.struck = 0
         self._armed = False
@@ -77,7 +82,7 @@ class Timer:
 
     def arm(self, seconds: float) -> None:
         """Strike once in *seconds*."""
-        self._armed = True
+        self._armed, self._left = True, self._times
         signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
 
     def run(self, seconds: float, act: Callable[[], object]) -> None:
@@ -89,7 +94,10 @@ class Timer:
             finally:
                 self.disarm()
         except StruckError:
-            return
+            try:
+                self.disarm()
+            except StruckError:  # the second one
+                self.disarm()
 
     def disarm(self) -> None:
         """Strike no more."""
@@ -98,8 +106,12 @@ class Timer:
 
     def _handle(self, *_: object) -> None:
         if self._armed:
-            self._armed = False
             self.struck += 1
+            self._left -= 1
+            if self._left:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 1e-3))
+            else:
+                self._armed = False
             self.strike()
 
 
@@ -217,11 +229,11 @@ def typical(durations: list[float]) -> float:
     return statistics.median(durations) * 1.25
 
 
-def strike_threads(bed: Bed, kind: Kind, operation: str, strikes: int) -> Count:
+def strike_threads(bed: Bed, kind: Kind, operation: str, strikes: int, *, twice: bool) -> Count:
     """Strike *operation* of the sync face."""
     prepare, act = SYNC[operation]
     count = Count(f"sync {kind.name} {operation}")
-    with ExitStack() as stack, Timer() as timer:
+    with ExitStack() as stack, Timer(twice=twice) as timer:
         clients = [
             stack.enter_context(interlock.connect(url, lease=LEASE))
             for url in bed.urls[: kind.servers]
@@ -267,7 +279,7 @@ async def give_back_async(lock: Any) -> None:
             await lock.release()
 
 
-async def strike_tasks(bed: Bed, kind: Kind, operation: str, strikes: int) -> Count:
+async def strike_tasks(bed: Bed, kind: Kind, operation: str, strikes: int, *, twice: bool) -> Count:
     """Strike *operation* of the asyncio face: the signal cancels its task, as in asyncio.run."""
     prepare, act = CASES[operation]
     count = Count(f"asyncio {kind.name} {operation}")
@@ -283,7 +295,7 @@ async def strike_tasks(bed: Bed, kind: Kind, operation: str, strikes: int) -> Co
             durations.append(time.perf_counter() - began)
             await give_back_async(lock)
         within = typical(durations)
-        with Timer() as timer:
+        with Timer(twice=twice) as timer:
             while count.strikes < strikes and len(count.wrong) < 20:
                 await prepare(lock)
                 before = timer.struck
@@ -349,6 +361,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tests.signals", description=__doc__)
     parser.add_argument("--strikes", type=int, default=5000, help="for each kind and operation")
     parser.add_argument("--short", action="store_true", help=f"{SHORT} strikes each")
+    parser.add_argument("--twice", action="store_true", help="strike the undo of a strike, too")
     parser.add_argument("--face", choices=["sync", "asyncio"])
     parser.add_argument("--kind", choices=[kind.name for kind in KINDS])
     parser.add_argument("--operation", choices=list(SYNC))
@@ -361,9 +374,11 @@ def main(arguments: list[str] | None = None) -> int:
         bed = Bed([stack.enter_context(RedisServer()) for _ in range(3)])
         for face, kind, operation in rows(options):
             if face == "sync":
-                count = strike_threads(bed, kind, operation, strikes)
+                count = strike_threads(bed, kind, operation, strikes, twice=options.twice)
             else:
-                count = asyncio.run(strike_tasks(bed, kind, operation, strikes))
+                count = asyncio.run(
+                    strike_tasks(bed, kind, operation, strikes, twice=options.twice)
+                )
             print(count, flush=True)
             wrong += len(count.wrong)
     return 1 if wrong else 0

@@ -136,13 +136,14 @@ def _markdown_prose(text: str) -> Iterator[Prose]:
 
 
 def _without_code(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Return *lines* with fenced code, tables and headings blanked out."""
+    """Return *lines* with fenced code, tables, headings and targets of links blanked out."""
     fenced, kept = False, list[tuple[int, str]]()
     for number, line in lines:
         bare = line.strip()
         if bare.startswith("```"):
             fenced = not fenced
         drop = fenced or bare.startswith(("```", "|", "#", "<", ">>>", "...", "![", "[!"))
+        drop = drop or re.match(r"\[[^\]]+\]: https?:", bare) is not None
         kept.append((number, "" if drop else line))
     return kept
 

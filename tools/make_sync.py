@@ -35,8 +35,12 @@ WORDS = [
     (r"\bAsyncDriver\b", "ThreadDriver"),
     (r"\bAwaitable\[(.*?)\]", r"\1"),
     (r"It runs in the event loop\.", "It runs in a thread of the client's."),
+    (
+        r"But ``sys.exit`` ends the loop, as in every callback of asyncio\.",
+        "``sys.exit`` does not end the process.",
+    ),
     (r"\bexamine_async\b", "examine"),
-    (r"\bread_(lock|locks)_async\b", r"read_\1"),
+    (r"\bread_(lock|locks|deadlocks)_async\b", r"read_\1"),
     (r"\bAsyncIterator\b", "Iterator"),
     (r"\btask\b", "thread"),
     (r"\btasks\b", "threads"),

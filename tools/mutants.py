@@ -27,7 +27,7 @@ CORE = Path("interlock/_core")
 TARGETS = {
     "lock_base.py": (
         "accept", "go_on", "_after_first_try", "_try", "_not_held", "is_live", "begin", "done", "rest", "over", "finish",
-        "_go_on", "_undo", "extend", "undo_acquire", "outlive", "reach", "_finish_later", "_bury", "_drop", "release", "mine",
+        "_go_on", "_undo", "extend", "undo_acquire", "end_late_grants", "cleanup_limits", "_finish_later", "_end_lost", "_end_gone", "release", "mine",
     ),
     "holds.py": (
         "sent", "answered", "failed", "late_grants", "grant", "begin_release", "end", "lose", "enter", "leave", "claim",

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from interlock.backoff import Backoff, ConstantBackoff, ExponentialBackoff
     from interlock.errors import (
         AcquireTimeoutError,
+        BrokenBarrierError,
         ClosedError,
         ConfigError,
+        DeadlockError,
         HoldLostError,
         InterlockError,
         LatchDeletedError,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     )
     from interlock.options import Options, best_effort, required
     from interlock.sync import (
+        Barrier,
         Client,
         CountDownLatch,
         Election,
@@ -54,12 +57,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "interlock.backoff": ("Backoff", "ConstantBackoff", "ExponentialBackoff"),
     "interlock.errors": (
-        "AcquireTimeoutError", "ClosedError", "ConfigError", "HoldLostError", "InterlockError", "LatchDeletedError", "MisuseWarning", "NotHeldError",
+        "AcquireTimeoutError", "BrokenBarrierError", "ClosedError", "ConfigError", "DeadlockError", "HoldLostError", "InterlockError", "LatchDeletedError", "MisuseWarning", "NotHeldError",
         "QuorumError", "ReentryError", "ReplicationError", "ServerUnavailableError", "UpgradeError", "WrongTypeError",
     ),
     "interlock.options": ("Options", "best_effort", "required"),
     "interlock.sync": (
-        "Client", "CountDownLatch", "Election", "Event", "Hold", "LeaderInfo", "Observation", "LeasedSemaphore", "Lock", "Locked", "MultiLock", "Once", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "connect",
+        "Barrier", "Client", "CountDownLatch", "Election", "Event", "Hold", "LeaderInfo", "Observation", "LeasedSemaphore", "Lock", "Locked", "MultiLock", "Once", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "connect",
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -67,11 +70,14 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "AcquireTimeoutError",
     "Backoff",
+    "Barrier",
+    "BrokenBarrierError",
     "Client",
     "ClosedError",
     "ConfigError",
     "ConstantBackoff",
     "CountDownLatch",
+    "DeadlockError",
     "Election",
     "Event",
     "ExponentialBackoff",

@@ -11,6 +11,7 @@
     ├── QuorumError                             too few servers of a red lock agreed
     ├── ReplicationError                        too few replicas acknowledged
     ├── LatchDeletedError (RuntimeError)        the latch that was waited for will not open
+    ├── BrokenBarrierError (threading's)        not all parties of a barrier will come
     ├── ServerUnavailableError (ConnectionError) no usable answer from the server
     ├── WrongTypeError                          the key is something else's
     ├── ClosedError (RuntimeError)              the client is closed
@@ -23,6 +24,7 @@ Every error survives pickling: the message is the only positional argument, attr
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -104,6 +106,20 @@ class HoldLostError(InterlockError, RuntimeError):
         self.detail = detail
 
 
+class DeadlockError(InterlockError, RuntimeError):
+    """A wait could never have ended: its owner holds what others of a cycle wait for.
+
+    Attributes:
+        name: the lock that was waited for.
+        cycle: one sentence for each thread or task of the cycle.
+    """
+
+    def __init__(self, message: str, *, name: str = "", cycle: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.name = name
+        self.cycle = cycle
+
+
 class ReentryError(InterlockError, RuntimeError):
     """The owner of a non-reentrant lock asked for it again.
 
@@ -162,6 +178,18 @@ class LatchDeletedError(InterlockError, RuntimeError):
 
     Attributes:
         name: the latch.
+    """
+
+    def __init__(self, message: str, *, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class BrokenBarrierError(InterlockError, threading.BrokenBarrierError):
+    """A barrier is broken: it was aborted or reset, or a party's time was up, or a party died.
+
+    Attributes:
+        name: the barrier.
     """
 
     def __init__(self, message: str, *, name: str = "") -> None:

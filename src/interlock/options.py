@@ -81,6 +81,7 @@ class OptionChanges(TypedDict, total=False):
     slow_acquire: Duration | None
     slow_hold: Duration | None
     card: bool | Literal["names"]
+    deadlock: Literal["log", "raise", "off"]
 
 
 _DURATIONS = ("lease", "fair_wait", "poll_cap", "command_timeout", "outage_timeout")
@@ -95,6 +96,13 @@ def _check_threshold(options: Options, name: str) -> None:
     object.__setattr__(options, name, value := seconds(value))
     if not _is_number(value) or not value > 0:
         raise ConfigError(f"{name} must be None or seconds above 0, not {value!r}")
+
+
+def _check_for_operators(options: Options) -> None:
+    if options.deadlock not in ("log", "raise", "off"):
+        raise ConfigError(f"deadlock must be log, raise or off, not {options.deadlock!r}")
+    if options.card not in (True, False, "names"):
+        raise ConfigError(f'card must be True, False or "names", not {options.card!r}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +125,8 @@ class Options:
         slow_hold: a hold that lasts longer is logged; None for never.
         card: what operators may read of this client. True for everything, ``"names"`` for its
             host, process and locks without threads, False for nothing but the locks themselves.
+        deadlock: what becomes of a deadlock: ``"log"``, ``"raise"`` DeadlockError in the youngest
+            waiter too, or ``"off"``. It is found by cards, so not with ``card=False``.
     """
 
     lease: float = 30.0
@@ -133,6 +143,7 @@ class Options:
     slow_acquire: float | None = 30.0
     slow_hold: float | None = 600.0
     card: bool | Literal["names"] = True
+    deadlock: Literal["log", "raise", "off"] = "log"
 
     if TYPE_CHECKING:
         # A field holds seconds, whatever it was given as.
@@ -158,8 +169,7 @@ class Options:
             raise ConfigError(
                 f'replicas must be "off", best_effort(...) or required(...), not {self.replicas!r}'
             )
-        if self.card not in (True, False, "names"):
-            raise ConfigError(f'card must be True, False or "names", not {self.card!r}')
+        _check_for_operators(self)
         if self.client_id is not None and not _CLIENT_ID.fullmatch(self.client_id):
             raise ConfigError(
                 f"client_id must be hex digits and dashes (a UUID), not {self.client_id!r}"

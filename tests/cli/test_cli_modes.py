@@ -164,14 +164,14 @@ def test_a_signal_while_waiting_leaves_nothing_behind(
         others.append(runs.started(*options, "NAME", *SLEEP))
     if options == ["-s"]:
         others.append(runs.started("-x", "NAME", *SLEEP))
-    before = {key: redis_client.type(key) for key in redis_client.scan_iter()}
+    before = _stored(redis_client)
     process = runs.start("--verbose", *options, "NAME", "--", "echo", "ran")
     assert process.stderr is not None
     assert "waiting" in process.stderr.readline()
     time.sleep(0.2)
     process.send_signal(signal.SIGTERM)
     assert ended(process) == (128 + signal.SIGTERM, "", "")
-    assert {key: redis_client.type(key) for key in redis_client.scan_iter()} == before
+    assert _stored(redis_client) == before
     for other in others:
         other.send_signal(signal.SIGTERM)
         ended(other)
@@ -207,3 +207,9 @@ def test_locks_without_a_token_pass_none_on(runs: Runs, options: list[str]) -> N
     """A job finds the token of its own lock or none, never that of an interlock around it."""
     done = runs.run(*options, "NAME", "-c", "echo ${INTERLOCK_TOKEN-none}", INTERLOCK_TOKEN="17")
     assert done == (0, "none\n", "")
+
+
+def _stored(server: redis.Redis) -> dict[bytes, bytes]:
+    """Return the keys and their types, but for the cards of clients that hold or wait."""
+    keys = [key for key in server.scan_iter() if not key.startswith(b"interlock_client")]
+    return {key: server.type(key) for key in keys}

@@ -23,6 +23,7 @@ def parse(*arguments: str, command: list[str] | None = None, **environ: str) -> 
     return run_options(given, ["true"] if command is None else command, environ)
 
 
+URLS = str(Path(__file__).with_name("urls.txt"))
 # What each option is given, as text, and what it means; a flag's text is the one for its variable.
 SAMPLES: dict[str, tuple[str, object]] = {
     "INTERLOCK_NO_WAIT": ("1", 0.0),
@@ -39,6 +40,7 @@ SAMPLES: dict[str, tuple[str, object]] = {
     "INTERLOCK_ON_LOST": ("kill", OnLost.KILL),
     "INTERLOCK_KILL_AFTER": ("0.5", 0.5),
     "INTERLOCK_URL": ("redis://one/0", ["redis://one/0"]),
+    "INTERLOCK_URL_FILE": (URLS, ["redis://one/0", "redis://two/0"]),
     "INTERLOCK_VERBOSE": ("on", True),
 }
 # Texts that no reading makes sense of; every other option takes any text.
@@ -55,6 +57,7 @@ NONSENSE = {
     "INTERLOCK_MAX_HOLD": ("0", "-1", "x"),
     "INTERLOCK_ON_LOST": ("panic", "TERM"),
     "INTERLOCK_KILL_AFTER": ("-5", "x"),
+    "INTERLOCK_URL_FILE": ("/nonexistent", "/dev/null", "/"),
     "INTERLOCK_VERBOSE": ("very",),
 }
 NONSENSE_PAIRS = [(name, text) for name, texts in NONSENSE.items() for text in texts]

@@ -142,6 +142,15 @@ async def test_event(plain: Stage) -> None:
     assert not await two.do(event.is_set)
 
 
+async def test_barrier(plain: Stage) -> None:
+    """Parties of two clients pass by message when the last one comes."""
+    barriers = [plain.client(poll_cap=30).barrier("a", 2) for _ in range(2)]
+    waiting = asyncio.create_task(plain.owner().do(barriers[0].wait, 20))
+    await asyncio.sleep(0.3)
+    assert await plain.owner().do(barriers[1].wait, 20) == 1
+    assert await asyncio.wait_for(waiting, 10) == 0
+
+
 async def test_election(plain: Stage) -> None:
     """A message tells the next candidate that nobody leads, and an observer hears of both terms."""
     client, one, two = plain.client(poll_cap=30), plain.owner(), plain.owner()

@@ -44,7 +44,8 @@ class Table(Stage):
 
     @staticmethod
     def keys_of(server: RedisServer) -> list[str]:
-        """Return what is on *server*."""
+        """Return the keys of locks on *server*, without the clients' cards."""
         keys = server.execute("KEYS", "*")
         assert isinstance(keys, list)
-        return sorted(key.decode() for key in keys)
+        names = [key.decode() for key in keys]
+        return sorted(name for name in names if not name.startswith("interlock_client"))

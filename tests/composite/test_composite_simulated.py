@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.every_fault import FAULTS, OPTIONS
 
-from interlock._core.composite_members import depths
+from interlock._core.composite import depths
 from interlock._core.lock import Lock
 from interlock._core.multi_lock import MultiLock
 from interlock._core.red_lock import RedLock
@@ -20,8 +20,7 @@ from interlock.testing.simulator import Simulator
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from interlock._core.composite import CompositeLock
-    from interlock._core.composite_hold import CompositeHold
+    from interlock._core.composite import CompositeHold, CompositeLock
     from interlock._core.effects import Op
     from interlock.testing.simulator import Process, SimulatedClient
 

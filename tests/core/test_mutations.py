@@ -223,8 +223,8 @@ MUTATIONS = [
     Mutation(
         "release-tells-nobody",
         "lock_release",
-        "1 + redis.call(publish, channel, '0')",
-        "1",
+        "redis.call(publish, channel, '0')",
+        "0",
         contention,
     ),
     Mutation(
@@ -281,7 +281,7 @@ MUTATIONS = [
     ),
     Mutation(
         "late-grants-are-forgotten",
-        lock_base.outlive,
+        lock_base.end_late_grants,
         "if hold.unanswered:",
         "if hold.unanswered > 2:",
         strays_of_a_hold,

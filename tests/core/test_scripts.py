@@ -103,7 +103,7 @@ def sample(annotation: str, module: ModuleType, name: str) -> Any:
 def build(made: Callable[..., Any], module: ModuleType) -> Any:
     """Call *made* with something for each parameter without a default."""
     given = {
-        p.name: sample(str(p.annotation), module, p.name)
+        p.name: sample(getattr(p.annotation, "__forward_arg__", str(p.annotation)), module, p.name)
         for p in inspect.signature(made).parameters.values()
         if p.default is inspect.Parameter.empty
     }

@@ -59,6 +59,23 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+def test_links_of_the_readme_work_on_pypi() -> None:
+    """Every link of the README is absolute, and those to the repository name files that exist."""
+    text = (ROOT / "README.md").read_text()
+    targets = re.findall(r"\]\(([^)]+)\)", text) + re.findall(
+        r"^\[[^\]]+\]: (\S+)$", text, re.MULTILINE
+    )
+    used = set(re.findall(r"\]\[([^\]]+)\]", text))
+    assert used == set(re.findall(r"^\[([^\]]+)\]: ", text, re.MULTILINE))
+    ours = [target for target in targets if "/interlock-py/interlock/" in target]
+    assert len(ours) > 30
+    for target in targets:
+        assert target.startswith("https://"), target
+    for target in ours:
+        path = re.split(r"/main/", target)[1].partition("#")[0]
+        assert (ROOT / path).is_file(), target
+
+
 def test_the_checks_run_the_command_of_the_readme() -> None:
     """The line that CI takes from the README is there exactly once, and is the one that runs the tests."""
     pattern = re.compile(r"^python3 -m venv .*pytest$", re.MULTILINE)

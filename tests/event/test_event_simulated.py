@@ -10,7 +10,7 @@ from tests.lock.every_fault import FAULTS, OPTIONS
 from interlock._core.effects import NEVER
 from interlock._core.event import Event
 from interlock.errors import InterlockError, ServerUnavailableError
-from interlock.testing.schedule import Interrupted, Schedule
+from interlock.testing.schedule import Interrupted, Schedule, delay_reply
 from interlock.testing.simulator import Simulator
 
 if TYPE_CHECKING:
@@ -107,3 +107,17 @@ def test_an_interrupted_waiter_leaves_the_others(moment: int) -> None:
     simulator, played = _play(schedule, programs)
     simulator.run_for(10)
     assert played["w1"].result is played["w2"].result is True
+
+
+def test_a_later_waiter_stands_in_nobodys_way() -> None:
+    """A waiter goes on though one that came after the setting is before it in the queue."""
+
+    def latecomer(me: Process) -> Work:
+        yield me.sleep(0.3)
+        return (yield _event(me).wait(NEVER))
+
+    programs = {"w0": _waiter, "w1": latecomer, "s": _setter, "c": _clearer}
+    simulator, played = _play(Schedule({("w0", 0): delay_reply(0.8)}), programs)
+    simulator.run_for(5)
+    assert played["w0"].result is True
+    assert not played["w1"].ended

@@ -59,7 +59,7 @@ def test_public_things_are_where_users_find_them(face: str) -> None:
 def test_help_shows_nothing_of_what_is_inside(face: str) -> None:
     """help() of a public class or function names no private module, type or constructor's parameter."""
     for name, thing in public(face).items():
-        if name in ("__version__", "asyncio", "check", "errors", "fencing"):
+        if name in ("__version__", "asyncio", "check", "errors", "fencing", "observe"):
             continue
         text = pydoc.plain(pydoc.render_doc(thing))
         assert not INTERNAL.search(text), (name, INTERNAL.search(text))
@@ -70,7 +70,7 @@ def test_what_is_checked_is_the_same_on_both_faces() -> None:
     text = (TYPING / "public_asyncio.py").read_text()
     for pattern, replacement in (
         (r"import interlock\.asyncio as face", "import interlock as face"),
-        (r"\basync (def|with)\b", r"\1"),
+        (r"\basync (def|with|for)\b", r"\1"),
         (r"\bawait ", ""),
         (r"Coroutine\[Any, Any, (.*?)\]\]", r"\1]"),
         (r"Callable, Coroutine\n    from typing import Any", "Callable"),

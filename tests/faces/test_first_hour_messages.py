@@ -31,6 +31,7 @@ async def client(face: Face, redis_url: str) -> AsyncIterator[Any]:
 
 
 KINDS = ("Lock", "Semaphore", "LeasedSemaphore", "CountDownLatch", "ReadWriteLock", "Client")
+KINDS += ("Event", "Election")
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "Hold", "Permit"])
@@ -126,7 +127,7 @@ def test_warnings_point_at_the_users_line(
 
 
 async def _refusal(face: Face, url: str) -> str:
-    client = face.module.connect(url, command_timeout=0.3)
+    client = face.module.connect(url, command_timeout=1.5)
     try:
         with pytest.raises(ServerUnavailableError) as caught:
             await call(face, client.lock("name").acquire)

@@ -208,6 +208,7 @@ def test_every_kind_locks(redis_url: str) -> None:
             assert not await event.wait(timeout=0.05)
             await event.set()
             assert await event.wait(timeout=5)
+            assert await client.barrier("barrier", 1).wait() == 0
             election = client.election("election", candidate="a")
             told = trio.Event()
             observing = election.observe(lambda info: told.set() if info else None)

@@ -79,7 +79,7 @@ def test_every_difference_is_explained() -> None:
 def test_every_proof_of_the_wire_is_there() -> None:
     """The tests and sequences that docs/reference/wire.md names exist, and every sequence is named."""
     page = WIRE.read_text()
-    tests = "".join(file.read_text() for file in Path(__file__).parent.glob("test_*.py"))
+    tests = "".join(file.read_text() for file in Path(__file__).parents[1].rglob("test_*.py"))
     for test in re.findall(r"`(test_\w+)`", page):
         assert f"def {test}(" in tests, test
     proofs = " ".join(re.findall(r"\[sequences?\s+([^\]`]+)", page)).replace("\n", " ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import textwrap
 import time
 from typing import TYPE_CHECKING
 
@@ -296,7 +297,14 @@ def test_asyncio_run_that_ends_while_holding(redis_client: redis.Redis, redis_ur
     say("over")
     sys.stdin.readline()
     """
-    with interlock.connect(redis_url) as client, Child(code, redis_url) as child:
+    # The exit waits for the thread that warns, but not for long: a busy machine needs longer.
+    warned = """
+    for thread in threading.enumerate():
+        if thread.name == "interlock-close":
+            thread.join()
+    """
+    patient = textwrap.dedent(code) + textwrap.dedent(warned)
+    with interlock.connect(redis_url) as client, Child(patient, redis_url) as child:
         assert child.hear() == "over"
         assert client.lock("name").acquire(timeout=5)
         child.tell()

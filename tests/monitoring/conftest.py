@@ -24,9 +24,9 @@ def client(redis_url: str) -> Iterator[Client]:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Give Debian's Chromium."""
+    """Give Debian's Chromium, to one module at a time: no other event loop runs beside it."""
     arguments = [
         "--headless",
         "--no-sandbox",

@@ -232,3 +232,18 @@ def test_names_are_escaped(console: str, client: Client, name: str) -> None:
 def test_bad_queries_are_harmless(console: str, path: str) -> None:
     """A query that makes no sense gives a page."""
     assert ask(console, path).status == 200
+
+
+def test_a_forged_host_opens_no_page(redis_url: str) -> None:
+    """The path that the router serves decides what is free, whatever the Host header says."""
+    with served(redis_url, token=TOKEN) as url:
+        for host in ("x/static/", "x/static/?", "127.0.0.1/static/x"):
+            assert ask(url, Host=host).status in (400, 401), host
+
+
+def test_a_token_is_asked_for_beside_a_user_header(redis_url: str) -> None:
+    """With a token and a user header a request needs both."""
+    with served(redis_url, "--user-header", "X-Remote-User", token=TOKEN) as url:
+        assert ask(url, X_Remote_User="ann").status == 401
+        assert ask(url, Authorization=f"Bearer {TOKEN}").status == 401
+        assert ask(url, X_Remote_User="ann", Authorization=f"Bearer {TOKEN}").status == 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import threading
@@ -172,3 +173,48 @@ def test_without_rights_one_line_says_so(
         wait_until(lambda: "no card" in caplog.text, 10, "the lack is told")
         assert not hold.lost.wait(2)
     assert caplog.text.count("no card") == 1
+
+
+def test_a_handler_of_the_log_that_hangs_delays_no_renewal(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """The refusal of a card is logged by another thread than the one that renews."""
+    rules = ("on", ">secret", "~orders", "allchannels", "+@all")
+    redis_client.execute_command("ACL", "SETUSER", "narrow", "reset", *rules)
+    threads: list[str] = []
+    leave = threading.Event()
+
+    class Hanging(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            threads.append(threading.current_thread().name)
+            leave.wait(20)
+
+    handler = Hanging()
+    logging.getLogger("interlock").addHandler(handler)
+    try:
+        url = redis_url.replace("redis://", "redis://narrow:secret@")
+        with connect(url, lease=LEASE) as client, client.lock("orders") as hold:
+            wait_until(lambda: threads, 10, "the refusal is logged")
+            end = time.monotonic() + hold.remaining
+            wait_until(lambda: time.monotonic() + hold.remaining > end + 0.3, 10, "it is renewed")
+            assert "interlock-renewer" not in threads
+            leave.set()
+    finally:
+        leave.set()
+        logging.getLogger("interlock").removeHandler(handler)
+        redis_client.execute_command("ACL", "DELUSER", "narrow")
+
+
+def test_a_hold_that_the_card_does_not_know_yet_is_no_doubt(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """Beside a lasting hold, a new one of the same client has an unknown age, and no doubt."""
+    del redis_client
+    with connect(redis_url, lease=LEASE) as client, client.lock("long"):
+        wait_until(
+            lambda: described(client, "long").holders[0].held_for is not None, 10, "a card tells"
+        )
+        with client.lock("short"):
+            holder = described(client, "short").holders[0]
+            assert (holder.held_for, holder.client.doubt) == (None, "")
+            assert described(client, "long").holders[0].client.doubt == ""

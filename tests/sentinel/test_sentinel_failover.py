@@ -103,6 +103,8 @@ async def test_every_kind_of_object(stage: Stage, bed: SentinelServers) -> None:
     permit = await owner.do(leased.acquire)
     await owner.do(latch.try_set_count, 1)
     opening = asyncio.create_task(other.do(latch.wait, timeout=30))
+    barrier, fourth = client.barrier("barrier", 2), stage.owner()
+    meeting = asyncio.create_task(fourth.do(barrier.wait, timeout=30))
     event, third = client.event("event"), stage.owner()
     setting = asyncio.create_task(third.do(event.wait, timeout=30))
     await asyncio.sleep(0.2)
@@ -127,6 +129,8 @@ async def test_every_kind_of_object(stage: Stage, bed: SentinelServers) -> None:
     assert await opening
     await owner.do(event.set)
     assert await setting
+    assert await owner.do(barrier.wait, timeout=10) == 1
+    assert await meeting == 0
 
 
 async def test_a_hold_that_no_replica_has_seen(stage: Stage, bed: SentinelServers) -> None:

@@ -98,6 +98,7 @@ def test_other_objects(fake: FakeServer) -> None:
         assert event.wait(SOON)
         event.clear()
         assert not event.is_set()
+        assert client.barrier("b", 1).wait() == 0
         with client.election("el") as term:
             assert term.token == 1
 

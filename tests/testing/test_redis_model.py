@@ -31,7 +31,7 @@ LINDEX l i | LRANGE l i i | LREM l i e | LREM l i e | LLEN l | LPOS l e | LPOS l
 LPOS l e COUNT i | LPOS l e MAXLEN i RANK rank COUNT i | LPOS l e word i | LPOS l e COUNT
 ZADD z n f | ZADD z n f n f n f | ZADD z add n f | ZADD z add add n f n f | ZADD z n f n
 ZADD z add add add n f | ZADD z GT INCR n f | ZADD z INCR LT n f | ZINCRBY z n f
-ZREM z f | ZREM z f f | ZREMRANGEBYSCORE z b b
+ZREM z f | ZREM z f f | ZREMRANGEBYSCORE z b b | ZREMRANGEBYRANK z i i
 ZSCORE z f | ZCARD z | ZCOUNT z b b | ZRANK z f | ZRANGE z i i | ZRANGE z i i range
 ZRANGE z b b BYSCORE | ZRANGE z b b BYSCORE range | ZRANGE z b b REV BYSCORE LIMIT i i
 ZRANGE z b b BYSCORE LIMIT i i WITHSCORES | ZRANGE z i i LIMIT i i | ZRANGE z i i REV WITHSCORES

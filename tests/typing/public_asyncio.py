@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, assert_type
 
 import interlock.asyncio as face
 from interlock import Options, best_effort, check
+from interlock.inspection import Deadlock, LockInfo
 from interlock.options import ReplicaPolicy
 
 if TYPE_CHECKING:
@@ -127,9 +128,27 @@ async def counting(client: face.Client) -> None:
     assert_type(await event.clear(), None)
     assert_type(await event.is_set(), bool)
     assert_type(await event.wait(SECOND), bool)
+    barrier = client.barrier("name", 2, timeout=SECOND)
+    assert_type(barrier, face.Barrier)
+    assert_type(await barrier.wait(SECOND), int)
+    assert_type(await barrier.n_waiting, int)
+    assert_type(await barrier.broken, bool)
+    assert_type(await barrier.abort(), None)
+    assert_type(await barrier.reset(), None)
     election = client.election("name", candidate="me", timeout=SECOND, lease=SECOND)
     assert_type(election, face.Election)
-    assert_type(await election.leader(), face.LeaderInfo | None)
+    leader = await election.leader()
+    assert_type(leader, face.LeaderInfo | None)
+    if leader is not None:
+        assert_type(leader.candidate, str | None)
+        assert_type(leader.host, str | None)
+        assert_type(leader.pid, int | None)
+        assert_type(leader.since, int | None)
+
+    async def lead(term: face.Hold) -> bytes:
+        return term.name.encode()
+
+    assert_type(await election.run(lead), bytes)
     assert_type(election.observe(print), face.Observation)
     async with election as term:
         assert_type(term, face.Hold)
@@ -168,3 +187,11 @@ async def closing(client: face.Client) -> None:
     assert_type(client.client_id, str)
     assert_type(await client.check(objects=["lock"]), check.Report)
     assert_type(await client.close(), None)
+
+
+async def operating(client: face.Client) -> None:
+    """What operators ask."""
+    async for lock in client.locks("orders:*", kinds=["lock"]):
+        assert_type(lock, LockInfo)
+    assert_type(await client.describe("name"), LockInfo | None)
+    assert_type(await client.deadlocks(), list[Deadlock])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, assert_type
 
 import interlock as face
 from interlock import Options, best_effort, check
+from interlock.inspection import Deadlock, LockInfo
 from interlock.options import ReplicaPolicy
 
 if TYPE_CHECKING:
@@ -126,9 +127,27 @@ def counting(client: face.Client) -> None:
     assert_type(event.clear(), None)
     assert_type(event.is_set(), bool)
     assert_type(event.wait(SECOND), bool)
+    barrier = client.barrier("name", 2, timeout=SECOND)
+    assert_type(barrier, face.Barrier)
+    assert_type(barrier.wait(SECOND), int)
+    assert_type(barrier.n_waiting, int)
+    assert_type(barrier.broken, bool)
+    assert_type(barrier.abort(), None)
+    assert_type(barrier.reset(), None)
     election = client.election("name", candidate="me", timeout=SECOND, lease=SECOND)
     assert_type(election, face.Election)
-    assert_type(election.leader(), face.LeaderInfo | None)
+    leader = election.leader()
+    assert_type(leader, face.LeaderInfo | None)
+    if leader is not None:
+        assert_type(leader.candidate, str | None)
+        assert_type(leader.host, str | None)
+        assert_type(leader.pid, int | None)
+        assert_type(leader.since, int | None)
+
+    def lead(term: face.Hold) -> bytes:
+        return term.name.encode()
+
+    assert_type(election.run(lead), bytes)
     assert_type(election.observe(print), face.Observation)
     with election as term:
         assert_type(term, face.Hold)
@@ -167,3 +186,11 @@ def closing(client: face.Client) -> None:
     assert_type(client.client_id, str)
     assert_type(client.check(objects=["lock"]), check.Report)
     assert_type(client.close(), None)
+
+
+def operating(client: face.Client) -> None:
+    """What operators ask."""
+    for lock in client.locks("orders:*", kinds=["lock"]):
+        assert_type(lock, LockInfo)
+    assert_type(client.describe("name"), LockInfo | None)
+    assert_type(client.deadlocks(), list[Deadlock])

@@ -72,6 +72,11 @@ class CardWriter:
         self._written = False
         self._count = 0
         self.refused = False
+        self._hurried = False
+
+    def hurry(self) -> None:
+        """Write the card at the next look: a thread or task may be in a deadlock."""
+        self._hurried = True
 
     @property
     def wanted(self) -> bool:
@@ -89,6 +94,9 @@ class CardWriter:
         if not self.wanted:
             return None
         self._note(now)
+        if self._hurried and self._lasting:
+            self._hurried = False
+            return self.write(now)
         if not any(age >= LASTING for _, _, age in self._lasting) and not self._written:
             return None
         # A round may begin a little sooner than a period after the last one.

@@ -10,36 +10,54 @@ Rules:
 * All but acquiring happens everywhere at once. A member that fails never stops the others.
 * *Spare* members may be missing. What cannot be answered without asking more of them is an error,
   never a guess.
+* Operations of the members run in lockstep (`lockstep`). They are generators, so they can stand
+  still: each runs to its next effect, then all scripts are sent, then each gets its reply.
+* In lockstep each operation begins, or hears of an interruption, before anything is sent.
+* Operations that queue up for messages do not run in lockstep: a place in a queue is taken back
+  between two steps.
 
 Source: RedissonMultiLock, Redisson 4.7.0.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-from interlock._core.composite_hold import CompositeHold
-from interlock._core.composite_members import CompositeMembers, depths
-from interlock._core.effects import Wait, Whole, undoing
+from interlock._core.effects import Eval, Gather, RunOn, Wait, Whole, ended, undoing
 from interlock._core.holds import State
 from interlock._core.lock_base import not_acquired, not_held
-from interlock._core.lockstep import lockstep
 from interlock._core.scripts.lock import LockStatus
 from interlock._core.session import GRACE
-from interlock.errors import HoldLostError, InterlockError
+from interlock.errors import (
+    ConfigError,
+    HoldLostError,
+    InterlockError,
+    ReplicationError,
+    ServerUnavailableError,
+    WrongTypeError,
+)
 from interlock.options import check_lease
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from interlock._core.effects import Op, Step
+    from interlock._core.effects import Effect, Op, R, Step
     from interlock._core.holds import Hold, Owner
-    from interlock.errors import AcquireTimeoutError
+    from interlock._core.lock_base import LockBase
+    from interlock._core.session import Session
+    from interlock.errors import AcquireTimeoutError, LossReason
 
 LONGEST_PAUSE = 0.1
 """Seconds between two tries of those who got in each other's way, at the longest."""
+TRIES = 2
+"""How often a script is sent to a server that fails at once.
+
+The connection may have been a stale one.
+"""
+_FAILURES = (ServerUnavailableError, WrongTypeError, HoldLostError, ReplicationError)
+"""What speaks of a server or of the hold there."""
 
 
 @dataclass(slots=True)
@@ -61,10 +79,43 @@ class Claim:
     former: list[int]
 
 
-class CompositeLock(CompositeMembers):
-    """The operations of several locks as one; immutable, holds no state of its own."""
+class CompositeLock(ABC):
+    """Lock-likes of any clients, which are of one process and have one clock.
 
+    Args:
+        members: the locks.
+        needed: how many of them make a hold.
+
+    Attributes:
+        members: the locks, in the order in which they are taken.
+        name: the names of all, each once.
+        needed: how many members make a hold.
+        spare: how many may be missing.
+
+    Raises:
+        ConfigError: none, or one of them twice.
+    """
+
+    kind: str
     composite: Literal[True] = True
+
+    def __init__(self, members: Sequence[LockBase], needed: int) -> None:
+        if not members:
+            raise ConfigError(f"a {self.kind} needs members")
+        self.members = sorted(members, key=lambda member: member.place)
+        for one, other in zip(self.members, self.members[1:], strict=False):
+            # Kinds that share a key exclude each other, or are different views of one lock.
+            if one.place[:2] == other.place[:2]:
+                raise ConfigError(f"{one.kind} {one.name!r} is a member twice")
+        self.name = " + ".join(dict.fromkeys(member.name for member in self.members))
+        self.needed = needed
+        self.spare = len(self.members) - needed
+        self._session = self.members[0].session
+
+    @abstractmethod
+    def _patience(self, lease: float | None = None) -> float | None:
+        """Return the seconds for which a server is waited for; None: an outage is sat out."""
+        ...
 
     @abstractmethod
     def _obtain(self, claim: Claim) -> Op[CompositeHold | None]:
@@ -322,3 +373,356 @@ class CompositeLock(CompositeMembers):
         session = self._session
         until = session.clock() + LONGEST_PAUSE * (0.1 + 0.9 * session.random())
         yield from Wait(None, min(deadline, until))
+
+    # One operation of each member at the same time.
+
+    def _holds(self, owner: Owner) -> list[Hold | None]:
+        """Return what *owner* has of each member, lost or not."""
+        return [member.hold_of(owner) for member in self.members]
+
+    def _all(
+        self,
+        op: Callable[[LockBase], Op[R] | Step[R]],
+        members: Sequence[LockBase] | None = None,
+        lease: float | None = None,
+    ) -> Op[list[R | InterlockError]]:
+        """Run *op* of each of *members* (None: of all) at once."""
+        chosen = self.members if members is None else members
+        return lockstep([(m.session, op(m)) for m in chosen], self._patience(lease))
+
+    def _release_all(self, holds: Sequence[Hold]) -> Op[list[InterlockError | None]]:
+        """Go down by one depth in each of *holds*.
+
+        One that cannot be reached does so all the same, as far as is known here.
+        """
+        outcomes = yield from undoing(
+            self._release_each(holds), self._release_rest, holds, [hold.depth for hold in holds]
+        )
+        for hold, outcome in zip(holds, outcomes, strict=True):
+            if hold.state is State.HELD and outcome is not None:
+                # Depths are told absolutely: the server learns of this one later, or need not.
+                _ = hold.leave()
+        return outcomes
+
+    def _release_each(self, holds: Sequence[Hold]) -> Op[list[InterlockError | None]]:
+        releases = [(hold.core.session, hold.release()) for hold in holds]
+        return lockstep(releases, self._patience())
+
+    def _release_rest(
+        self, holds: Sequence[Hold], former: Sequence[int], error: BaseException
+    ) -> Op[None]:
+        """Go down in those of *holds* too whose release had not begun yet when *error* struck the others'."""
+        del error
+        rest = [
+            hold
+            for hold, depth in zip(holds, former, strict=True)
+            if hold.state is State.HELD and hold.depth == depth
+        ]
+        _ = yield from self._release_each(rest)
+
+    @staticmethod
+    def _forget(holds: Sequence[Hold]) -> None:
+        """Have it over for the owner with those of *holds* whose release only the background goes on with."""
+        for hold in holds:
+            if hold.state is State.ENDING:
+                hold.core.session.holds.end(hold)
+
+    def _failures(
+        self, outcomes: Sequence[object], members: Sequence[LockBase] | None = None
+    ) -> dict[str, InterlockError]:
+        """Return what failed with a server or the hold there, by member and server.
+
+        Raise what is the caller's own mistake.
+        """
+        chosen = self.members if members is None else members
+        failures: dict[str, InterlockError] = {}
+        for member, outcome in zip(chosen, outcomes, strict=True):
+            if isinstance(outcome, _FAILURES):
+                failures[f"{member.name} at {member.session.where}"] = outcome
+            elif isinstance(outcome, InterlockError):
+                raise outcome
+        return failures
+
+
+def depths(holds: Sequence[Hold | None]) -> list[int]:
+    """Return how deep each of *holds* was entered, as known locally, be it lost or not."""
+    entered = (State.HELD, State.LOST)
+    return [hold.depth if hold and hold.state in entered else 0 for hold in holds]
+
+
+# A hold of several locks.
+
+
+class CompositeHold:
+    """One owner's possession of several names; answers what a `Hold` answers.
+
+    All that it knows is what its members know, each of which is renewed, and may be lost, on its
+    own.
+
+    Attributes:
+        core: the locks.
+        members: a hold of each member that was taken.
+        token: None; tokens belong to the members.
+    """
+
+    token: int | None = None
+    owned = False
+
+    def __init__(self, core: CompositeLock, members: Sequence[Hold]) -> None:
+        self.core = core
+        self.members = list(members)
+        self.name = core.name
+        self.holder = members[0].holder
+        self.label = members[0].label
+
+    def __repr__(self) -> str:
+        return f"<CompositeHold {self.name!r} of {len(self.members)}, {self.core.needed} needed>"
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether *other* is the same possession, looked up at another time."""
+        if not isinstance(other, CompositeHold):
+            return NotImplemented
+        return self.core is other.core and self.members == other.members
+
+    def __hash__(self) -> int:
+        return hash((self.core, *self.members))
+
+    def _enough(self, values: Sequence[float]) -> float:
+        """Return what as many members as are needed have at least."""
+        ordered = sorted(values, reverse=True)
+        return ordered[self.core.needed - 1] if len(ordered) >= self.core.needed else 0
+
+    @property
+    def replicas(self) -> int | None:
+        """Return how many replicas the least replicated member had.
+
+        None when none was asked about.
+        """
+        known = [hold.replicas for hold in self.members if hold.replicas is not None]
+        return min(known, default=None)
+
+    @property
+    def depth(self) -> int:
+        """Return how often as many members as are needed were entered."""
+        return int(self._enough([hold.depth for hold in self.members if hold.state is State.HELD]))
+
+    @property
+    def valid_until(self) -> float:
+        """Return the time until which enough members are valid."""
+        return self._enough([hold.valid_until for hold in self.members if hold.state is State.HELD])
+
+    @property
+    def state(self) -> str:
+        """Return LOST, HELD or ENDED."""
+        states = [hold.state for hold in self.members]
+        if states.count(State.HELD) >= self.core.needed:
+            return State.HELD
+        return State.LOST if State.LOST in states else State.ENDED
+
+    @property
+    def reason(self) -> LossReason | None:
+        """Return why a member was lost."""
+        return next((hold.reason for hold in self.members if hold.reason is not None), None)
+
+    def expiry_reason(self) -> LossReason:
+        """Return why it is lost if that is by the clock."""
+        return self.members[0].expiry_reason()
+
+    def valid(self, now: float) -> bool:
+        """Return whether nobody else can hold as many members as are needed."""
+        return sum(hold.valid(now) for hold in self.members) >= self.core.needed
+
+    def lost(self, now: float) -> bool:
+        """Return whether it ended without being released."""
+        return self._too_few([hold.lost(now) for hold in self.members])
+
+    def kept(self) -> bool:
+        """Return whether its owner has not released it yet, be it lost or not."""
+        return any(hold.kept() for hold in self.members)
+
+    def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
+        """Keep every member as long as what *handle* refers to; arguments as for a `Hold`."""
+        for hold in self.members:
+            hold.hand(handle, alone=alone)
+
+    def own(self) -> None:
+        """Allow the owner to release every member, even if all that the user was given is gone."""
+        for hold in self.members:
+            hold.own()
+
+    def release(self) -> Step[None]:
+        """Go down by one depth in every member."""
+        return self.core.release_hold(self)
+
+    def listen(self, callback: Callable[[], object]) -> bool:
+        """Tell *callback* once of a loss.
+
+        False when it is lost already (and the caller must tell it).
+        """
+        listener = _Listener(self, callback)
+        for hold in self.members:
+            _ = hold.listen(listener)
+        return not (self.is_lost() and listener.taken())
+
+    def unlisten(self, callback: Callable[[], object]) -> None:
+        """Tell *callback* no more of a loss."""
+        for hold in self.members:
+            hold.unlisten(_Listener(self, callback))
+
+    def is_lost(self) -> bool:
+        """Return whether it is known to be lost."""
+        return self._too_few([hold.state is State.LOST for hold in self.members])
+
+    def _too_few(self, gone: Sequence[bool]) -> bool:
+        """Return whether those that are not *gone* are too few, because of those that are."""
+        return any(gone) and gone.count(False) < self.core.needed
+
+
+class _Listener:
+    """Tells *callback* once, when *hold* is lost; is told of the loss of each member."""
+
+    __slots__ = ("_callback", "_hold", "_untold")
+
+    def __init__(self, hold: CompositeHold, callback: Callable[[], object]) -> None:
+        self._hold = hold
+        self._callback = callback
+        self._untold = [callback]
+
+    def __call__(self) -> None:
+        if self._hold.is_lost() and self.taken():
+            _ = self._callback()
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether *other* tells the same callback."""
+        return isinstance(other, _Listener) and self._callback == other._callback
+
+    def __hash__(self) -> int:
+        return hash(self._callback)
+
+    def taken(self) -> bool:
+        """Return whether the callback is still to be told, to one of several threads that may ask at once."""
+        try:
+            _ = self._untold.pop()
+        except IndexError:
+            return False
+        return True
+
+
+# Operations in lockstep.
+
+
+class _Run:
+    """One of the operations: where it stands, and what it came to."""
+
+    __slots__ = ("_call", "_op", "_tries", "effect", "interruption", "result", "session")
+
+    def __init__(self, session: Session, op: Op[Any] | Step[Any]) -> None:
+        self.session = session
+        self.effect: Effect | None = None
+        self.result: object = None
+        self.interruption: BaseException | None = None
+        self._op: Op[object] = iter(op)
+        self._call: Eval[object] | None = None
+        self._tries = 0
+
+    def step(self, reply: object = None, error: BaseException | None = None) -> None:
+        """Go on with *reply* or *error* until the next effect or the end."""
+        self.effect = None
+        try:
+            self.effect = self._op.send(reply) if error is None else self._op.throw(error)
+        except StopIteration as stop:
+            self.result = stop.value
+        except BaseException as raised:
+            # What it was interrupted by goes on to the caller when all have come to their ends.
+            if raised is not self.interruption and not isinstance(raised, InterlockError):
+                raise
+            self.result = raised
+
+    def interrupt(self, error: BaseException) -> None:
+        """Have the operation hear of *error* wherever it stands.
+
+        Nobody may have noted its effect when a Ctrl-C struck.
+        """
+        self.interruption = error
+        if not ended(self._op):
+            self.step(error=error)
+
+    def perform(self) -> Op[None]:
+        """Perform the effect that is asked for."""
+        assert self.effect is not None
+        try:
+            reply = yield self.effect
+        except InterlockError as error:
+            self.step(error=error)
+        else:
+            self.step(reply)
+
+    def question(self, patience: float | None) -> tuple[Session, Eval[object]]:
+        """Return the script that is asked for as it is to be sent."""
+        call = self.effect
+        assert isinstance(call, Eval)
+        if call is not self._call:
+            self._call, self._tries = call, 0
+            if patience is not None:
+                call.deadline = self.session.clock() + patience
+                if call.replication is not None:
+                    call.replication.timeout = min(call.replication.timeout, patience)
+        self._tries += 1
+        return self.session, call
+
+    def failed(self, error: Exception, patience: float | None) -> None:
+        """Go on with *error*, which the `question` came to."""
+        if patience is not None and self._tries >= TRIES and self._call is not None:
+            self._call.deadline = self.session.clock()
+        self.step(error=error)
+
+
+def lockstep(
+    ops: Sequence[tuple[Session, Op[R] | Step[R]]], patience: float | None = None
+) -> Op[list[R | InterlockError]]:
+    """Run *ops*, each for the client of its session.
+
+    Args:
+        ops: the operations.
+        patience: seconds that each script is given in place of its own deadline: no outage is sat
+            out.
+
+    Returns:
+        What each came to: its result, or our error.
+
+    Cost:
+        The longest of their round trips, step by step.
+    """
+    runs = [_Run(session, op) for session, op in ops]
+    yield from undoing(_run(runs, patience), _interrupt, runs)
+    return [cast("R | InterlockError", run.result) for run in runs]
+
+
+def _run(runs: Sequence[_Run], patience: float | None) -> Op[None]:
+    for run in runs:
+        run.step()
+    yield from _go_on(runs, patience)
+
+
+def _go_on(runs: Sequence[_Run], patience: float | None) -> Op[None]:
+    while active := [run for run in runs if run.effect is not None]:
+        others = [run for run in active if not isinstance(run.effect, Eval)]
+        for run in others:
+            yield from RunOn(run.session, run.perform())
+        if others:
+            continue
+        # The operations decode for themselves: they are given the bare replies.
+        questions = tuple([run.question(patience) for run in active])
+        replies = cast("list[object]", (yield Gather(questions)))
+        for run, reply in zip(active, replies, strict=True):
+            if isinstance(reply, Exception):
+                run.failed(reply, patience)
+            else:
+                run.step(reply)
+
+
+def _interrupt(runs: Sequence[_Run], error: BaseException) -> Op[None]:
+    """Have each operation that is not at its end hear of *error*, and do what it wants done then."""
+    for run in runs:
+        run.interrupt(error)
+    yield from _go_on(runs, None)

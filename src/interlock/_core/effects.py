@@ -13,7 +13,8 @@ Rules for operations:
 * *Interrupted*: the driver throws what happened (lost connection, Ctrl-C, cancellation) at the
   ``yield`` and still performs the clean-up that the operation then asks for. *Abandoned*
   (`GeneratorExit`): nobody is left, nothing may be yielded.
-* Only `undoing`, and `LockBase.go_on` in its place, may yield in an ``except`` or ``finally``.
+* Do not yield in an ``except`` or ``finally``: an abandoned generator must not. Use `undoing`,
+  which lets GeneratorExit pass. `LockBase.go_on` is the same code written out, to save memory.
 * State first and synchronously, I/O after and interruptible.
 * A hot operation is a `Step`: an object with one first command, which usually completes it.
   Drivers perform that without a generator, because between two system calls caches are cold, and
@@ -82,8 +83,8 @@ class Eval(Generic[R_co]):
         unknown: how often it was sent without a reply being read: each may have been executed, or
             be executed yet.
         packed: the command as it is sent, once somebody has made it.
-        then: is told of the bare reply by drivers that can, before whoever waits for it goes on;
-            must not raise. A reply that nobody waits for any more is nobody told of.
+        then: called with the undecoded reply before the caller resumes, by drivers that can. It
+            is not called if the caller has gone. It must not raise.
 
     Raises:
         ServerUnavailableError: no usable answer; its ``sent`` tells whether the script may have
@@ -190,8 +191,8 @@ class Cleanup(Generic[R_co]):
     Attributes:
         call: the script.
         until: when there is no more use in it.
-        late: how often what it undoes may be executed after it: it is sent again until it found
-            something as often.
+        late: how many late grants it must find. It is sent again until it has found them, or
+            *until* passes.
     """
 
     call: Eval[R_co]

@@ -69,6 +69,9 @@ class LeaderInfo:
     since: int | None = None
 
 
+LeaderInfo.__module__ = "interlock"  # where users find it
+
+
 def check_candidate(candidate: object) -> str:
     """Return *candidate* if one can call itself so.
 

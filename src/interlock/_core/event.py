@@ -23,6 +23,7 @@ from interlock._core.effects import NEVER
 from interlock._core.idempotency import IdempotentCalls, new_id
 from interlock._core.scripts import event as scripts
 from interlock._core.scripts.event import EventStatus
+from interlock._core.waiters import section
 from interlock._core.waiting import wait_in_queue
 from interlock.options import check_name
 
@@ -97,8 +98,11 @@ class Event:
         if found.is_set:
             return True
         latest, since = _latest_look(session, self.key), session.clock()
+        # Waiters that found the same setting share a queue. One that came after the next setting
+        # may queue up earlier, and would not go on before the others behind it do.
+        channel = section(self.channel, found.mark)
         waiting = wait_in_queue(
-            session, self.channel, deadline, None, self._look, latest, found.mark, since, deadline
+            session, channel, deadline, None, self._look, latest, found.mark, since, deadline
         )
         return (yield from waiting)
 

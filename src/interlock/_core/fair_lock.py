@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from interlock._core import names
 from interlock._core.effects import undoing
 from interlock._core.lock import Lock
-from interlock._core.lock_base import reach, retire_number
+from interlock._core.lock_base import cleanup_limits, retire_number
 from interlock._core.replication import require_replicas
 from interlock._core.scripts import fair_lock as scripts
 from interlock._core.waiting import wait_in_queue
@@ -110,7 +110,7 @@ class FairLock(Lock):
         retire_number(hold)
         call = self.release_script(hold, 0)
         now = session.clock()
-        until, late = reach(hold, now + max(hold.lease, session.options.fair_wait), now)
+        until, late = cleanup_limits(hold, now + max(hold.lease, session.options.fair_wait), now)
         yield from session.clean_up_after(error, call, until, late)
         # Only now: a client that closes meanwhile, or another interruption, sees to it as well.
         hold.gave_back()

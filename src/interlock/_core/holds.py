@@ -145,7 +145,7 @@ class CoreLock(Protocol):
 
 
 class Possession(Protocol):
-    """A hold as the faces see it: of one lock, of several (`composite_hold`) or none (`no_hold`)."""
+    """A hold as the faces see it: of one lock, of several (`composite`) or none (`no_hold`)."""
 
     label: str
 

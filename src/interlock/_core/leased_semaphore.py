@@ -25,7 +25,7 @@ from interlock._core import names
 from interlock._core.effects import Eval, undoing
 from interlock._core.holds import State
 from interlock._core.idempotency import IdempotentCalls, new_id
-from interlock._core.lock_base import Release, not_held, outlive, undo_acquire
+from interlock._core.lock_base import Release, end_late_grants, not_held, undo_acquire
 from interlock._core.permit import Permit, update_lease
 from interlock._core.replication import require_replicas
 from interlock._core.scripts import leased_semaphore as scripts
@@ -308,7 +308,7 @@ class LeasedSemaphore:
         if call.unknown:
             # A try of that release may still be under way: it must not meet what is granted next
             # under the same ids.
-            yield from outlive(session, permit)
+            yield from end_late_grants(session, permit)
             permit.identify(self._new_ids(len(permit.ids)))
         permit.released()
         return 0.0

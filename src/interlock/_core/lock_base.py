@@ -2,16 +2,26 @@
 
 Acquire, re-enter, release, extend, and the undo of each; from top to bottom.
 
-Theory. Redisson's acquire adds one to a count, so a script that is sent twice counts twice. Ours
-tells the script which depth to reach: an acquire or release may be repeated any number of times,
-and the undo of an acquire that was interrupted anywhere is the release to the former depth,
-harmless when nothing had happened.
+Where to begin: `Acquire` and `Release`, below, are the two operations. `Reenter` goes one deeper.
+What stands above them are their parts, and what stands below is left to do when they end.
 
-A try whose reply does not come is sent again by another connection. It may be executed all the
-same: at once, when the server wakes up, or when the network lets go of it, long after what the
-next try got was released. Then it makes somebody the holder who knows nothing of it. So a hold
-counts such *late grants* (`Hold.unanswered`), and whatever ends it has the background release it
-again and again until as many were found, or its lease would have ended it (`cleanup`).
+Theory. Redisson's acquire adds one to a count, so a script that is sent twice counts twice. Ours
+tells the script which depth to reach. So an acquire or release may be repeated any number of times.
+The undo of an interrupted acquire is the release to the former depth. It changes nothing if the
+acquire was not executed.
+
+If no reply to a try comes, another connection sends the try again. The server may still execute the
+first one: at once, when it wakes up, or when the network delivers it. By then the lock may have
+been acquired by the second try, and released. The late try then makes us the holder, and we do not
+know. So a hold counts such *late grants*. Whoever ends the hold asks the background to repeat the
+release, until it has found as many, or until their lease has ended them (`cleanup`).
+
+Four counts say "may still be executed":
+
+* `Hold.unanswered`: tries of this hold without a reply.
+* `Hold.late_grants()`: the same, and a pending offer, and a place in the server's queue.
+* `Eval.unknown`: how often one call was sent without a reply.
+* `Cleanup.late`: how many late grants the repeated release must find.
 
 Rules:
 
@@ -51,6 +61,7 @@ from interlock.errors import (
     NotHeldError,
     ReentryError,
     ServerUnavailableError,
+    WrongTypeError,
 )
 from interlock.options import check_flag, check_lease, check_name
 
@@ -169,7 +180,7 @@ class LockBase(ABC):
         call = self._query_script(self._session.clock() + GRACE / 2)
         try:
             status = yield from call
-        except ServerUnavailableError:
+        except (ServerUnavailableError, WrongTypeError):
             holder = None
         else:
             holder = next(iter(status.holders), None)
@@ -327,9 +338,9 @@ class LockBase(ABC):
         return self.session.holder(owner)
 
     def request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
-        """Return the script that tries to get *hold*; not to be changed.
+        """Return the script that tries to get *hold*; do not change it.
 
-        What an owner who comes again sends again is kept, packed as it is.
+        The encoded command is kept for an owner that takes this lock again and again.
         """
         kept = self._kept
         if (
@@ -419,12 +430,17 @@ class LockBase(ABC):
         sent_at: float,
         outcome: Grant | float | BaseException | None,
     ) -> Op[Hold | None]:
-        """Go on with an acquire whose first try, sent at *sent_at*, came to *outcome* (None.
+        """Continue an acquire after its first try; returns and raises as `acquire`.
 
-        There was none).
+        This is `undoing` written out. Many owners may wait here, and one generator less saves
+        memory for each.
 
-        What it returns and raises is as of `acquire`. What `undoing` does is written out: many
-        may wait here, and each generator is memory that they keep meanwhile.
+        Args:
+            hold: the claim.
+            owner: for whom.
+            deadline: as in `acquire`.
+            sent_at: when the first try was sent.
+            outcome: its answer, or how it failed; None if there was no try.
         """
         ended_by: BaseException | None = None
         self._session.events.begin_wait(self, hold, sent_at)
@@ -466,9 +482,9 @@ class LockBase(ABC):
         yield from session.clean_up_later(call, session.clock() + session.options.outage_timeout)
 
     def disclaim(self, hold: Hold) -> None:
-        """However an acquire ends, by an interruption between two steps too.
+        """Remove the claim if *hold* is still PENDING.
 
-        A claim left behind would bar its owner for good.
+        Every end of an acquire calls this. Otherwise its owner would get ReentryError for ever.
         """
         if hold.state is State.PENDING:
             self._session.holds.end(hold)
@@ -536,7 +552,7 @@ class LockBase(ABC):
             # A try of that release may still be under way: it must not meet the next acquire
             # under the same field.
             owner.renumber()
-            yield from outlive(self._session, hold)
+            yield from end_late_grants(self._session, hold)
             hold.rename(self._holder(owner))
         hold.released()
         return 0.0
@@ -592,7 +608,8 @@ class Acquire(Step["Hold | None"]):
         session.holds.claim(hold)
         now = self._sent_at = session.clock()
         if lock.queue in session.waiters.queues and not lock.may_overtake(hold, self._deadline):
-            # Made for its error only: an upgrade would wait for itself.
+            # Made for its error only: it refuses a reader that wants to write. It would wait for
+            # its own read lock.
             _ = lock.acquire_script(hold, hold.lease, 1, self._deadline)
             hold.answered()
             return None
@@ -788,7 +805,7 @@ class Release(Step[None]):
             except Exception as error:  # noqa: BLE001 - raised where it can be heard
                 return failing(failure or error)
         if not self._begun:
-            return _bury(self._hold.core.session, self._hold)
+            return _end_lost(self._hold.core.session, self._hold)
         return self.finish(failure)
 
     def finish(self, failure: BaseException | None) -> Op[None]:
@@ -821,12 +838,12 @@ class Release(Step[None]):
         if depth == 0 and (call.unknown or hold.unanswered):
             retire_number(hold)  # an earlier try may still be under way
         if gone:
-            yield from _drop(session, hold)
+            yield from _end_gone(session, hold)
             raise lost(hold)
         self._found = found
         if depth == 0:
             session.holds.released(hold)
-            yield from outlive(session, hold)
+            yield from end_late_grants(session, hold)
 
     def over(self) -> bool:
         """Return whether the release has come to its end."""
@@ -864,18 +881,18 @@ def extend(session: Session, hold: Hold, lease: float) -> Op[None]:
     """
     lease = check_lease(lease)
     if hold.lost(session.clock()):
-        yield from _bury(session, hold)
+        yield from _end_lost(session, hold)
     sent_at = session.clock()
     deadline = min(hold.valid_until, sent_at + session.options.outage_timeout)
     call = hold.core.renewal([hold.key], lease, [hold.holder], deadline=deadline)
     kept = yield from session.persist(call)
     if not kept[0]:
-        yield from _drop(session, hold)
+        yield from _end_gone(session, hold)
         raise lost(hold)
     hold.extend_validity(sent_at, lease)
     if hold.lost(session.clock()):
         # The answer took longer than the lease: somebody else may hold it by now.
-        yield from _bury(session, hold)
+        yield from _end_lost(session, hold)
     session.watchdog.watch(hold)
 
 
@@ -908,10 +925,10 @@ def undo_acquire(
     yield from session.clean_up_after(error, call, until, late)
 
 
-def outlive(session: Session, hold: Hold) -> Op[None]:
-    """See to it that late grants do not make *hold*, which the server has no more, the holder.
+def end_late_grants(session: Session, hold: Hold) -> Op[None]:
+    """Let the background end the late grants of *hold*, which the server has no more.
 
-    Its owner must have another number since before it left the table.
+    Call `retire_number` first, and only then remove the hold from the table.
     """
     if hold.unanswered:
         call = hold.core.release_script(hold, 0)
@@ -919,17 +936,17 @@ def outlive(session: Session, hold: Hold) -> Op[None]:
 
 
 def retire_number(hold: Hold) -> None:
-    """See to it that a release which may arrive late does not meet a later hold under the same field."""
+    """Give the owner of *hold* a new number, so that a late release does not meet a later hold."""
     if (owner := hold.owner()) is not None:
         owner.renumber()
 
 
 def _finish_later(session: Session, hold: Hold, depth: int, error: BaseException) -> Op[None]:
-    """Carry a release through that ended by *error*; the hold is not renewed meanwhile."""
+    """Let the background finish a release that *error* ended. The hold is not renewed meanwhile."""
     call, until, late = hold.core.release_script(hold, depth), hold.valid_until, 0
     if depth == 0:
         retire_number(hold)
-        until, late = reach(hold, until, session.clock())
+        until, late = cleanup_limits(hold, until, session.clock())
     if isinstance(error, InterlockError):
         yield from session.clean_up_later(call, until, late)
     else:
@@ -938,38 +955,38 @@ def _finish_later(session: Session, hold: Hold, depth: int, error: BaseException
             session.holds.released(hold)
 
 
-def reach(hold: Hold, until: float, now: float) -> tuple[float, int]:
+def cleanup_limits(hold: Hold, until: float, now: float) -> tuple[float, int]:
     """Return the deadline of the repeated release, and how many late grants it must find."""
     if not hold.unanswered:
         return until, 0
     return max(until, now + hold.lease), hold.unanswered + 1
 
 
-def _bury(session: Session, hold: Hold) -> Op[None]:
-    """Forget a lost hold; should the server still have it, that ends too. Raise that it is lost."""
+def _end_lost(session: Session, hold: Hold) -> Op[None]:
+    """End a hold that is lost as far as we know, on the server too; raise HoldLostError."""
     replaced = hold not in session.holds
     session.lose(hold, hold.expiry_reason())
     # A hold that its owner has acquired anew meanwhile may stand under the same field: it is not
     # ours to end.
     if not replaced:
         if hold.reason == "force-released":
-            yield from _drop(session, hold)
+            yield from _end_gone(session, hold)
         else:
             retire_number(hold)
             session.holds.end(hold)
             now = session.clock()
-            until, late = reach(hold, now + GRACE, now)
+            until, late = cleanup_limits(hold, now + GRACE, now)
             yield from session.clean_up_later(hold.core.release_script(hold, 0), until, late)
     raise lost(hold)
 
 
-def _drop(session: Session, hold: Hold) -> Op[None]:
-    """Note that the server does not know *hold* any more."""
+def _end_gone(session: Session, hold: Hold) -> Op[None]:
+    """End a hold that the server has no more."""
     if hold.unanswered:
         retire_number(hold)
     session.lose(hold, "force-released")
     session.holds.end(hold)
-    yield from outlive(session, hold)
+    yield from end_late_grants(session, hold)
 
 
 # Errors.

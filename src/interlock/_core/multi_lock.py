@@ -17,16 +17,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.composite import CompositeLock
-from interlock._core.composite_members import depths
+from interlock._core.composite import CompositeLock, depths
 from interlock._core.effects import RunOn
 from interlock.errors import HoldLostError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.composite import Claim
-    from interlock._core.composite_hold import CompositeHold
+    from interlock._core.composite import Claim, CompositeHold
     from interlock._core.effects import Op
     from interlock._core.lock_base import LockBase
     from interlock.errors import InterlockError

@@ -201,6 +201,26 @@ def election_news(name: str) -> str:
     return prefix_name("interlock_election__news", name)
 
 
+def barrier_key(name: str) -> str:
+    """Return the key that tells the generation of the barrier *name*, and whether it is broken."""
+    return prefix_name("interlock_barrier", name)
+
+
+def barrier_parties(name: str) -> str:
+    """Return the key of the parties of the barrier *name*, with the ends of their leases."""
+    return prefix_name("interlock_barrier_parties", name)
+
+
+def barrier_resets(name: str) -> str:
+    """Return the key that tells which generations of the barrier *name* ended by a reset."""
+    return prefix_name("interlock_barrier_resets", name)
+
+
+def barrier_channel(name: str) -> str:
+    """Return the channel on which the end of a generation of the barrier *name* is announced."""
+    return prefix_name("interlock_barrier__channel", name)
+
+
 def own_request(name: str, request: str) -> str:
     """Return what `request_latch` is for objects that Redisson does not have."""
     return f"{prefix_name('interlock_request', name)}:{request}"

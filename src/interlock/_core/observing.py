@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextvars import Context, copy_context
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from interlock._core import events
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from interlock._core.scripts.lock import LockStatus
     from interlock._core.watchdog import Round
     from interlock.errors import LossReason
+
+QUERIES = 20
+"""Locks, at most, whose holders are asked for in one renewal round."""
 
 
 class Frequent(NamedTuple):
@@ -51,6 +55,7 @@ class Contended(Protocol):
     """A lock, as far as a wait for it is observed."""
 
     kind: str
+    key: str
 
     def query(self) -> Eval[LockStatus]:
         """Return the script that tells who holds it."""
@@ -224,13 +229,25 @@ class Observing:
         waits = [(hold, wait) for hold in slow if (wait := self.waits.get(hold)) is not None]
         if not waits:
             return
-        replies = yield from Batch(tuple(wait.lock.query() for _, wait in waits))
+        # Renewals come next: one query for each lock, and no more than a few.
+        locks = dict(islice({wait.lock.key: wait.lock for _, wait in waits}.items(), QUERIES))
+        replies = yield from Batch(tuple(lock.query() for lock in locks.values()))
+        holders = {
+            key: tuple(reply.holders)
+            for key, reply in zip(locks, replies, strict=True)
+            if not isinstance(reply, Exception)
+        }
         now = self._clock()
-        for (hold, wait), reply in zip(waits, replies, strict=True):
-            held_by = () if isinstance(reply, Exception) else tuple(reply.holders)
+        for hold, wait in waits:
+            held_by = holders.get(wait.lock.key, ())
             self.emit(
                 events.SlowAcquire(**self._of(hold), seconds=now - wait.since, held_by=held_by)
             )
+
+    def after_fork(self) -> None:
+        """Forget the waits of the parent process."""
+        self.waits.clear()
+        self._told.clear()
 
     # What an observer may ask.
 

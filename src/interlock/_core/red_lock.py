@@ -27,8 +27,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from interlock._core.composite import CompositeLock
-from interlock._core.composite_hold import CompositeHold
+from interlock._core.composite import CompositeHold, CompositeLock
 from interlock._core.effects import NEVER, RunOn
 from interlock._core.holds import Hold, State
 from interlock._core.waiters import section

@@ -83,6 +83,7 @@ class Session:
         self.clustered = clustered
         self.call_user = call_user
         self.holds = Holds()
+        self.doomed: dict[Hold, InterlockError] = {}
         self.events = Observing(self.holds, clock, options.slow_acquire, options.slow_hold)
         self.events.client_id, self.events.server = client_id, where
         self._releases_on_close: Sequence[Eval[int]] | None = None
@@ -162,6 +163,7 @@ class Session:
         self.client_id = self.events.client_id = client_id
         self.waiters = waiters
         self._releases_on_close = None
+        self.events.after_fork()
         for hold in self.holds:
             self.holds.end(hold)
 
@@ -173,6 +175,12 @@ class Session:
             self.events.lost(hold, reason)
         for callback in listeners:
             self.call_user(callback)
+
+    def raise_doom(self, args: tuple[object, ...]) -> None:
+        """Raise the error of a wait that can never end; *args* are those of its attempts."""
+        for hold in list(self.doomed):
+            if hold in args and (error := self.doomed.pop(hold, None)) is not None:
+                raise error
 
     def poll_interval(self) -> float:
         """Return how long to wait for a message before looking again.

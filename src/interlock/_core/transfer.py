@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from interlock._core.effects import undoing
 from interlock._core.holds import Hold, Owner, State
 from interlock._core.lock import Lock
-from interlock._core.lock_base import lost, not_held, outlive, retire_number
+from interlock._core.lock_base import end_late_grants, lost, not_held, retire_number
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.script import Grant
 from interlock.errors import ConfigError, NotHeldError, ReentryError
@@ -113,7 +113,7 @@ def hand_over(possession: Possession, lease: float | None) -> Op[Ticket]:
         session.holds.end(hold)
         raise lost(hold)
     session.holds.released(hold)
-    yield from outlive(session, hold)
+    yield from end_late_grants(session, hold)
     return Ticket(core.kind, nobody, hold.token, hold.name)
 
 

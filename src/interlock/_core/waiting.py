@@ -100,6 +100,8 @@ def wait_in_queue(
                 ticket.asking = False
                 ticket.taken_for = taken_for
                 return True
+            if session.doomed:
+                session.raise_doom(args)
             if ticket.front and ticket.inherited is not None:
                 look_at = session.clock() + min(ticket.inherited, interval())
                 ticket.inherited = None

@@ -244,9 +244,12 @@ class Watchdog:
     @staticmethod
     def _ask_why(gone: Sequence[Hold]) -> Op[None]:
         """Ask whether an operator left a note for *gone*, which are lost."""
-        calls = tuple(forced_note_read(forced_note(hold.key, hold.holder)) for hold in gone)
+        asking = [hold for hold in gone if hold.core.session.options.card]
+        if not asking:
+            return
+        calls = tuple(forced_note_read(forced_note(hold.key, hold.holder)) for hold in asking)
         notes = yield from Batch(calls)
-        for hold, note in zip(gone, notes, strict=True):
+        for hold, note in zip(asking, notes, strict=True):
             if isinstance(note, str) and note:
                 hold.explain(note)
 

@@ -34,6 +34,7 @@ from interlock._core.effects import Batch
 from interlock._core.session import GRACE
 from interlock._core.watchdog import Round
 from interlock._drivers import callbacks, clock
+from interlock._drivers.deadlocks import DeadlockWatch
 from interlock._drivers.identity import about_this_process
 from interlock._drivers.wakeup import Wakeup
 from interlock._links.batch_connection import BatchConnection
@@ -88,6 +89,7 @@ class Renewer:
         self._thread: threading.Thread | None = None
         self._cleanups = CleanupQueue()
         self.card = CardWriter(self._session, about_this_process())
+        self._deadlocks = DeadlockWatch(self._session, self._topology, self.card, self._wakeup)
         self.started = False
 
     def start(self) -> None:
@@ -159,6 +161,7 @@ class Renewer:
                     raise reply
         finally:
             self._connection.drop()
+            self._deadlocks.close(GRACE)
             for lane in self._lanes.values():
                 lane.end()
             for lane in self._lanes.values():
@@ -239,9 +242,8 @@ class Renewer:
         holds = self._by_node(watchdog.due(now, result), lambda hold: hold.key)
         entries = self._by_node(cleanups.take_due(now), lambda entry: entry.effect.call.keys[0])
         self._tell(result)
-        events = self._session.events
-        slow = self._by_node(events.slow_waits(now), lambda hold: hold.key)
-        card = self._card(now)
+        waits, card = self._for_operators(now)
+        slow = self._by_node(waits, lambda hold: hold.key)
         cards = {} if card is None else {self._topology.owner(card.keys[0]): card}
         for node in holds.keys() | entries.keys() | slow.keys() | cards.keys():
             parts = holds.get(node, ()), entries.get(node, ()), slow.get(node, ())
@@ -273,14 +275,15 @@ class Renewer:
         if card is not None:
             self._write(card, connection)
 
-    def _card(self, now: float) -> Eval[bool] | None:
-        """Return the script that writes the client's card, if that is due."""
+    def _for_operators(self, now: float) -> tuple[list[Hold], Eval[bool] | None]:
+        """Return the long waits to tell of, and the script that writes the client's card if due."""
         try:
-            return self.card.look(now)
-        except Exception as error:  # noqa: BLE001 - no card is worth a renewal
+            self._deadlocks.look(now)
+            return self._session.events.slow_waits(now), self.card.look(now)
+        except Exception as error:  # noqa: BLE001 - nothing that operators read is worth a renewal
             self.card.refused = True
-            callbacks.report_aside("the renewal thread, at the client's card", error)
-            return None
+            callbacks.report_aside("the renewal thread, at what operators read", error)
+            return [], None
 
     def _write(self, card: Eval[bool], connection: BatchConnection) -> None:
         """Write the client's card; without the right to do that, none is written any more."""
@@ -289,9 +292,7 @@ class Renewer:
             self.card.answered(card)
         elif getattr(reply, "code", None) == "NOPERM":
             self.card.refused = True
-            logging.getLogger("interlock").warning(
-                "no card is written for operators, for want of rights (interlock doctor): %s", reply
-            )
+            callbacks.call_user(self, "a handler of the log", partial(_log_refusal, reply))
 
     def _by_node(
         self, items: Iterable[T], key_of: Callable[[T], str]
@@ -418,3 +419,9 @@ class _Lane:
                 del work
                 self._busy = False
         self.connection.drop()
+
+
+def _log_refusal(reply: Exception) -> None:
+    logging.getLogger("interlock").warning(
+        "no card is written for operators, for want of rights (reference, operations): %s", reply
+    )

@@ -7,7 +7,9 @@ import threading
 import time
 import uuid
 import weakref
-from asyncio.events import _get_running_loop
+from asyncio.events import (
+    _get_running_loop,  # pyright: ignore[reportPrivateUsage] - documented, and does not raise
+)
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn, cast

@@ -5,9 +5,10 @@ Asked once, for the error that tells it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from interlock._core.effects import Eval, Script
+from interlock._core.scripts.script import ReplyShapeError, many, number, text
 
 if TYPE_CHECKING:
     from interlock.errors import WrongTypeError
@@ -23,11 +24,10 @@ return found
 
 
 def _pairs(reply: object) -> list[tuple[str, int]]:
-    items = cast("list[bytes | int]", reply)
-    return [
-        (kind.decode() if isinstance(kind, bytes) else str(kind), int(pttl))
-        for kind, pttl in zip(items[::2], items[1::2], strict=True)
-    ]
+    items = many(reply)
+    if len(items) % 2:
+        raise ReplyShapeError(f"expected pairs, got {reply!r}")
+    return [(text(kind), number(pttl)) for kind, pttl in zip(items[::2], items[1::2], strict=True)]
 
 
 # No object needs it, so it is not among their scripts, and a user who may not send TYPE is told
@@ -42,7 +42,7 @@ def types_of(error: WrongTypeError) -> Eval[list[tuple[str, int]]]:
 
 def describe(error: WrongTypeError, reply: object) -> None:
     """Name in *error* what *reply* says was found."""
-    found = dict(zip(error.keys, _TYPES.decode(reply), strict=True))
+    found = dict(zip(error.keys, _TYPES.decode(reply), strict=False))
     error.found = {key: kind for key, (kind, _) in found.items() if kind != "none"}
     if not error.found:
         return  # it is gone
@@ -51,7 +51,7 @@ def describe(error: WrongTypeError, reply: object) -> None:
         for key, (kind, pttl) in found.items()
         if kind != "none"
     ]
-    text = f"{error.args[0]} (found: {', '.join(told)})"
+    message = f"{error.args[0]} (found: {', '.join(told)})"
     if any(kind == "string" and pttl >= 0 for kind, pttl in found.values()):
-        text += ". Another library may hold a lock there: redis-py's Lock, for one, is a string with a TTL"
-    error.args = (text,)
+        message += ". Another library may hold a lock there: redis-py's Lock, for one, is a string with a TTL"
+    error.args = (message,)

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import socket
 import ssl
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from interlock._links.exchange import methods_for
 from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
+    LONGEST_REPLY,
     ParserError,
     Reader,
     ReplyError,
@@ -76,7 +78,7 @@ class Connection:
         self._exchange, self._send_all, self._limit = methods_for(self._socket)
         self._feed, self._gets = self._reader.feed, self._reader.gets
         self._timeout = -1.0
-        self.replicas = self._pending = 0
+        self.replicas = self._pending = self._unfinished = 0
         self.set_timeout(timeout)
 
     def set_timeout(self, seconds: float) -> None:
@@ -330,12 +332,21 @@ class Connection:
     def _read(self) -> object:
         reader = self._reader
         reply = reader.gets()
+        deadline = 0.0
         while reply is False:
             data = self._exchange(self._socket, b"", self._timeout)
             if not data:
                 raise ConnectionResetError("the server closed the connection")
             reader.feed(data)
             reply = reader.gets()
+            # A reply that goes on and on must end, too.
+            now = monotonic()
+            deadline = deadline or now + self._timeout
+            self._unfinished = 0 if reply is not False else self._unfinished + len(data)
+            if self._unfinished > LONGEST_REPLY:
+                raise ParserError(f"a reply of more than {LONGEST_REPLY} bytes")
+            if reply is False and now > deadline:
+                raise TimeoutError
         return reply
 
     def _broken(self, error: Exception, timeout: float | None = None) -> InterlockError:

@@ -25,6 +25,7 @@ from interlock._links.deadlines import Deadlines
 from interlock._links.replies import left, maybe_tls, refusal
 from interlock._links.resp import (
     ASKING,
+    LONGEST_REPLY,
     ParserError,
     Reader,
     ReplyError,
@@ -78,7 +79,7 @@ class Pipeline(asyncio.Protocol):
         self._out: list[bytes] = []
         self._hurried: list[tuple[asyncio.Future[object], float]] = []
         self._deadlines = Deadlines(self._loop, self._give_up)
-        self._answers = 0
+        self._answers = self._unfinished = 0
         self._check: asyncio.TimerHandle | None = None
         self._wait_connections: WaitConnections | None = None
         self._writer: Any = None
@@ -300,6 +301,10 @@ class Pipeline(asyncio.Protocol):
                     except asyncio.InvalidStateError:
                         pass  # a signal handler has cancelled its task since the line above
                 last, reply = reply, reader.gets()
+            self._unfinished = self._unfinished + len(data) if last is False else 0
+            if self._unfinished > LONGEST_REPLY:
+                self._die(f"a reply of more than {LONGEST_REPLY} bytes")
+                return
             if not self.served and not isinstance(last, ReplyError) and last is not False:
                 self.served = True
                 if self._endpoint is not None:

@@ -125,7 +125,7 @@ def refusal(
             "choose another name",
             keys=keys,
         )
-    if code in ("MOVED", "ASK"):
+    if (found := _REDIRECTION.match(text)) and int(found[1]) < MAX_PORT:
         return RedirectedError(text, where)
     if moves and code in ELSEWHERE:
         return ServerUnavailableError(
@@ -233,6 +233,8 @@ def maybe_tls(*errors: BaseException | None) -> str:
     return "; if this port speaks TLS, connect by rediss://" if hung_up else ""
 
 
+MAX_PORT = 1 << 16
+_REDIRECTION = re.compile(r"(?:MOVED|ASK) \d{1,5} \S*:(\d{1,5})(?= |$)", re.ASCII)
 _HUNG_UP = (ConnectionResetError, BrokenPipeError, EOFError, InvalidResponse)
 
 

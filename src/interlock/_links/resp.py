@@ -16,6 +16,9 @@ _untyped: Any = hiredis
 
 _pack = cast("Callable[[tuple[str, ...]], bytes]", _untyped.pack_command)
 
+LONGEST_REPLY = 1 << 26
+"""Bytes. No answer to a lock's command comes near it."""
+
 Reader = hiredis.Reader
 ReplyError: type[Exception] = _untyped.ReplyError
 ParserError: type[Exception] = _untyped.HiredisError

@@ -7,6 +7,7 @@ Python 3.11 makes a child task, and that one the owner.
 from interlock._core.election import LeaderInfo
 from interlock._drivers.tasks import LostEvent
 from interlock._misuse import publish
+from interlock.asyncio.barrier import Barrier
 from interlock.asyncio.client import Client, connect
 from interlock.asyncio.composite_lock import MultiLock, RedLock
 from interlock.asyncio.count_down_latch import CountDownLatch
@@ -20,6 +21,7 @@ from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
 
 __all__ = [
+    "Barrier",
     "Client",
     "CountDownLatch",
     "Election",
@@ -40,5 +42,7 @@ __all__ = [
 ]
 
 publish(__name__, Client, CountDownLatch, Hold, LeasedSemaphore, Lock, Locked, LostEvent, MultiLock)
-publish(__name__, Election, Event, Observation, Once, Permit, ReadWriteLock, RedLock, Semaphore)
+publish(
+    __name__, Barrier, Election, Event, Observation, Once, Permit, ReadWriteLock, RedLock, Semaphore
+)
 connect.__module__ = Client.__module__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
+from interlock._core import barrier as core_barrier
 from interlock._core import count_down_latch as core_latch
 from interlock._core import election as core_election
 from interlock._core import event as core_event
@@ -24,6 +25,7 @@ from interlock._drivers.tasks import current_owner
 from interlock._links.urls import open_url, servers_of
 from interlock._misuse import CLIENT_NAMES, NOT_GIVEN, suggests, wants_async_with
 from interlock._naming import check_template
+from interlock.asyncio.barrier import Barrier
 from interlock.asyncio.composite_lock import MultiLock, RedLock
 from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.decorators import Locked, Once
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
     from interlock.backoff import Backoff
     from interlock.check import Report
-    from interlock.inspection import LockInfo
+    from interlock.inspection import Deadlock, LockInfo
     from interlock.options import Duration, OptionChanges
 
 _ADOPTABLE = {kind.kind: kind for kind in (core_lock.Lock, FairLock, FencedLock)}
@@ -233,6 +235,22 @@ class Client:
             return False
         text, session = check_text(reason, "a reason"), self._driver.session
         return await self._driver.run(forced.force_release(session, info.kind, name, holder, text))
+
+    async def deadlocks(self) -> list[Deadlock]:
+        """Return the deadlocks among all clients of these servers, those of other processes too.
+
+        They are found by the cards of clients, so Java's locks are not part of any.
+
+        Raises:
+            ServerUnavailableError: a server cannot be reached, or does not answer.
+
+        Cost:
+            A scan of the cards, and about two round trips for each thread or task that has waited
+            for 5 s. A suspected deadlock is looked at again for some seconds.
+        """
+        from interlock.inspection.face import read_deadlocks_async  # noqa: PLC0415 - seldom asked for
+
+        return await read_deadlocks_async(self._servers, self._driver.session.options)
 
     async def describe(self, name: str) -> LockInfo | None:
         """Return everything that is known about the lock *name*; None if nobody holds or awaits it.
@@ -571,6 +589,28 @@ class Client:
     def event(self, name: str) -> Event:
         """Return the event *name*, which any process sets, clears or waits for; no round trip."""
         return Event(self._driver, core_event.Event(self._driver.session, name))
+
+    def barrier(
+        self,
+        name: str,
+        parties: int,
+        *,
+        timeout: Duration | None = None,
+    ) -> Barrier:
+        """Return the barrier *name*, at which *parties* wait for each other; no round trip.
+
+        Args:
+            name: all parties use the same one.
+            parties: how many there are.
+            timeout: seconds that `Barrier.wait` waits unless it is told; None for ever.
+
+        Raises:
+            TypeError: *parties* is not an int.
+            ValueError: *parties* is less than 1.
+        """
+        driver = self._driver
+        core = core_barrier.Barrier(driver.session, name, parties)
+        return Barrier(driver, core, timeout=timeout)
 
     def election(
         self,

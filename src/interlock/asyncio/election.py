@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from interlock._core.election import Watch
 from interlock._drivers.aio_watching import Watching, this_process
-from interlock._misuse import wants_async_with
+from interlock._misuse import NOT_GIVEN, wants_async_with
 from interlock.asyncio.lock import Lock
 from interlock.errors import ConfigError
 
@@ -61,7 +61,7 @@ class Election(Lock):
     def __init__(
         self,
         driver: AsyncDriver,
-        core: CoreElection,
+        core: CoreElection = NOT_GIVEN,
         *,
         timeout: Duration | None = None,
         lease: Duration | None = None,

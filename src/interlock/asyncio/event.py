@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock._misuse import NOT_GIVEN
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ class Event:
         name: what it is called.
     """
 
-    def __init__(self, driver: AsyncDriver, core: CoreEvent) -> None:
+    def __init__(self, driver: AsyncDriver, core: CoreEvent = NOT_GIVEN) -> None:
         self._driver = driver
         self._core = core
         self.name = core.name

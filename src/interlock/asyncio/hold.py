@@ -129,6 +129,7 @@ class Hold:
         """Have *callback* called once when the hold is lost; at once if it is already.
 
         It runs in the event loop. What it raises is reported and stops nothing.
+        But ``sys.exit`` ends the loop, as in every callback of asyncio.
 
         Raises:
             TypeError: *callback* cannot be called.

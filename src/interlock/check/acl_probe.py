@@ -51,8 +51,10 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "pexpire": ("x",),
     "set": ("x", "x"),
     "zadd": ("x", "x"),
+    "zcount": ("x", "x"),
     "zrange": ("0", "0"),
     "zrem": ("x",),
+    "zremrangebyrank": ("x", "x"),
     "zremrangebyscore": ("0", "0"),
     "zscore": ("x",),
 }

@@ -170,11 +170,22 @@ KINDS = {
         channels=(Place(names.event_channel),),
         named=False,
     ),
+    "barrier": Kind(
+        (
+            *("barrier_arrive", "barrier_look", "barrier_end"),
+            *("barrier_query", "barrier_leave", "barrier_renew"),
+        ),
+        keys=(
+            *(Place(names.barrier_key), Place(names.barrier_parties)),
+            *(Place(names.barrier_resets), _OWN_REQUESTS),
+        ),
+        channels=(Place(names.barrier_channel),),
+        named=False,
+    ),
     "election": Kind(
         (
             *("fenced_lock_acquire", "lock_renew", "lock_query", "lock_force_release"),
-            *("lock_set_lease", "election_release", "election_announce"),
-            *("election_query", "election_look"),
+            *("election_release", "election_announce", "election_query", "election_look"),
         ),
         keys=(
             *(Place(names.election_key), Place(names.election_token)),

@@ -12,7 +12,16 @@ import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._version import __version__
-from interlock.cli import console, doctor, exporter, locks_list, release, run, show
+from interlock.cli import (
+    console,
+    deadlocks,
+    doctor,
+    exporter,
+    locks_list,
+    release,
+    run,
+    show,
+)
 from interlock.cli.options import Parser
 from interlock.cli.signals import POSIX
 from interlock.cli.status import Status, UsageError, say, signal_status
@@ -33,6 +42,9 @@ class _Subcommand(NamedTuple):
 
 
 _SUBCOMMANDS = {
+    "deadlocks": _Subcommand(
+        "look for threads that wait for each other", deadlocks.configure, deadlocks.main
+    ),
     "doctor": _Subcommand(
         "look at a server for whatever endangers locks", doctor.configure, doctor.main
     ),

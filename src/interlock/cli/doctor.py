@@ -10,6 +10,7 @@ from interlock._links.urls import open_url
 from interlock.check import Requirements, Severity, examine
 from interlock.check.rights import KINDS
 from interlock.cli.status import Status, UsageError
+from interlock.cli.values import urls_of, urls_of_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,6 +53,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the server (default: $INTERLOCK_URL, $REDIS_URL, else one of this machine's own); several times: each of them; of a cluster every primary",
     )
     parser.add_argument(
+        "--url-file",
+        dest="urls",
+        action="extend",
+        type=urls_of_file,
+        metavar="FILE",
+        help="read URLs from FILE, one on each line: `ps` shows those of --url to every user",
+    )
+    parser.add_argument(
         "--for",
         dest="objects",
         action="append",
@@ -91,7 +100,7 @@ def main(
     requirements = Requirements(
         tuple(KINDS) if "all" in chosen else tuple(chosen), str(given["names"])
     )
-    urls = cast("list[str]", given["urls"] or environ.get("INTERLOCK_URL", "").split())
+    urls = cast("list[str]", given["urls"] or urls_of(environ))
     report = examine([open_url(url) for url in urls or (None,)], requirements)
     print(json.dumps(report.as_dict(), indent=2) if given["json"] else _text(report, requirements))
     if not report.reached:

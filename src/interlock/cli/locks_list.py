@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from interlock._links.urls import open_url
 from interlock.cli.status import UsageError, say
 from interlock.cli.table import lines, row_of
+from interlock.cli.values import url_of_file, urls_of
 from interlock.inspection import Reader
 from interlock.inspection.reader import KINDS
 from interlock.options import Options
@@ -63,6 +64,13 @@ def add_url(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--url", metavar="URL", help="the server (default: $INTERLOCK_URL, $REDIS_URL)"
     )
+    parser.add_argument(
+        "--url-file",
+        dest="url",
+        type=url_of_file,
+        metavar="FILE",
+        help="read the URL from FILE: `ps` shows that of --url to every user",
+    )
 
 
 def url_of(given: Mapping[str, object], environ: Mapping[str, str]) -> str | None:
@@ -73,7 +81,7 @@ def url_of(given: Mapping[str, object], environ: Mapping[str, str]) -> str | Non
     """
     if given["url"]:
         return str(given["url"])
-    named = environ.get("INTERLOCK_URL", "").split()
+    named = urls_of(environ)
     if len(named) > 1:
         raise UsageError("INTERLOCK_URL names several servers: choose one by --url")
     return named[0] if named else None
@@ -149,6 +157,8 @@ def _chosen(page: Sequence[LockInfo], given: Mapping[str, object]) -> Iterator[L
             continue
         if given["late"] and not info.late:
             continue
-        if older_than is not None and (info.held_for or 0.0) <= older_than:
+        # An unknown age may be a high one. Java tells none.
+        held_for = info.held_for
+        if older_than is not None and held_for is not None and held_for <= older_than:
             continue
         yield info

@@ -23,6 +23,7 @@ from interlock.cli.values import (
     on_lost,
     positive_seconds,
     seconds,
+    urls_of_file,
 )
 
 if TYPE_CHECKING:
@@ -194,6 +195,13 @@ OPTIONS = (
         repeatable=True,
         help="the server (default: $INTERLOCK_URL, $REDIS_URL, else one of this machine's own);"
         " several times: hold a majority of independent servers",
+    ),
+    Option(
+        flags=("--url-file",),
+        field="urls",
+        metavar="FILE",
+        parse=urls_of_file,
+        help="read URLs from FILE, one on each line: `ps` shows those of --url to every user",
     ),
     Option(
         flags=("-v", "--verbose"),

@@ -7,9 +7,15 @@ import enum
 import math
 import threading
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from interlock.cli.status import UsageError
 from interlock.errors import ConfigError
 from interlock.options import check_lease
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MAX_EXIT_CODE = 255
 MAX_LIMIT = 2**31 - 1
@@ -116,6 +122,48 @@ def on_lost(text: str) -> OnLost:
         return OnLost(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"wanted term, kill or warn, found {text!r}") from None
+
+
+def urls_of_file(path: str) -> list[str]:
+    """Return the URLs in the file *path*, one on each line; a line that begins with # is a comment.
+
+    The list of processes shows the arguments of a command to every user of a machine, and so the
+    password in a URL. A file can be kept from them.
+
+    Raises:
+        argparse.ArgumentTypeError: it cannot be read, or has no URL.
+    """
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise argparse.ArgumentTypeError(f"cannot read {path}: {error}") from error
+    urls = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    if not urls:
+        raise argparse.ArgumentTypeError(f"{path} has no URL")
+    return urls
+
+
+def urls_of(environ: Mapping[str, str]) -> list[str]:
+    """Return what INTERLOCK_URL says, or else the file INTERLOCK_URL_FILE.
+
+    Raises:
+        UsageError: the file cannot be read, or has no URL.
+    """
+    if urls := environ.get("INTERLOCK_URL", "").split():
+        return urls
+    path = environ.get("INTERLOCK_URL_FILE")
+    try:
+        return urls_of_file(path) if path else []
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"INTERLOCK_URL_FILE: {error}") from error
+
+
+def url_of_file(path: str) -> str:
+    """Return the one URL in the file *path*; errors as `urls_of_file`, and for several."""
+    urls = urls_of_file(path)
+    if len(urls) > 1:
+        raise argparse.ArgumentTypeError(f"{path} has {len(urls)} URLs, and one is wanted")
+    return urls[0]
 
 
 def limit(text: str) -> Limit:

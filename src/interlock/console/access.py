@@ -12,6 +12,7 @@ Rules:
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 COOKIE = "interlock_console"
 """The cookie: a random text, and its signature if the browser has shown the token."""
 LOCAL = ("localhost", "127.0.0.1", "::1")
+_HOST = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+)(?::[0-9]+)?")
 """Names of this machine that are believed without a token."""
 
 HEADERS = {
@@ -62,14 +64,19 @@ class Access:
 
     def admits(self, request: Request) -> bool:
         """Return whether *request* may be answered."""
-        if self.user_header and request.headers.get(self.user_header):
-            return True
+        if self.user_header:
+            named = bool(request.headers.get(self.user_header))
+            return named and (not self.token or self._knows_token(request))
         if self.token:
-            scheme, _, shown = request.headers.get("authorization", "").partition(" ")
-            if scheme.lower() == "bearer" and self.is_token(shown):
-                return True
-            return self._signed(request.cookies.get(COOKIE, ""))
-        return self.open and (request.url.hostname or "").strip("[]") in LOCAL
+            return self._knows_token(request)
+        return self.open and _host_of(request) in LOCAL
+
+    def _knows_token(self, request: Request) -> bool:
+        """Return whether *request* shows the token, or a cookie that stands for it."""
+        scheme, _, shown = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and self.is_token(shown):
+            return True
+        return self._signed(request.cookies.get(COOKIE, ""))
 
     def is_token(self, shown: str) -> bool:
         """Return whether *shown* is the token."""
@@ -104,3 +111,9 @@ class Access:
 
     def _mac(self, purpose: str, text: str) -> str:
         return hmac.new(self._secret, f"{purpose}:{text}".encode(), sha256).hexdigest()
+
+
+def _host_of(request: Request) -> str:
+    """Return the name in the Host header without its port; empty if it is not ``name[:port]``."""
+    found = _HOST.fullmatch(request.headers.get("host", ""))
+    return found[1].strip("[]").lower() if found else ""

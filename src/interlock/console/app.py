@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, urlencode
@@ -219,9 +219,12 @@ class Console:
                 yield f"event: changed\ndata: {version}\n\n".encode()
             try:
                 async with asyncio.timeout(HEARTBEAT), self._changed:
-                    _ = await self._changed.wait()
+                    _ = await self._changed.wait_for(partial(self._is_newer, version))
             except TimeoutError:
                 continue
+
+    def _is_newer(self, version: int) -> bool:
+        return self.watch.snapshot.version != version
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncGenerator[None]:
@@ -335,8 +338,10 @@ class _Gate:
                 ]
             await send(message)
 
-        free = request.url.path.startswith("/static/") or (
-            request.url.path == "/login" and bool(self._console.access.token)
+        # The path that the router sees. The one of `request.url` may be forged by a Host header.
+        path = str(scope["path"])
+        free = path.startswith("/static/") or (
+            path == "/login" and bool(self._console.access.token)
         )
         if free or self._console.access.admits(request):
             await self._app(scope, receive, send_with_headers)

@@ -5,7 +5,16 @@ write about themselves. A card may be lost, late or forged: then a screen is wro
 else.
 """
 
+from interlock.inspection.deadlocks import Deadlock, DeadlockStep
 from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, WaiterInfo
 from interlock.inspection.reader import Reader
 
-__all__ = ["ClientInfo", "HolderInfo", "LockInfo", "Reader", "WaiterInfo"]
+__all__ = [
+    "ClientInfo",
+    "Deadlock",
+    "DeadlockStep",
+    "HolderInfo",
+    "LockInfo",
+    "Reader",
+    "WaiterInfo",
+]

@@ -107,6 +107,8 @@ def read_card(client_id: str, reply: object) -> Card | None:
     waits: dict[tuple[str, str], Entry] = {}
     doubt = ""
     for name, value in fields.items():
+        if value is None:
+            continue  # the card is older than this hold, or the hold was short
         try:
             mark, holder, key = name.split(" ", 2)
             if ":" in holder and not holder.startswith(f"{client_id}:"):

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from interlock.inspection.deadlocks import Deadlock, find_deadlocks
 from interlock.inspection.reader import Reader
 
 if TYPE_CHECKING:
@@ -35,6 +36,17 @@ async def read_locks_async(
         while (page := await asyncio.to_thread(next, pages, None)) is not None:
             for info in page:
                 yield info
+
+
+def read_deadlocks(servers: Endpoint | Cluster, options: Options) -> list[Deadlock]:
+    """Return the deadlocks among all clients; errors as `Reader.describe`."""
+    with Reader(servers, options) as reader:
+        return find_deadlocks(reader)
+
+
+async def read_deadlocks_async(servers: Endpoint | Cluster, options: Options) -> list[Deadlock]:
+    """Return the same, read in a thread; cancelled, it leaves that thread to end by itself."""
+    return await asyncio.to_thread(read_deadlocks, servers, options)
 
 
 def read_lock(servers: Endpoint | Cluster, options: Options, key: str) -> LockInfo | None:

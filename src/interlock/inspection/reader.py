@@ -21,6 +21,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core import names
+from interlock._core.card import CARD
 from interlock._core.effects import Script
 from interlock._links.cluster import Cluster
 from interlock._links.connection import Connection
@@ -163,6 +164,36 @@ class Reader:
         if not found:
             return None
         return self._finish(node, found[:1])[0]
+
+    def card(self, client_id: str) -> cards.Card | None:
+        """Return the whole card of a client; None if there is none, or if it may not be read."""
+        self._find_nodes()
+        key = cards.card_key(client_id)
+        [reply] = self._run(self._owner(key), CARD_READ, [(key, cards.LONGEST_VALUE)])
+        return None if isinstance(reply, ReplyError) else cards.read_card(client_id, reply)
+
+    def holders(self, key: str) -> tuple[str, ...]:
+        """Return the holder ids of the lock *key*."""
+        self._find_nodes()
+        found = self._look(self._owner(key), [key], ALL)
+        return tuple(holder.holder for info in found for holder in info.holders)
+
+    def waiting_cards(self) -> Iterator[cards.Card]:
+        """Yield the cards of all clients with a thread or task that waits."""
+        self._find_nodes()
+        begin, end = CARD.split("{{{}}}")
+        for node in self._nodes:
+            for keys in self._scan(node, "hash", f"{begin}{{*}}{end}", STEP):
+                calls = [(key, cards.LONGEST_VALUE, "written", "client") for key in keys]
+                for key, reply in zip(keys, self._run(node, CARD_READ, calls), strict=True):
+                    client_id = key.removeprefix(begin).strip("{}")
+                    if isinstance(reply, ReplyError):
+                        continue
+                    short = cards.read_card(client_id, reply)
+                    if short is not None and short.client.waits:
+                        whole = self.card(client_id)
+                        if whole is not None:
+                            yield whole
 
     # Where to ask.
 

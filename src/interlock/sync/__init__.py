@@ -4,6 +4,7 @@
 from interlock._core.election import LeaderInfo
 from interlock._drivers.threads import LostEvent
 from interlock._misuse import publish
+from interlock.sync.barrier import Barrier
 from interlock.sync.client import Client, connect
 from interlock.sync.composite_lock import MultiLock, RedLock
 from interlock.sync.count_down_latch import CountDownLatch
@@ -17,6 +18,7 @@ from interlock.sync.read_write_lock import ReadWriteLock
 from interlock.sync.semaphore import Semaphore
 
 __all__ = [
+    "Barrier",
     "Client",
     "CountDownLatch",
     "Election",
@@ -37,5 +39,7 @@ __all__ = [
 ]
 
 publish(__name__, Client, CountDownLatch, Hold, LeasedSemaphore, Lock, Locked, LostEvent, MultiLock)
-publish(__name__, Election, Event, Observation, Once, Permit, ReadWriteLock, RedLock, Semaphore)
+publish(
+    __name__, Barrier, Election, Event, Observation, Once, Permit, ReadWriteLock, RedLock, Semaphore
+)
 connect.__module__ = Client.__module__

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from interlock._core.election import Watch
 from interlock._drivers.watching import Watching, this_process
-from interlock._misuse import wants_with
+from interlock._misuse import NOT_GIVEN, wants_with
 from interlock.sync.lock import Lock
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Election(Lock):
     def __init__(
         self,
         driver: ThreadDriver,
-        core: CoreElection,
+        core: CoreElection = NOT_GIVEN,
         *,
         timeout: Duration | None = None,
         lease: Duration | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from interlock._misuse import NOT_GIVEN
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class Event:
         name: what it is called.
     """
 
-    def __init__(self, driver: ThreadDriver, core: CoreEvent) -> None:
+    def __init__(self, driver: ThreadDriver, core: CoreEvent = NOT_GIVEN) -> None:
         self._driver = driver
         self._core = core
         self.name = core.name

@@ -127,6 +127,7 @@ class Hold:
         """Have *callback* called once when the hold is lost; at once if it is already.
 
         It runs in a thread of the client's. What it raises is reported and stops nothing.
+        ``sys.exit`` does not end the process.
 
         Raises:
             TypeError: *callback* cannot be called.

@@ -35,5 +35,8 @@ redis.call('pexpire', card, keep)
 if index[2] then
   redis.call('zremrangebyscore', index[2], 0, now)
   redis.call('zadd', index[2], now + tonumber(keep), client)
+  if redis.call('pttl', index[2]) < tonumber(keep) then
+    redis.call('pexpire', index[2], keep)
+  end
 end
 return 1

@@ -25,7 +25,8 @@ local function longest_of_others()
   for i = 1, #fields, 2 do
     local reader, left = fields[i], -2
     if reader ~= holder and reader ~= 'mode' then
-      for n = 1, tonumber(fields[i + 1]) do
+      -- Bounded: a depth that somebody else wrote there must not stall the server.
+      for n = 1, math.min(tonumber(fields[i + 1]), 1000) do
         left = math.max(left, redis.call('pttl', prefix .. reader .. ':rwlock_timeout:' .. n))
       end
       if left == -2 then

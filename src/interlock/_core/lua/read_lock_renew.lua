@@ -21,7 +21,8 @@ for i, lock in ipairs(locks) do
   if depth then
     redis.call('hdel', lock, '')
     local tagged = lock:find('{', 1, true) and lock or '{' .. lock .. '}'
-    for n = 1, depth do
+    -- Bounded: a depth that somebody else wrote there must not stall the server.
+    for n = 1, math.min(depth, 1000) do
       local entry = tagged .. ':' .. holder .. ':rwlock_timeout:' .. n
       if redis.call('pttl', entry) < lease then
         redis.call('set', entry, '1', 'px', lease)

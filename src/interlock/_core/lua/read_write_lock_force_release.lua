@@ -19,7 +19,8 @@ if publish ~= '' then
 end
 local fields = redis.call('hgetall', lock)
 for i = 1, #fields, 2 do
-  for n = 1, tonumber(fields[i + 1]) or 0 do
+  -- Bounded: a depth that somebody else wrote there must not stall the server.
+  for n = 1, math.min(tonumber(fields[i + 1]) or 0, 1000) do
     redis.call('del', prefix .. fields[i] .. ':rwlock_timeout:' .. n)
   end
 end

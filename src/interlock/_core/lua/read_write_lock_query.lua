@@ -18,7 +18,8 @@ for i = 1, #fields, 2 do
   if writes then
     left = redis.call('pttl', lock)
   elseif holder ~= 'mode' then
-    for n = 1, tonumber(depth) do
+    -- Bounded: a depth that somebody else wrote there must not stall the server.
+    for n = 1, math.min(tonumber(depth), 1000) do
       left = math.max(left, redis.call('pttl', prefix .. holder .. ':rwlock_timeout:' .. n))
     end
   end

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from interlock._core.effects import NEVER, Eval
 from interlock._core.names import latch_ending
-from interlock._core.scripts.script import done, load, many, milliseconds, number, text
+from interlock._core.scripts.script import done, load, milliseconds, number, pair, text
 
 
 class LatchStatus:
@@ -28,7 +28,7 @@ class LatchStatus:
 
 
 def _status(reply: object) -> LatchStatus:
-    count, ending = many(reply)
+    count, ending = pair(reply)
     return LatchStatus(number(count), None if ending is None else text(ending))
 
 

@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 from interlock._core.effects import NEVER, Eval
 from interlock._core.scripts.script import (
+    ReplyShapeError,
     done,
     load,
     many,
     milliseconds,
     number,
+    pair,
     released,
     seconds,
     text,
@@ -47,8 +49,11 @@ _NOBODY = -2
 """The time to live of a key that does not exist."""
 
 
+_DETAILS = 5
+
+
 def _look(reply: object) -> Look:
-    left, candidates = many(reply)
+    left, candidates = pair(reply)
     remaining = None if left == _NOBODY else seconds(left)
     return Look(remaining, number(candidates))
 
@@ -56,8 +61,11 @@ def _look(reply: object) -> Look:
 def _leader(reply: object) -> Leader | None:
     if reply is None:
         return None
-    left, holder, *details = many(reply)
-    return Leader(seconds(left), text(holder), tuple(map(text, details)))
+    match many(reply):
+        case [left, holder, *details] if len(details) in (0, _DETAILS):
+            return Leader(seconds(left), text(holder), tuple(map(text, details)))
+        case _:
+            raise ReplyShapeError(f"expected a PTTL and a holder, got {reply!r}")
 
 
 _ELECTION_LOOK = load("election_look", _look)

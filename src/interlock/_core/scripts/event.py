@@ -9,7 +9,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from interlock._core.effects import NEVER, Eval
-from interlock._core.scripts.script import done, load, many, milliseconds, number, text
+from interlock._core.scripts.script import (
+    ReplyShapeError,
+    done,
+    load,
+    many,
+    milliseconds,
+    number,
+    text,
+)
 
 
 class EventStatus(NamedTuple):
@@ -25,8 +33,13 @@ class EventStatus(NamedTuple):
 
 
 def _status(reply: object) -> EventStatus:
-    is_set, *mark = many(reply)
-    return EventStatus(number(is_set) == 1, text(mark[0]) if mark else None)
+    match many(reply):
+        case [is_set]:
+            return EventStatus(number(is_set) == 1, None)
+        case [is_set, mark]:
+            return EventStatus(number(is_set) == 1, text(mark))
+        case _:
+            raise ReplyShapeError(f"expected one or two, got {reply!r}")
 
 
 _EVENT_SET = load("event_set", done)

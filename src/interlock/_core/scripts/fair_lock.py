@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from interlock._core.effects import NEVER, Eval
-from interlock._core.scripts.script import GRANTED, Grant, done, load, many, milliseconds, seconds
+from interlock._core.scripts.script import (
+    GRANTED,
+    Grant,
+    done,
+    load,
+    milliseconds,
+    pair,
+    seconds,
+)
 
 
 class Queue:
@@ -35,7 +43,7 @@ class Queued(float):
 def _grant_or_turn(reply: object) -> Grant | float:
     if reply is None:
         return GRANTED
-    left, queued = many(reply)
+    left, queued = pair(reply)
     return Queued(seconds(left)) if done(queued) else seconds(left)
 
 

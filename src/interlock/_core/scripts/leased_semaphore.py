@@ -12,9 +12,9 @@ from interlock._core.scripts.script import (
     grant_or_left,
     kept,
     load,
-    many,
     milliseconds,
     number,
+    pair,
 )
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _counts(reply: object) -> tuple[int, int]:
-    free, held = many(reply)
+    free, held = pair(reply)
     return number(free), number(held)
 
 

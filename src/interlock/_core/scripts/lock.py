@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from interlock._core.effects import NEVER, Eval
 from interlock._core.scripts.script import (
     Grant,
+    ReplyShapeError,
     done,
     grant_or_left,
     kept,
@@ -17,6 +18,7 @@ from interlock._core.scripts.script import (
     seconds,
     text,
 )
+from interlock.errors import WrongTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,11 +42,28 @@ class LockStatus:
 
 def status(reply: object) -> LockStatus:
     """Read a PTTL and the holders with their depths."""
-    pttl, *fields = many(reply)
-    remaining = seconds(pttl)
+    match many(reply):
+        case [pttl, *fields] if len(fields) % 2 == 0:
+            remaining = seconds(pttl)
+        case _:
+            raise ReplyShapeError(f"expected a PTTL and pairs, got {reply!r}")
     pairs = zip(fields[::2], fields[1::2], strict=True)
-    holders = {text(holder): int(text(depth)) for holder, depth in pairs}
+    holders = {text(holder): _depth(depth) for holder, depth in pairs}
     return LockStatus(remaining if holders else None, holders)
+
+
+def _depth(reply: object) -> int:
+    """Read the depth of a holder.
+
+    Raises:
+        WrongTypeError: it is the field of another kind of object.
+    """
+    depth = text(reply)
+    if not (depth.isascii() and depth.isdigit()):
+        raise WrongTypeError(
+            f"the name is in use by something else: {depth!r} is not the depth of a holder"
+        )
+    return int(depth[:19])  # Redis counts with 64 bits
 
 
 _LOCK_ACQUIRE = load("lock_acquire", grant_or_left)

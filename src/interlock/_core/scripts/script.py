@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from interlock._core.effects import NEVER, Script
+from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,8 +16,11 @@ R = TypeVar("R")
 _LUA = Path(__file__).parents[1] / "lua"
 
 
-class ReplyShapeError(TypeError):
-    """A reply that the script cannot have given: somebody else's, or another script's."""
+class ReplyShapeError(ServerUnavailableError):
+    """A reply that the script cannot have given: the server is not what it seems."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"not an answer to what was asked: {message}", sent=True)
 
 
 def load(name: str, decode: Callable[[object], R]) -> Script[R]:
@@ -82,6 +86,15 @@ def many(reply: object) -> list[object]:
     raise ReplyShapeError(f"expected a list, got {reply!r}")
 
 
+def pair(reply: object) -> tuple[object, object]:
+    """Read a list of two."""
+    match many(reply):
+        case [first, second]:
+            return first, second
+        case _:
+            raise ReplyShapeError(f"expected two, got {reply!r}")
+
+
 def kept(reply: object) -> list[bool]:
     """Read a list of 1 and 0."""
     return [done(item) for item in many(reply)]
@@ -97,5 +110,5 @@ def number(reply: object) -> int:
 def text(reply: object) -> str:
     """Read a string."""
     if isinstance(reply, bytes):
-        return reply.decode()
+        return reply.decode(errors="replace")
     raise ReplyShapeError(f"expected a string, got {reply!r}")

@@ -1,0 +1,35 @@
+"""What a lab that was killed leaves behind: the next one removes it.
+
+Processes end with the lab, by the kernel's help. Directories, mounts and namespaces do not. So
+their names have the process id of their lab.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+PREFIX = f"faultlab-{os.getpid()}-"
+_NAME = re.compile(r"faultlab-(\d+)-")
+
+
+def remove() -> None:
+    """Remove directories and mounts of labs that do not run any more."""
+    for line in Path("/proc/mounts").read_text().splitlines():
+        device, path, *_ = line.split()
+        if _is_dead(device):
+            subprocess.run(["umount", "--lazy", path], check=True)
+            shutil.rmtree(Path(path).parent)
+    for found in Path(tempfile.gettempdir()).iterdir():
+        if _is_dead(found.name):
+            shutil.rmtree(found)
+
+
+def _is_dead(name: str) -> bool:
+    """Return whether *name* belongs to a lab that does not run any more."""
+    match = _NAME.match(name)
+    return match is not None and not Path(f"/proc/{match[1]}").exists()

@@ -1,0 +1,238 @@
+"""The barrier: a fixed number of parties wait for each other, in any number of processes.
+
+Theory. A hash has the number of the present generation, a sorted set has its parties with the ends
+of their leases. The arrival of the last party ends the generation: it draws a larger number and
+empties the set, in one step. A party knows its generation, and looks what became of that. So
+parties of two generations are never mixed, and a late one learns what it missed.
+
+Rules:
+
+* A party is a hold: the client renews it while it waits. If its process dies, its lease ends, and
+  the next look breaks the barrier.
+* The end of a generation is final. One look serves all parties of a client.
+* A generation that ended by a reset is noted. One that has another number and no note has passed.
+* An arrival that is sent twice is one. One that is interrupted is taken back.
+
+Source: threading.Barrier of Python 3.13.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from interlock._core import names
+from interlock._core.effects import undoing
+from interlock._core.holds import Hold, Owner
+from interlock._core.idempotency import IdempotentCalls, new_id
+from interlock._core.lock_base import Release, undo_acquire
+from interlock._core.scripts import barrier as scripts
+from interlock._core.waiters import section
+from interlock._core.waiting import wait_in_queue
+from interlock.errors import BrokenBarrierError, ConfigError
+from interlock.options import check_name
+
+if TYPE_CHECKING:
+    from interlock._core.effects import Eval, Op, Step
+    from interlock._core.idempotency import IdempotentCall
+    from interlock._core.scripts.barrier import Arrival
+    from interlock._core.session import Session
+    from interlock._core.watchdog import Renewal
+
+MAX_PARTIES = 1_000_000
+"""Parties of one barrier."""
+KEPT = 3600.0
+"""Seconds, besides two poll caps, for which an idle barrier and its resets are remembered."""
+GIVING_UP = 0.15
+"""Seconds that a party, whose time is up, takes to learn how its generation ended."""
+
+
+def check_parties(parties: object) -> int:
+    """Return *parties* if a barrier can have so many.
+
+    Raises:
+        TypeError: unless it is an int.
+        ConfigError: unless it is 1 to `MAX_PARTIES`.
+    """
+    if not isinstance(parties, int) or isinstance(parties, bool):
+        raise TypeError(f"a number of parties must be an int, not {type(parties).__name__}")
+    if not 1 <= parties <= MAX_PARTIES:
+        raise ConfigError(f"a number of parties must be 1 to {MAX_PARTIES}, not {parties}")
+    return parties
+
+
+class Barrier:
+    """The operations of one barrier for one client.
+
+    Args:
+        session: the client's state.
+        name: what the user calls it.
+        parties: how many wait for each other.
+    """
+
+    kind = "barrier"
+    renewal: Renewal = staticmethod(scripts.barrier_renew)
+
+    def __init__(self, session: Session, name: str, parties: int) -> None:
+        self.name = check_name(name)
+        base = session.key(name)
+        self.parties = check_parties(parties)
+        self.key = names.barrier_parties(base)
+        self.hold_key: object = self.key
+        self.session = session
+        self._base = base
+        self._lease = session.options.lease
+        self._calls = IdempotentCalls(session, base, names.own_request)
+        self._kept = KEPT + 2 * session.options.poll_cap
+
+    def wait(self, deadline: float) -> Op[int]:
+        """Wait until all parties have arrived; return which of them this one is, from 0 on.
+
+        Raises:
+            BrokenBarrierError: it is broken, was reset, or *deadline* came first.
+            ConfigError: others wait here for another number of parties.
+            ServerUnavailableError: the server gave no usable answer in time.
+
+        Cost:
+            One round trip for the last party. For others one more at the end, for a client; while
+            they wait, one per message and per poll cap for the whole process.
+
+        Source:
+            threading.Barrier.wait.
+        """
+        owner = Owner(f"a party of barrier {self.name!r}")
+        party = Hold(self, owner, new_id(self.session), self._lease, self.renewal)
+        self.session.holds.begin(party)
+        arriving = self._arrive_and_wait(party, deadline)
+        index = yield from undoing(arriving, undo_acquire, self.session, party, None)
+        return index
+
+    def _arrive_and_wait(self, party: Hold, deadline: float) -> Op[int]:
+        session = self.session
+        request = self._calls.begin(deadline)
+        call = scripts.barrier_arrive(
+            self._place(),
+            request.key,
+            request.old_latch,
+            party.holder,
+            self.parties,
+            self._lease,
+            request.ttl,
+            self._kept,
+        )
+        sent_at = session.clock()
+        party.sent()
+        arrival = yield from self._calls.send(request, call)
+        self._calls.end(request)
+        if arrival.place >= 0 and party.grant(None, sent_at, session.clock()):
+            session.watchdog.watch(party)
+        passed = yield from self._await_end(party, arrival, deadline)
+        session.holds.end(party)
+        if not passed:
+            raise BrokenBarrierError(f"barrier {self.name!r} is broken", name=self.name)
+        return arrival.place
+
+    def _await_end(self, party: Hold, arrival: Arrival, deadline: float) -> Op[bool]:
+        """Wait until the generation of *arrival* ends; return whether all its parties came."""
+        session = self.session
+        if arrival.place == -2:  # noqa: PLR2004 - as the script says
+            raise ConfigError(
+                f"barrier {self.name!r} has {arrival.generation} parties, not {self.parties}"
+            )
+        if arrival.place < 0 or arrival.place + 1 == self.parties:
+            return arrival.place >= 0
+        ends = _ends_of(session, self.key)
+        generation = arrival.generation
+        # Each generation has a queue of its own. A party of the next one may queue up earlier, and
+        # would not go on before the others behind it do.
+        channel = section(self._place().channel, generation)
+        waiting = wait_in_queue(
+            session, channel, deadline, None, self._look, ends, generation, deadline
+        )
+        if not (yield from waiting):
+            limit = session.clock() + max(GIVING_UP, session.options.command_timeout)
+            last = scripts.barrier_look(self._place(), generation, party.holder, deadline=limit)
+            return (yield from session.persist(last)) is True
+        return ends.passed(generation)
+
+    def _look(self, ends: _Ends, generation: str, deadline: float) -> Op[float | None]:
+        """Look once; None when *generation* has ended, else when the next party may be dead."""
+        if ends.knows(generation):
+            return None
+        call = scripts.barrier_look(self._place(), generation, deadline=deadline)
+        stand = yield from self.session.persist(call)
+        if not isinstance(stand, bool):
+            return stand
+        ends.note(generation, passed=stand)
+        return None
+
+    def abort(self) -> Step[bool]:
+        """Break it: who waits, and who comes before a `reset`, gets BrokenBarrierError.
+
+        It is carried through when it is interrupted; one round trip.
+        """
+        return self._calls.carried_through(lambda call: self._end_script(call, "abort"))
+
+    def reset(self) -> Step[bool]:
+        """Make it empty and whole: who waits gets BrokenBarrierError. As `abort` otherwise."""
+        return self._calls.carried_through(lambda call: self._end_script(call, "reset"))
+
+    def status(self) -> Op[tuple[int, bool]]:
+        """Return how many parties wait, and whether it is broken; one round trip."""
+        return (yield from self.session.persist(scripts.barrier_query(self._place())))
+
+    # What a hold asks of it.
+
+    def release_hold(self, hold: Hold) -> Release:
+        """Take back the arrival of *hold*."""
+        return Release(hold)
+
+    def last_release(self, hold: Hold) -> Eval[int]:
+        """Return the script that takes back the arrival of *hold*."""
+        return self.release_script(hold, 0)
+
+    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
+        """Return the script that takes back the arrival of *hold*; a party has no depths."""
+        del depth
+        return scripts.barrier_leave(self.key, hold.holder)
+
+    def _end_script(self, call: IdempotentCall, how: str) -> Eval[bool]:
+        return scripts.barrier_end(
+            self._place(), call.key, call.old_latch, how, call.ttl, self._kept
+        )
+
+    def _place(self) -> scripts.Barrier:
+        base = self._base
+        return scripts.Barrier(
+            names.barrier_key(base),
+            self.key,
+            names.barrier_resets(base),
+            self.session.publish,
+            names.barrier_channel(base),
+        )
+
+
+class _Ends:
+    """How the last generations of a barrier ended, as this client found."""
+
+    __slots__ = ("__weakref__", "_ends")
+
+    def __init__(self) -> None:
+        self._ends: dict[str, bool] = {}
+
+    def knows(self, generation: str) -> bool:
+        return generation in self._ends
+
+    def passed(self, generation: str) -> bool:
+        return self._ends[generation]
+
+    def note(self, generation: str, *, passed: bool) -> None:
+        self._ends[generation] = passed
+
+
+_all_ends: WeakKeyDictionary[Session, WeakValueDictionary[str, _Ends]] = WeakKeyDictionary()
+"""By client and key, as long as somebody waits there."""
+
+
+def _ends_of(session: Session, key: str) -> _Ends:
+    return _all_ends.setdefault(session, WeakValueDictionary()).setdefault(key, _Ends())

@@ -1,0 +1,147 @@
+"""The scripts of the barrier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from interlock._core.effects import NEVER, Eval
+from interlock._core.scripts.script import (
+    ReplyShapeError,
+    done,
+    kept,
+    load,
+    many,
+    milliseconds,
+    number,
+    pair,
+    seconds,
+    text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Barrier(NamedTuple):
+    """Where a barrier is: its keys and its channel.
+
+    Attributes:
+        key: the hash.
+        waiting: the sorted set of parties.
+        resets: the sorted set of generations that ended by a reset.
+        publish: the command for messages, empty for none.
+        channel: where parties listen.
+    """
+
+    key: str
+    waiting: str
+    resets: str
+    publish: str
+    channel: str
+
+
+class Arrival(NamedTuple):
+    """What became of an arrival.
+
+    Attributes:
+        generation: which one the party belongs to.
+        place: which of its parties it is; -1: it is broken, -2: it has *generation* parties.
+    """
+
+    generation: str
+    place: int
+
+
+def _arrival(reply: object) -> Arrival:
+    generation, index = pair(reply)
+    return Arrival(text(generation), number(index))
+
+
+def _stand(reply: object) -> float | bool:
+    match many(reply):
+        case [0, left]:
+            return seconds(left)
+        case [1]:
+            return True
+        case [2]:
+            return False
+        case _:
+            raise ReplyShapeError(f"expected {{0, milliseconds}}, {{1}} or {{2}}, got {reply!r}")
+
+
+def _counts(reply: object) -> tuple[int, bool]:
+    waiting, broken = pair(reply)
+    return number(waiting), number(broken) == 1
+
+
+_BARRIER_ARRIVE = load("barrier_arrive", _arrival)
+_BARRIER_LOOK = load("barrier_look", _stand)
+_BARRIER_END = load("barrier_end", done)
+_BARRIER_QUERY = load("barrier_query", _counts)
+_BARRIER_LEAVE = load("barrier_leave", number)
+_BARRIER_RENEW = load("barrier_renew", kept)
+
+
+def barrier_arrive(
+    barrier: Barrier,
+    request: str,
+    spent: str,
+    party: str,
+    parties: int,
+    lease: float,
+    ttl: float,
+    kept_for: float,
+    *,
+    deadline: float = NEVER,
+) -> Eval[Arrival]:
+    """Count *party* as arrived; the last one of *parties* ends the generation."""
+    keys = (barrier.key, barrier.waiting, request, spent)
+    times = (milliseconds(lease), milliseconds(ttl), milliseconds(kept_for))
+    args = (party, parties, *times, barrier.publish, barrier.channel)
+    return Eval(_BARRIER_ARRIVE, keys, args, deadline)
+
+
+def barrier_look(
+    barrier: Barrier, generation: str, party: str = "", *, deadline: float = NEVER
+) -> Eval[float | bool]:
+    """Tell how *generation* stands: passed, broken, or the seconds until the next lease ends.
+
+    A *party* that is given gives up, and breaks it.
+    """
+    keys = (barrier.key, barrier.waiting, barrier.resets)
+    args = (generation, party, barrier.publish, barrier.channel)
+    return Eval(_BARRIER_LOOK, keys, args, deadline)
+
+
+def barrier_end(
+    barrier: Barrier,
+    request: str,
+    spent: str,
+    how: str,
+    ttl: float,
+    kept_for: float,
+    *,
+    deadline: float = NEVER,
+) -> Eval[bool]:
+    """Break the present generation (*how*: abort), or begin a new one (reset)."""
+    keys = (barrier.key, barrier.waiting, barrier.resets, request, spent)
+    times = (milliseconds(ttl), milliseconds(kept_for))
+    args = (how, *times, barrier.publish, barrier.channel)
+    return Eval(_BARRIER_END, keys, args, deadline)
+
+
+def barrier_query(barrier: Barrier, *, deadline: float = NEVER) -> Eval[tuple[int, bool]]:
+    """Tell how many parties wait, and whether it is broken."""
+    return Eval(_BARRIER_QUERY, (barrier.key, barrier.waiting), (), deadline)
+
+
+def barrier_leave(waiting: str, party: str, *, deadline: float = NEVER) -> Eval[int]:
+    """Take back the arrival of *party*; 0 when it did not wait."""
+    return Eval(_BARRIER_LEAVE, (waiting,), (party,), deadline)
+
+
+def barrier_renew(
+    waiting: Sequence[str], lease: float, parties: Sequence[str], *, deadline: float = NEVER
+) -> Eval[list[bool]]:
+    """Believe *parties* for another *lease*, one for each sorted set of *waiting*."""
+    return Eval(_BARRIER_RENEW, tuple(waiting), (milliseconds(lease), *parties), deadline)

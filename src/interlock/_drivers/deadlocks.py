@@ -1,0 +1,157 @@
+"""The thread that looks for deadlocks: it lives while somebody has waited for long."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+from interlock._core.deadlock import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    PATIENCE,
+    Party,
+    Told,
+    Wait,
+    confirmed,
+    same_cycle,
+    told_of,
+    youngest,
+)
+from interlock._core.holds import State
+from interlock._drivers import callbacks, clock
+from interlock.errors import DeadlockError, InterlockError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from interlock._core.card import CardWriter
+    from interlock._core.deadlock import Link, Sight
+    from interlock._core.holds import Hold
+    from interlock._core.session import Session
+    from interlock._drivers.wakeup import Wakeup
+    from interlock._links.topology import Topology
+    from interlock.inspection.reader import Reader
+
+
+class DeadlockWatch:
+    """Looks for the deadlocks that the threads and tasks of one client are in.
+
+    Args:
+        session: the client's state.
+        topology: its servers.
+        card: what it writes of itself.
+        wake: wakes the thread that writes the card.
+    """
+
+    def __init__(
+        self, session: Session, topology: Topology, card: CardWriter, wake: Wakeup
+    ) -> None:
+        self._session = session
+        self._topology = topology
+        self._card = card
+        self._wake = wake
+        self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._suspected: dict[Party, Sight] = {}
+        self._reported: set[object] = set()
+
+    def look(self, now: float) -> None:
+        """Start the thread if somebody has waited for long; called by the renewal thread."""
+        wanted = self._session.options.deadlock != "off" and self._card.wanted
+        if not wanted or not self._long(now) or self._end.is_set():
+            return
+        if self._thread is None or not self._thread.is_alive():
+            thread = threading.Thread(target=self._run, name="interlock-deadlocks", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # no thread can start now; the next turn tries again
+                return
+            self._thread = thread
+
+    def close(self, timeout: float) -> None:
+        """End the thread."""
+        self._end.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout)
+
+    def _long(self, now: float) -> list[Hold]:
+        """Return who has waited for long."""
+        waits = list(self._session.events.waits.items())
+        return [hold for hold, wait in waits if now - wait.since >= PATIENCE]
+
+    def _run(self) -> None:
+        # It is seldom needed, and every program that starts would wait for it.
+        from interlock.inspection.reader import Reader  # noqa: PLC0415
+
+        pause = FIRST_PAUSE
+        try:
+            topology = self._topology
+            servers: Any = topology.only or topology
+            with Reader(servers, self._session.options) as reader:
+                while not self._end.is_set() and self._long(clock.now()):
+                    try:
+                        self._check(reader)
+                    except InterlockError:
+                        self._suspected.clear()  # an outage: those who wait hear of it themselves
+                    pause = FIRST_PAUSE if self._suspected else min(pause * 1.5, LONGEST_PAUSE)
+                    _ = self._end.wait(pause)
+        except Exception as error:  # noqa: BLE001 - it must not end the process's threads unheard
+            callbacks.report_aside("the search for deadlocks", error)
+        finally:
+            self._suspected.clear()
+            self._session.doomed.clear()
+
+    def _check(self, reader: Reader) -> None:
+        from interlock.inspection.deadlocks import Look  # noqa: PLC0415
+
+        # Others may look for the same cycle, and read our waits in our card.
+        self._card.hurry()
+        self._wake()
+        now, session = clock.now(), self._session
+        look = Look(reader, {session.client_id: self._told_here(now)})
+        suspected: dict[Party, Sight] = {}
+        for hold in self._long(now):
+            party = Party(session.client_id, hold.table_key[1])
+            sight = look.cycle(party, clock.now)
+            if sight is None:
+                continue
+            first = self._suspected.get(party)
+            if first is None or same_cycle(first.links) != same_cycle(sight.links):
+                first = sight
+            suspected[party] = first
+            if confirmed(first, sight):
+                self._report(sight.links, hold)
+        self._suspected = suspected
+
+    def _told_here(self, now: float) -> Told:
+        owners: dict[tuple[str, str], int] = {}
+        waits: dict[int, list[Wait]] = {}
+        for hold in self._session.holds.snapshot():
+            if hold.state is State.HELD:
+                owners[hold.holder.removesuffix(":write"), hold.key] = hold.table_key[1]
+        for hold, wait in list(self._session.events.waits.items()):
+            holder = hold.holder.removesuffix(":write")
+            told = Wait(holder, hold.key, hold.label, now - wait.since)
+            waits.setdefault(hold.table_key[1], []).append(told)
+        return Told(None, owners, waits)
+
+    def _report(self, links: Sequence[Link], hold: Hold) -> None:
+        cycle, session = same_cycle(links), self._session
+        text = told_of(links)
+        if cycle not in self._reported:
+            self._reported.add(cycle)
+            if session.options.log:
+                logging.getLogger("interlock").error(
+                    "deadlock of %d: %s", len(links), text, extra={"event": "lock.deadlock"}
+                )
+        chosen = youngest(links)
+        mine = Party(session.client_id, hold.table_key[1])
+        if session.options.deadlock == "raise" and chosen.party == mine:
+            session.doomed[hold] = DeadlockError(
+                f"{hold.core.kind} {hold.name!r} cannot be acquired: this is a deadlock: {text}",
+                name=hold.name,
+                cycle=tuple(text.split("; ")),
+            )
+            session.waiters.wake_all()

@@ -1,0 +1,85 @@
+"""The barrier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock.options import check_timeout
+
+if TYPE_CHECKING:
+    from interlock._core.barrier import Barrier as CoreBarrier
+    from interlock._drivers.aio import AsyncDriver
+    from interlock.options import Duration
+
+
+class Barrier:
+    """A fixed number of parties that wait for each other, as `threading.Barrier`.
+
+    Made by `Client.barrier`.
+
+    Attributes:
+        name: what it is called.
+        parties: how many it takes.
+    """
+
+    def __init__(
+        self, driver: AsyncDriver, core: CoreBarrier, *, timeout: Duration | None = None
+    ) -> None:
+        self._driver = driver
+        self._core = core
+        self._timeout = check_timeout(blocking=True, timeout=timeout)
+        self.name = core.name
+        self.parties = core.parties
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} parties={self.parties}>"
+
+    async def wait(self, timeout: Duration | None = None) -> int:
+        """Wait until all parties have arrived.
+
+        A party whose *timeout* passes breaks the barrier for all. One that is interrupted or
+        cancelled takes its arrival back. One that dies breaks the barrier within its lease.
+
+        Args:
+            timeout: seconds to wait; -1 for ever, None for the barrier's own.
+
+        Returns:
+            Which of the parties this one is: 0 for the first to arrive.
+
+        Raises:
+            BrokenBarrierError: the barrier is broken, was reset, or the time is up.
+            ValueError: others wait here for another number of parties.
+            ServerUnavailableError: no usable answer in time; the arrival is taken back.
+            ClosedError: the client is closed.
+
+        Cost:
+            One round trip for the last party. For others one more at the end, for all of this
+            client; while they wait, one per message and per poll cap.
+        """
+        driver = self._driver
+        limit = self._timeout if timeout is None else check_timeout(blocking=True, timeout=timeout)
+        return await driver.run(self._core.wait(driver.session.clock() + limit))
+
+    async def abort(self) -> None:
+        """Break the barrier: all who wait, or come before a `reset`, get BrokenBarrierError.
+
+        It is carried through when it is interrupted; one round trip.
+        """
+        await self._driver.perform(self._core.abort())
+
+    async def reset(self) -> None:
+        """Make the barrier empty and whole again; all who wait get BrokenBarrierError.
+
+        It is carried through when it is interrupted; one round trip.
+        """
+        await self._driver.perform(self._core.reset())
+
+    @property
+    async def n_waiting(self) -> int:
+        """Return how many parties wait; one round trip."""
+        return (await self._driver.run(self._core.status()))[0]
+
+    @property
+    async def broken(self) -> bool:
+        """Return whether the barrier is broken; one round trip."""
+        return (await self._driver.run(self._core.status()))[1]

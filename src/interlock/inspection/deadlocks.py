@@ -1,0 +1,183 @@
+"""Find deadlocks in what servers and cards tell."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from interlock._core.deadlock import (
+    PATIENCE,
+    Party,
+    Sight,
+    Told,
+    Wait,
+    confirmed,
+    find_cycle,
+    same_cycle,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from interlock._core.deadlock import Link
+    from interlock.inspection.cards import Card
+    from interlock.inspection.info import ClientInfo
+    from interlock.inspection.reader import Reader
+
+LONGEST_LOOK = 12.0
+"""Seconds for which `find_deadlocks` looks again at a suspected cycle."""
+PAUSE = 1.0
+"""Seconds between two looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlockStep:
+    """One thread or task of a deadlock.
+
+    Attributes:
+        client: its client.
+        thread: what it is called.
+        waits_for: the lock that it waits for.
+        held_by: the holder id of that lock, which is the next step's.
+        waited: seconds.
+    """
+
+    client: ClientInfo
+    thread: str
+    waits_for: str
+    held_by: str
+    waited: float
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlock:
+    """Threads and tasks that wait for each other in a ring.
+
+    Attributes:
+        steps: each waits for what the next one holds, the last for what the first one holds.
+    """
+
+    steps: tuple[DeadlockStep, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the same as what JSON can carry."""
+        return asdict(self)
+
+
+class Look:
+    """One look at the graph; what was read once is not read again.
+
+    Args:
+        reader: reads cards and holders.
+        here: what a client knows of itself without a card, by client id.
+    """
+
+    def __init__(self, reader: Reader, here: Mapping[str, Told] | None = None) -> None:
+        self._reader = reader
+        self._told: dict[str, Told | None] = dict(here or {})
+        self._holders: dict[str, tuple[str, ...]] = {}
+        self.cards: dict[str, Card] = {}
+
+    def told(self, client_id: str) -> Told | None:
+        """Return what the client tells of itself."""
+        if client_id not in self._told:
+            card = self._reader.card(client_id)
+            if card is not None:
+                self.cards[client_id] = card
+            self._told[client_id] = None if card is None else told_by(card)
+        return self._told[client_id]
+
+    def holders(self, key: str) -> tuple[str, ...]:
+        """Return who holds *key*."""
+        if key not in self._holders:
+            self._holders[key] = self._reader.holders(key)
+        return self._holders[key]
+
+    def cycle(self, start: Party, clock: Callable[[], float]) -> Sight | None:
+        """Return the cycle that *start* is in, as far as one look can tell."""
+        links = find_cycle(start, self.told, self.holders)
+        if links is None:
+            return None
+        clients = {link.party.client_id for link in links}
+        seen = {each: told.number for each in clients if (told := self.told(each)) is not None}
+        after: dict[str, int | None] = {}
+        for each in clients:
+            if seen.get(each) is not None:
+                card = self._reader.card(each)
+                after[each] = None if card is None else card.number
+        return Sight(links, seen, after, clock())
+
+
+def told_by(card: Card) -> Told:
+    """Return what *card* tells of owners and waits."""
+    owners = {place: entry.owner for place, entry in card.holds.items()}
+    waits: dict[int, list[Wait]] = {}
+    for entry in card.waits.values():
+        label = entry.thread or entry.holder
+        waits.setdefault(entry.owner, []).append(
+            Wait(
+                entry.holder,
+                entry.key,
+                f"{card.client.host} pid {card.client.pid} {label}",
+                entry.age,
+            )
+        )
+    return Told(card.number, owners, waits)
+
+
+def find_deadlocks(
+    reader: Reader,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[Deadlock]:
+    """Return the deadlocks among all clients that write cards.
+
+    Without a suspicion that is one look. A suspected cycle is looked at again until it is
+    confirmed or gone, for `LONGEST_LOOK` seconds at most.
+    """
+    suspected: dict[object, Sight] = {}
+    found: dict[object, Deadlock] = {}
+    began = clock()
+    while True:
+        look, present = Look(reader), dict[object, Sight]()
+        for start in _long_waiters(reader):
+            sight = look.cycle(start, clock)
+            if sight is not None:
+                present.setdefault(same_cycle(sight.links), sight)
+        for name, sight in present.items():
+            first = suspected.setdefault(name, sight)
+            rotated = _begin_like(sight, first)
+            if confirmed(first, rotated):
+                found[name] = _deadlock(sight.links, look.cards)
+        suspected = {name: suspected[name] for name in present}
+        if all(name in found for name in suspected) or clock() - began > LONGEST_LOOK:
+            return list(found.values())
+        sleep(PAUSE)
+
+
+def _begin_like(sight: Sight, first: Sight) -> Sight:
+    """Return *sight* with its links in the order of those of *first*."""
+    order = {link.same: place for place, link in enumerate(first.links)}
+    links = sorted(sight.links, key=lambda link: order[link.same])
+    return sight._replace(links=tuple(links))
+
+
+def _long_waiters(reader: Reader) -> list[Party]:
+    return [
+        Party(card.client.client_id, entry.owner)
+        for card in reader.waiting_cards()
+        for entry in card.waits.values()
+        if entry.age >= PATIENCE
+    ]
+
+
+def _deadlock(links: tuple[Link, ...], cards: Mapping[str, Card]) -> Deadlock:
+    steps: list[DeadlockStep] = []
+    for link in links:
+        card = cards[link.party.client_id]
+        entry = card.waits.get((link.waits_as, link.key))
+        thread = "" if entry is None else entry.thread
+        steps.append(DeadlockStep(card.client, thread, link.key, link.holder, link.waited))
+    return Deadlock(tuple(steps))

@@ -1,0 +1,242 @@
+"""The barrier on both faces: who passes, what breaks it, and what is left."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.children import Child
+from tests.lock.lock_like import until
+from tests.support.proxy import (
+    command,
+    drop_reply,
+    drop_request,
+    duplicate,
+    reset,
+    swallow_reply,
+)
+
+from interlock import BrokenBarrierError, ConfigError, WrongTypeError
+
+if TYPE_CHECKING:
+    import redis
+    from tests.lock.lock_like import Stage
+    from tests.support.proxy import Action, FaultProxy
+
+FAULTS = {
+    "request-lost": drop_request,
+    "connection-reset": reset,
+    "reply-lost": drop_reply,
+    "reply-swallowed": swallow_reply,
+    "twice": duplicate,
+}
+
+
+async def _ask(barrier: Any, what: str) -> Any:
+    """Return what a property of *barrier* is."""
+    loop = asyncio.get_running_loop()
+    if inspect.iscoroutine(answer := await loop.run_in_executor(None, getattr, barrier, what)):
+        return await answer
+    return answer
+
+
+async def _arrive(stage: Stage, barrier: Any, waiting: int, **options: Any) -> asyncio.Task[Any]:
+    """Return a wait that has arrived as the one with the number *waiting*."""
+    task = asyncio.create_task(stage.owner().do(barrier.wait, **options))
+
+    async def arrived() -> bool:
+        return await _ask(barrier, "n_waiting") == waiting
+
+    await until(arrived, 5, "it has arrived")
+    return task
+
+
+async def test_all_pass_together(stage: Stage) -> None:
+    """Parties of several clients pass when the last one comes, each with an index, many times."""
+    barriers = [stage.lock(stage.client(poll_cap=60)) for _ in range(2)]
+    first = await _arrive(stage, barriers[0], 1)
+    second = await _arrive(stage, barriers[1], 2)
+    assert not first.done()
+    assert await asyncio.wait_for(stage.owner().do(barriers[0].wait), 5) == 2
+    assert await asyncio.wait_for(asyncio.gather(first, second), 5) == [0, 1]
+    assert await _ask(barriers[0], "n_waiting") == 0
+    passed: list[list[int]] = [[], [], []]
+
+    async def go_through(number: int) -> None:
+        owner = stage.owner()
+        for _ in range(20):
+            passed[number].append(await owner.do(barriers[number % 2].wait))
+
+    await asyncio.wait_for(asyncio.gather(*map(go_through, range(3))), 20)
+    assert [sorted(indexes) for indexes in zip(*passed, strict=True)] == [[0, 1, 2]] * 20
+
+
+async def test_a_timeout_breaks_it(stage: Stage) -> None:
+    """A party whose time is up breaks the barrier for all, until it is reset."""
+    barrier, owner = stage.lock(stage.client(poll_cap=60)), stage.owner()
+    waiting = await _arrive(stage, barrier, 1)
+    with pytest.raises(BrokenBarrierError) as caught:
+        await owner.do(barrier.wait, timeout=0.2)
+    assert isinstance(caught.value, threading.BrokenBarrierError)
+    assert caught.value.name == "name"
+    with pytest.raises(BrokenBarrierError):
+        await asyncio.wait_for(waiting, 5)
+    assert await _ask(barrier, "broken") is True
+    with pytest.raises(BrokenBarrierError):
+        await owner.do(barrier.wait)
+    await owner.do(barrier.reset)
+    assert await _ask(barrier, "broken") is False
+    again = [await _arrive(stage, barrier, number) for number in (1, 2)]
+    assert await owner.do(barrier.wait, timeout=5) == 2
+    await asyncio.gather(*again)
+
+
+@pytest.mark.parametrize("how", ["abort", "reset"])
+async def test_who_waits_is_told(stage: Stage, proxy: FaultProxy, how: str) -> None:
+    """An abort or reset reaches every party within the poll cap, though no message comes."""
+    proxy.drop_messages = True
+    barrier, owner = stage.lock(stage.client(proxy.url(), poll_cap=0.5)), stage.owner()
+    waiting = [await _arrive(stage, barrier, number) for number in (1, 2)]
+    await owner.do(getattr(barrier, how))
+    outcomes = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 3)
+    assert [type(each) for each in outcomes] == [BrokenBarrierError] * 2
+    assert await _ask(barrier, "broken") is (how == "abort")
+
+
+@pytest.mark.parametrize("how", ["kill", "freeze"])
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_a_dead_party_breaks_it(stage: Stage, redis_url: str, how: str) -> None:
+    """A party that dies breaks the barrier within its lease; until then it is renewed."""
+    code = """
+        with interlock.connect(url, lease=1.5) as client:
+            client.barrier("name", 3).wait()
+    """
+    barrier = stage.lock(stage.client(lease=1.5))
+    with Child(code, redis_url) as child:
+
+        async def arrived() -> bool:
+            return await _ask(barrier, "n_waiting") == 1
+
+        await until(arrived, 20, "the child waits")
+        waiting = await _arrive(stage, barrier, 2)
+        await asyncio.sleep(2)
+        assert not waiting.done(), "both are renewed"
+        died = time.monotonic()
+        if how == "kill":
+            child.kill()
+        else:
+            child.signal(signal.SIGSTOP)
+        with pytest.raises(BrokenBarrierError):
+            await asyncio.wait_for(waiting, 10)
+        assert time.monotonic() - died < 1.5 + 0.5
+
+
+async def test_a_cancelled_party_takes_its_arrival_back(redis_url: str) -> None:
+    """A task that is cancelled at a barrier does not count, and does not break it."""
+    import interlock.asyncio
+
+    async with interlock.asyncio.connect(redis_url) as client:
+        barrier = client.barrier("name", 2)
+        waiting = asyncio.create_task(barrier.wait())
+
+        async def arrived() -> bool:
+            return await barrier.n_waiting == 1
+
+        await until(arrived, 5, "it waits")
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert await barrier.n_waiting == 0
+        assert not await barrier.broken
+        both = await asyncio.wait_for(asyncio.gather(barrier.wait(), barrier.wait()), 5)
+        assert sorted(both) == [0, 1]
+
+
+async def test_generations_never_mix(stage: Stage) -> None:
+    """Fifty resets race with arrivals: parties that pass together are always complete."""
+    barrier = stage.lock(stage.client(), parties=2)
+    passed: list[int] = []
+
+    async def party() -> None:
+        owner = stage.owner()
+        for _ in range(50):
+            try:
+                passed.append(await owner.do(barrier.wait, timeout=10))
+            except BrokenBarrierError:
+                continue
+
+    async def resetter() -> None:
+        owner = stage.owner()
+        for _ in range(50):
+            await owner.do(barrier.reset)
+            await asyncio.sleep(0.002)
+
+    running = [asyncio.create_task(party()) for _ in range(2)]
+    await resetter()
+    while not all(task.done() for task in running):
+        await stage.owner().do(barrier.reset)
+        await asyncio.sleep(0.05)
+    await asyncio.gather(*running)
+    assert passed.count(0) == passed.count(1)
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+async def test_an_arrival_counts_once(stage: Stage, proxy: FaultProxy, fault: Action) -> None:
+    """An arrival that is sent twice is one, be it the last of its generation or not."""
+    barrier = stage.lock(stage.client(proxy.url(), command_timeout=0.3), parties=2)
+    direct = stage.lock(stage.client(), parties=2)
+    for place in (0, 1):
+        if place:
+            other = await _arrive(stage, direct, 1)
+        proxy.clear_rules()
+        proxy.on_request(command("EVALSHA", nth=1), fault)
+        mine = asyncio.create_task(stage.owner().do(barrier.wait))
+        if not place:
+            await asyncio.sleep(0.1)
+            other = asyncio.create_task(stage.owner().do(direct.wait, timeout=5))
+        assert sorted(await asyncio.wait_for(asyncio.gather(mine, other), 6)) == [0, 1]
+        assert await _ask(direct, "n_waiting") == 0
+
+
+async def test_what_is_left(stage: Stage) -> None:
+    """Of a barrier that nobody waits at, all keys expire."""
+    barrier, owner = stage.lock(stage.client(), parties=1), stage.owner()
+    assert await owner.do(barrier.wait) == 0
+    await owner.do(barrier.reset)
+    keys = [key.decode() for key in stage.redis.scan_iter()]
+    assert keys
+    assert all(key.startswith("interlock_") for key in keys)
+    assert all(0 < stage.redis.ttl(key) <= 3604 for key in keys)
+
+
+@pytest.mark.parametrize("parties", [0, -1, 1_000_001, 1.0, True, "2", None])
+async def test_bad_numbers(stage: Stage, parties: Any) -> None:
+    """A number of parties that cannot be raises before anything is sent."""
+    with pytest.raises((ValueError, TypeError), match="parties"):
+        stage.lock(stage.client(), parties=parties)
+
+
+async def test_another_number_of_parties(stage: Stage) -> None:
+    """A party that counts on another number is told, and nothing changes."""
+    client = stage.client()
+    barrier = stage.lock(client, parties=2)
+    waiting = await _arrive(stage, barrier, 1)
+    with pytest.raises(ConfigError, match="has 2 parties, not 3"):
+        await stage.owner().do(stage.lock(client, parties=3).wait)
+    assert await stage.owner().do(barrier.wait) == 1
+    assert await waiting == 0
+
+
+async def test_a_name_in_use_by_something_else(stage: Stage, redis_client: redis.Redis) -> None:
+    """Every call on keys that are no barrier's raises WrongTypeError."""
+    redis_client.set("interlock_barrier:{name}", "a text")
+    barrier, owner = stage.lock(stage.client()), stage.owner()
+    for call in (barrier.wait, barrier.abort, barrier.reset):
+        with pytest.raises(WrongTypeError):
+            await owner.do(call)
+    assert redis_client.get("interlock_barrier:{name}") == b"a text"

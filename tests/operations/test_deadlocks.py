@@ -1,0 +1,157 @@
+"""Deadlocks of real threads and processes: logged, listed, and resolved on request."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from tests.support.servers import wait_until
+
+from interlock import DeadlockError, connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+    from interlock import Client, Lock
+
+SOON = 15.0
+"""Seconds after which a deadlock is told at the latest."""
+
+WORKER = """
+import interlock, sys, logging
+logging.basicConfig(stream=sys.stdout, format="%(message)s")
+with interlock.connect(sys.argv[1]) as client:
+    with client.lock(sys.argv[2]):
+        print("holds", flush=True)
+        sys.stdin.readline()
+        with client.lock(sys.argv[3], timeout=60):
+            pass
+"""
+
+
+def held_by_each(pairs: list[tuple[Lock, Lock]]) -> list[threading.Thread]:
+    """Start a thread for each pair that holds the first and then waits for the second."""
+    barrier = threading.Barrier(len(pairs))
+
+    def run(first: Lock, second: Lock) -> None:
+        with first:
+            barrier.wait()
+            try:
+                with second:
+                    pass
+            except DeadlockError as error:
+                caught.append(error)
+
+    caught: list[DeadlockError] = []
+    threads = [threading.Thread(target=run, args=pair) for pair in pairs]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def test_two_processes_in_a_ring_are_told(
+    redis_url: str, command: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    """A,B and B,A in two processes appear in the log of both and in the command within 15 s."""
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WORKER, redis_url, *names],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for names in (("a", "b"), ("b", "a"))
+    ]
+    try:
+        for worker in workers:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == "holds\n"
+        for worker in workers:
+            assert worker.stdin is not None
+            worker.stdin.write("\n")
+            worker.stdin.flush()
+        began = time.monotonic()
+        for worker in workers:
+            assert worker.stdout is not None
+            assert worker.stdout.readline().startswith("deadlock of 2:")
+        assert time.monotonic() - began < SOON
+        told = command("deadlocks")
+        assert (told.returncode, told.stderr) == (1, "")
+        assert told.stdout.startswith("deadlock of 2:")
+        for worker in workers:
+            assert f"pid {worker.pid}" in told.stdout
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.communicate()
+
+
+def test_raise_resolves_the_ring(redis_url: str) -> None:
+    """With deadlock="raise" one of a ring of five gets DeadlockError, and all go on."""
+    clients = [connect(redis_url, deadlock="raise") for _ in range(3)]
+    locks = [f"ring{number}" for number in range(5)]
+    pairs: list[tuple[Lock, Lock]] = []
+    for number, name in enumerate(locks):
+        client = clients[number % 3]
+        following = client.lock(locks[(number + 1) % 5])
+        pairs.append((client.lock(name), following))
+    began = time.monotonic()
+    threads = held_by_each(pairs)
+    for thread in threads:
+        thread.join(SOON + 5)
+    assert not any(thread.is_alive() for thread in threads)
+    assert 5 < time.monotonic() - began < SOON
+    for client in clients:
+        client.close()
+
+
+def test_a_reader_in_a_ring_is_told(redis_url: str) -> None:
+    """A writer waits for a reader, and the reader for what the writer holds: that is a deadlock."""
+    with connect(redis_url, deadlock="raise") as one, connect(redis_url, deadlock="raise") as two:
+        reading, writing = one.read_write_lock("shared").read, two.read_write_lock("shared").write
+        threads = held_by_each([(reading, one.lock("plain")), (two.lock("plain"), writing)])
+        for thread in threads:
+            thread.join(SOON)
+        assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_long_wait_is_no_deadlock(
+    client: Client, redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A waiter behind a busy holder is never told of a deadlock."""
+    with connect(redis_url, deadlock="raise") as other, client.lock("busy"):
+        waiter = threading.Thread(target=lambda: other.lock("busy").acquire(timeout=8))
+        waiter.start()
+        waiter.join()
+        assert client.deadlocks() == []
+    assert "deadlock" not in caplog.text
+
+
+def test_no_thread_for_the_search_costs_no_renewal(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no thread can be started, nobody searches, and what is held is renewed as before."""
+    start = threading.Thread.start
+    refused = threading.Event()
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "interlock-deadlocks":
+            refused.set()
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with connect(redis_url) as other, connect(redis_url, lease=1.5) as client:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        with other.lock("busy"), client.lock("precious") as hold:
+            waiter = threading.Thread(target=lambda: client.lock("busy").acquire(timeout=8))
+            waiter.start()
+            assert refused.wait(10)
+            end = time.monotonic() + hold.remaining
+            wait_until(lambda: time.monotonic() + hold.remaining > end + 0.3, 10, "it is renewed")
+            assert hold.valid
+            waiter.join()

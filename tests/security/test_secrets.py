@@ -1,0 +1,61 @@
+"""Passwords are in no repr, error, traceback or log line."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import traceback
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.faces.face_calls import call, told
+
+from interlock import InterlockError
+
+if TYPE_CHECKING:
+    from tests.lock.lock_like import Face
+
+SECRET = "hunter2-and-more"
+URLS = (
+    f"redis://:{SECRET}@127.0.0.1:1",
+    f"redis://alice:{SECRET}@127.0.0.1:1/3",
+    f"rediss://alice:{SECRET}@127.0.0.1:1",
+    f"redis://127.0.0.1:1?password={SECRET}",
+    f"unix://alice:{SECRET}@/nonexistent/redis.sock",
+    f"redis+cluster://alice:{SECRET}@127.0.0.1:1",
+    f"redis+sentinel://alice:{SECRET}@127.0.0.1:1/mymaster?sentinel_password={SECRET}",
+)
+WRONG_URLS = (
+    f"http://alice:{SECRET}@h",
+    f"redis://alice:{SECRET}@h/0/1",
+    f"redis://alice:{SECRET}@h:port",
+    f"redis://alice:{SECRET}@h?what=1",
+    f"redis://h/1?db=1&password={SECRET}#x",
+    f"redis+sentinel://alice:{SECRET}@h",
+)
+
+
+@pytest.mark.parametrize("url", URLS)
+async def test_no_password_is_told(
+    face: Face, url: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A client of a server that is not there tells no password, with its locals printed or not."""
+    caplog.set_level(logging.DEBUG)
+    client = face.module.connect(url, command_timeout=0.5, outage_timeout=0.1)
+    lock = client.lock("name", owner="me")
+    texts = [repr(client), str(client), repr(lock)]
+    with pytest.raises(InterlockError) as caught:
+        await call(face, lock.acquire, timeout=0)
+    texts += traceback.format_exception(caught.value)
+    with contextlib.suppress(InterlockError):
+        await told(client.close())
+    out, err = capfd.readouterr()
+    assert SECRET not in "".join((*texts, caplog.text, out, err))
+
+
+@pytest.mark.parametrize("url", WRONG_URLS)
+def test_a_wrong_url_is_told_without_its_password(face: Face, url: str) -> None:
+    """The error of a URL that cannot be used quotes it without the password."""
+    with pytest.raises(ValueError) as caught:
+        face.module.connect(url)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
