@@ -107,7 +107,7 @@ class TestAcquire:
         waiter = bench.waiters.join(bench.lock.channel, lambda: None)
         played.answer(waiter)
         assert isinstance(played.effect, Wait)
-        bench.waiters.notify(bench.lock.channel)
+        bench.waiters.notify(bench.lock.channel, b"0")
         played.answer(None)
         hold = played.answer(None).result
 

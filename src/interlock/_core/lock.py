@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from interlock._core.scripts.script import Grant
     from interlock._core.session import Session
     from interlock._core.waiter import Waiter
-    from interlock._core.waiters import Waiters
+    from interlock._core.waiters import Place, Waiters
 
 
 NEXT_IS_OURS = 2
@@ -73,9 +73,15 @@ class Lock(LockBase):
             return HandOver(self, hold)
         return Release(hold)
 
-    def hand_over_script(self, hold: Hold, successor: Hold) -> Eval[int]:
-        """Return the script that makes *successor* the holder instead of *hold*."""
-        return scripts.lock_hand_over(self.key, hold.holder, successor.holder, successor.lease)
+    def hand_over_script(self, hold: Hold, successor: Hold, place: Place | None) -> Eval[int]:
+        """Return the script that makes *successor* the holder instead of *hold*.
+
+        The client leaves its *place* in the server's queue, if it is given.
+        """
+        leaving = () if place is None else (place.client, place.queue)
+        return scripts.lock_hand_over(
+            self.key, hold.holder, successor.holder, successor.lease, leaving=leaving
+        )
 
     def accept_handover(self, hold: Hold, sent_at: float) -> bool:
         """Take *hold* as granted by what somebody sent at *sent_at*.
@@ -139,12 +145,9 @@ class HandOver(Release):
             return call
         accept = partial(lock.accept_handover, successor, now)
         offer = self._offer = _Offer(waiters, waiter, successor, accept)
-        call = self._call = lock.hand_over_script(self._hold, successor)
-        place = waiters.places.get(lock.queue)
-        if place is not None and place.taken and waiters.alone(lock.queue):
-            # Nobody else waits here: the client leaves the server's queue.
-            place.taken = False
-            call.args = (*call.args, place.client, place.queue)
+        # If nobody else waits here, the client leaves the server's queue.
+        place = waiters.vacate(lock.queue, but=waiter)
+        call = self._call = lock.hand_over_script(self._hold, successor, place)
         call.then = offer.answered
         return call
 

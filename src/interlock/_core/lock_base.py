@@ -48,9 +48,9 @@ from interlock._core import names
 from interlock._core.effects import NEVER, Step, failing, undoing
 from interlock._core.holds import Hold, Owner, State
 from interlock._core.replication import require_replicas
-from interlock._core.scripts import lock as lock_scripts
 from interlock._core.scripts.forced import forced_note_write
-from interlock._core.scripts.script import Grant, milliseconds
+from interlock._core.scripts.lock import lock_release, stand_in_queue
+from interlock._core.scripts.script import Grant
 from interlock._core.session import GRACE
 from interlock._core.waiting import may_overtake, wait_in_queue
 from interlock.errors import (
@@ -74,6 +74,8 @@ if TYPE_CHECKING:
 
 QUEUE_KEPT = 5
 """Poll caps for which the server's queue is kept when nobody asks any more."""
+QUEUE_GRACE = 5.0
+"""Seconds for which the background tries to give up a place in the server's queue."""
 
 
 class _Kept:
@@ -364,13 +366,13 @@ class LockBase(ABC):
     def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
         """Return the script that tries to get *hold*, for an owner who waits until *deadline*."""
         call = self.acquire_script(hold, hold.lease, 1, self.answer_by(deadline, now))
-        waiters = self.session.waiters
-        place = waiters.places.get(self.queue)
+        place = self.session.waiters.places.get(self.queue)
         if place is not None and deadline > now:
-            more = not waiters.alone(self.queue)
+            # If others wait here, the client stands in the server's queue after this one, too.
+            more = not self.session.waiters.alone(self.queue)
             place.taken, place.woken = True, False
-            keep = milliseconds(QUEUE_KEPT * self.session.options.poll_cap)
-            call.args = (*call.args, place.client, place.queue, int(more), keep)
+            keep = QUEUE_KEPT * self.session.options.poll_cap
+            stand_in_queue(call, place.client, place.queue, more=more, keep=keep)
         if self.session.replicas is not None:
             require_replicas(call, hold, self.session.replicas)
         return call
@@ -444,6 +446,9 @@ class LockBase(ABC):
         """
         ended_by: BaseException | None = None
         self._session.events.begin_wait(self, hold, sent_at)
+        place = self._session.waiters.places.get(self.queue)
+        if place is not None and isinstance(outcome, float):
+            place.left = outcome
         try:
             try:
                 if outcome is None or (isinstance(outcome, float) and hold.state is State.PENDING):
@@ -457,29 +462,36 @@ class LockBase(ABC):
             except BaseException as error:
                 ended_by = error
                 yield from undo_acquire(self._session, hold, owner, error)
-                yield from self._leave_queue()
+                yield from self._leave_queue(error)
                 raise
-            if not taken:
-                yield from self._leave_queue()
             if not taken and hold.late_grants():
                 # Whoever offered the lock must not make it the holder still, and no try that was
                 # given up either.
                 yield from undo_acquire(self._session, hold, owner, None)
+            if not taken:
+                yield from self._leave_queue(None)
             return hold if taken else None
         finally:
             self._session.events.end_wait(hold, ended_by)
             ended_by = None  # the error knows this frame
             self.disclaim(hold)
 
-    def _leave_queue(self) -> Op[None]:
-        """Give up this client's place in the server's queue, if nobody else waits here."""
+    def _leave_queue(self, error: BaseException | None) -> Op[None]:
+        """Give up the client's place in the server's queue, if the last who waited here goes.
+
+        What was given to the client meanwhile goes to the next one.
+
+        Args:
+            error: how the wait ended; None: in vain.
+        """
         session = self.session
-        place = session.waiters.places.get(self.queue)
-        if place is None or not place.taken or not session.waiters.alone(self.queue):
-            return
-        place.taken = False
-        call = lock_scripts.lock_leave(self.key, place.client, session.publish, self.queue)
-        yield from session.clean_up_later(call, session.clock() + session.options.outage_timeout)
+        place = session.waiters.vacate(self.queue)
+        if place is not None:
+            call = lock_release(
+                *(self.key, f"{place.client}:0", 0, session.publish, self.queue),
+                leaving=(place.client,),
+            )
+            yield from session.clean_up_after(error, call, session.clock() + QUEUE_GRACE)
 
     def disclaim(self, hold: Hold) -> None:
         """Remove the claim if *hold* is still PENDING.

@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from interlock._core import names
-from interlock._core.hand_over import HandOverPolicy
+from interlock._core.hand_over import COURTESY, HandOverPolicy
 from interlock._core.waiter import Waiter
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ FOR_OTHERS = b"00"
 """The message that a lock is free for those who are not in the server's queue; Java reads 0."""
 IDLE_LOOKS = 1
 """How often the subscriber looks at a channel that nobody waits for before it unsubscribes."""
-NEVER = float("inf")
 
 _SECTION = "\ud800"
 """A lone surrogate: no channel has it, because it cannot be sent."""
@@ -78,13 +77,16 @@ class Place:
         queue: the key of the queue.
         wake: the channel on which the client hears that it is next.
         taken: whether the client may stand in the queue.
+        left: seconds that were left of the holder's lease when the client was refused last.
         woken: whether a wake-up came while nobody waited here.
         heard: whether it was subscribed to.
-        policy: decides when the lock leaves this client.
         idle: how often the subscriber has looked since the last one waited.
     """
 
-    __slots__ = ("channels", "client", "heard", "idle", "policy", "queue", "taken", "wake", "woken")
+    __slots__ = (
+        *("channels", "client", "heard", "idle"),
+        *("left", "queue", "taken", "wake", "woken"),
+    )
 
     def __init__(self, channel: str, client: str) -> None:
         self.client = client
@@ -92,7 +94,7 @@ class Place:
         self.wake = names.wake_channel(channel, client)
         self.channels = (channel, names.waiting_channel(channel), self.wake)
         self.taken = self.woken = self.heard = False
-        self.policy = HandOverPolicy()
+        self.left = 0.0
         self.idle = 0
 
 
@@ -106,6 +108,8 @@ class Waiters:
     Attributes:
         queues: those of all channels that somebody waits for.
         hearing: False while there is no subscriber connection and messages may be missed; set by the driver.
+        places: the client's places in the server's queues.
+        roomy: whether there may be places: False when the server lets nobody hear their channels.
     """
 
     def __init__(self, mutex: AbstractContextManager[object], subscriptions: Subscriptions) -> None:
@@ -116,7 +120,9 @@ class Waiters:
         self.queues: dict[str, dict[Waiter, None]] = {}
         self._sections: dict[str, list[str]] = {}
         self.places: dict[str, Place] = {}
+        self.roomy = True
         self._woken_by: dict[str, str] = {}
+        self._policies: dict[str, HandOverPolicy] = {}
 
     def join(
         self, channel: str, alarm: Callable[[], None], noted: list[Waiter] | None = None
@@ -152,6 +158,7 @@ class Waiters:
             # The ticket goes last: whoever is interrupted before that can do all of this again.
             if len(queue) == 1:
                 self._close(ticket.channel)
+                _ = self._policies.pop(ticket.channel, None)
                 _ = self.queues.pop(ticket.channel, None)
                 return
             if ticket.front:
@@ -213,10 +220,7 @@ class Waiters:
             queue = self.queues.get(channel)
             if queue is None:
                 return None
-            place = self.places.get(channel)
-            if place is None:
-                return None
-            policy = place.policy
+            policy = self._policies.setdefault(channel, HandOverPolicy())
             ticket = next(iter(queue))
             hold = ticket.candidate
             if (
@@ -260,11 +264,10 @@ class Waiters:
             if queue is None:
                 return
             front = next(iter(queue))
-            if ours:
-                front.wake()
-            else:
-                front.inherited = NEVER
-                front.wake(ask=False)
+            if not ours:
+                # Should the client stand in no queue after all, it asks soon.
+                front.inherited = COURTESY
+            front.wake(ask=ours)
 
     def notify(self, channel: str, payload: bytes | None = None) -> None:
         """Wake the front waiter of each section of *channel*.
@@ -291,7 +294,7 @@ class Waiters:
     def place_for(self, channel: str, client: str) -> None:
         """Have this client, *client*, stand in the server's queue while somebody waits for *channel*."""
         with self._mutex:
-            if channel not in self.places:
+            if self.roomy and channel not in self.places:
                 place = self.places[channel] = Place(channel, client)
                 self._woken_by[place.wake] = channel
 
@@ -304,6 +307,22 @@ class Waiters:
         """Return whether no more than one waits here for *channel*."""
         return len(self.queues.get(channel, ())) <= 1
 
+    def vacate(self, channel: str, but: Waiter | None = None) -> Place | None:
+        """Return the place to give up if nobody *but* one waits here for *channel* any more.
+
+        Who gives it up does so before it leaves: then the next to come asks anew.
+        """
+        with self._mutex:
+            place = self.places.get(channel)
+            if place is None or not place.taken:
+                return None
+            queue = self.queues.get(channel, ())
+            for ticket in queue:
+                if not ticket.gone and ticket is not but:
+                    return None
+            place.taken = False
+            return place
+
     def look_for_idle(self) -> None:
         """Unsubscribe from what nobody has waited for since the look before the last one."""
         with self._mutex:
@@ -315,6 +334,21 @@ class Waiters:
                     if place.heard:
                         self._subscriptions.unsubscribe(channel)
                     del self.places[channel], self._woken_by[place.wake]
+
+    def refused(self) -> None:
+        """Do without places: the server lets this client hear no channel of theirs, or some other one."""
+        with self._mutex:
+            if not self.places:
+                return
+            self.roomy = False
+            heard = [channel for channel, place in self.places.items() if place.heard]
+            for channel in heard:
+                self._subscriptions.unsubscribe(channel)
+            self.places.clear()
+            self._woken_by.clear()
+            for channel in heard:
+                if channel in self._sections:
+                    self._subscriptions.subscribe(channel)
 
     def wake_all(self) -> None:
         """Wake every waiter of every channel: the client closes."""

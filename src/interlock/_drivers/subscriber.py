@@ -175,7 +175,7 @@ class NodeSubscriber:
     def _listen(self) -> None:
         connection = Connection(self._endpoint, self._timeout)
         try:
-            connection.set_timeout(IDLE_INTERVAL)
+            connection.set_timeout(self._patience())
             with self._change:
                 if self._closed:
                     return
@@ -204,16 +204,15 @@ class NodeSubscriber:
         """Note that the server sends no messages of *channel* any more."""
 
     def _read(self, connection: Connection) -> None:
-        heard_at = asked_at = looked_at = clock.now()
+        heard_at = asked_at = clock.now()
         while not self._closed:
             try:
                 message = connection.receive()
             except TimeoutError:
                 message = None
             now = clock.now()
-            if now - looked_at >= IDLE_INTERVAL:
-                looked_at = now
-                self._look_for_idle()
+            self._look_for_idle(now)
+            connection.set_timeout(self._patience())
             if message is None:
                 if now - heard_at > 2 * PING_INTERVAL:
                     return
@@ -225,16 +224,22 @@ class NodeSubscriber:
             heard_at = now
             if isinstance(message, ReplyError):
                 self._refused(message)
-                continue
-            kind, channel, *rest = cast("list[bytes]", message)
-            if kind == self._confirmed:
-                self._heard(channel.decode(), None)
-            elif kind in (b"message", b"smessage"):
-                self._heard(channel.decode(), rest[0])
-            elif kind == b"sunsubscribe":
-                self._ended(channel.decode())
+            else:
+                self._take(*cast("list[bytes]", message))
 
-    def _look_for_idle(self) -> None:
+    def _take(self, kind: bytes, channel: bytes, *rest: bytes) -> None:
+        if kind == self._confirmed:
+            self._heard(channel.decode(), None)
+        elif kind in (b"message", b"smessage"):
+            self._heard(channel.decode(), rest[0])
+        elif kind == b"sunsubscribe":
+            self._ended(channel.decode())
+
+    def _patience(self) -> float:
+        """Return the seconds after which to look around although nothing came."""
+        return PING_INTERVAL
+
+    def _look_for_idle(self, now: float) -> None:
         """Unsubscribe from what nobody has waited for lately."""
 
     def _heard(self, channel: str, payload: bytes | None) -> None:
@@ -391,6 +396,7 @@ class _Lane(NodeSubscriber):
         super().__init__(node, timeout, whole.mutex, sharded=sharded)
         self._whole = whole
         self._topology = topology
+        self._looked_at = 0.0
         self.node = node
 
     def _heard(self, channel: str, payload: bytes | None) -> None:
@@ -399,8 +405,13 @@ class _Lane(NodeSubscriber):
     def _channels(self, channel: str) -> tuple[str, ...]:
         return self._whole.waiters.channels_of(channel)
 
-    def _look_for_idle(self) -> None:
-        self._whole.waiters.look_for_idle()
+    def _patience(self) -> float:
+        return IDLE_INTERVAL if self._whole.waiters.places else PING_INTERVAL
+
+    def _look_for_idle(self, now: float) -> None:
+        if now - self._looked_at >= IDLE_INTERVAL:
+            self._looked_at = now
+            self._whole.waiters.look_for_idle()
 
     def _hear(self, hearing: bool) -> None:
         self.hearing = hearing
@@ -417,6 +428,8 @@ class _Lane(NodeSubscriber):
             _ = self._topology.learn(meaning)
         elif isinstance(meaning, ServerUnavailableError) and meaning.transient:
             raise meaning  # the next connection subscribes again
+        else:
+            self._whole.waiters.refused()
 
     def _ended(self, channel: str) -> None:
         # Ours, or the node's because the slot has gone; then where it is now is asked, or told by whoever we ask.

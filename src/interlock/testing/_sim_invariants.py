@@ -10,6 +10,7 @@ from interlock._core.hand_over import COURTESY
 from interlock._core.holds import State
 from interlock.testing._sim_doubts import under_way
 from interlock.testing._sim_minding import EverythingMinded
+from interlock.testing._sim_queue import BoundedOvertaking
 from interlock.testing._sim_rules import RULES, Dump, Dumps
 
 if TYPE_CHECKING:
@@ -255,4 +256,5 @@ def defaults() -> tuple[Invariant, ...]:
         EveryKeyEnds(),
         NothingLeft(),
         EverythingMinded(),
+        BoundedOvertaking(),
     )

@@ -1,4 +1,4 @@
--- lock_release: go down to *depth*; at 0 free the lock and tell the waiters.
+-- lock_release: go down to *depth*; at 0 give the lock to the first client in the queue, or free it and tell the waiters.
 --
 -- The undo of an acquire that was interrupted anywhere is the release to the former depth. The TTL is left alone: an
 -- inner release neither shortens nor lengthens what the outer hold was promised.
@@ -6,21 +6,30 @@
 -- A server that is out of memory refuses HSET, but only as a script's first write: hence the HDEL of a field that is
 -- never there.
 --
+-- What is given to a client is the field "<client id>:0", for 250 ms.
+--
 -- KEYS[1]  lock     hash {holder: depth}; its TTL is the lease
 -- ARGV[1]  holder   string, "<client id>:<number>"
 -- ARGV[2]  depth    integer >= 0, the depth to reach: sending it twice changes nothing
 -- ARGV[3]  publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[4]  channel  string, where waiters listen
+-- ARGV[5]  leaving  string, the id of a client that leaves the queue; may be left out
 --
--- Returns  1 when done, 2 when the holder's own client is the next in the queue; nil when this holder does not hold the lock (nothing changed)
+-- Returns  1 when done, 2 when it was given to the holder's own client; nil when this holder does not hold the lock (nothing changed)
 -- Source   RLock.unlock, Redisson 4.7.0
 -- Wire     the hash, and "0" on the channel when it is freed; this text is our own
 local lock, holder, depth, publish, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local leaving = ARGV[5]
 
-if redis.call('hexists', lock, holder) == 0 then
-  return nil
+if leaving then
+  redis.pcall('zrem', 'interlock_queue' .. string.match(channel, ':.*'), leaving)
 end
-if depth > 0 then
+if redis.call('hexists', lock, holder) == 0 then
+  -- Who was told to take a free lock in a while, and leaves, must tell the next one.
+  if not leaving or redis.call('exists', lock) == 1 then
+    return nil
+  end
+elseif depth > 0 then
   redis.call('hdel', lock, '')
   redis.call('hset', lock, holder, depth)
   return 1
@@ -36,11 +45,27 @@ if redis.pcall('exists', queue) ~= 1 then
   return 1
 end
 
+-- Nobody who is in the queue may take a lock that is left to those who are not, for a while:
+-- every other time if they listen, as Java and earlier releases do;
+-- once in two seconds if they only look.
+local function left_to_others(client, place, they_listen)
+  if they_listen and place % 2 == 1 then
+    redis.pcall('zadd', queue, place + 0.5, client)
+    return true
+  end
+  local last, time = redis.pcall('zrange', queue, -1, -1, 'withscores'), redis.pcall('time')
+  local came = tonumber(last[2])
+  if came and time[1] and came % 1 == 0 and math.floor(came / 2000) < math.floor(time[1] / 2) then
+    return type(redis.pcall('zadd', queue, came + 0.5, last[1])) == 'number'
+  end
+  return false
+end
+
 -- It goes to the first client in the queue that listens.
 local function pass_on()
   local numsub = publish == 'PUBLISH' and 'numsub' or 'shardnumsub'
   while true do
-    local client, place = unpack(redis.call('zrange', queue, 0, 0, 'withscores'))
+    local client, place = unpack(redis.pcall('zrange', queue, 0, 0, 'withscores'))
     if not client then
       return false
     end
@@ -51,28 +76,29 @@ local function pass_on()
       return false
     end
     if heard[6] > 0 then
-      -- Others listen too, Java among them: every other time they may take it first.
-      if heard[2] > heard[4] and place % 2 == 1 then
-        redis.call('zadd', queue, place + 0.5, client)
-        redis.call(publish, channel, '00')
-        redis.call(publish, wake, '20')
-        return true
+      local they_listen = heard[2] > heard[4]
+      if left_to_others(client, tonumber(place), they_listen) then
+        if they_listen then
+          redis.call(publish, channel, '00')
+        end
+        return type(redis.pcall(publish, wake, '20')) == 'number'
       end
       if type(redis.pcall(publish, wake, '0')) ~= 'number' then
         return false
       end
-      redis.call('zrem', queue, client)
+      redis.pcall('zrem', queue, client)
       redis.call('hset', lock, client .. ':0', 1)
       redis.call('pexpire', lock, 250)
       return client
     end
-    redis.call('zrem', queue, client)
+    if redis.pcall('zrem', queue, client) ~= 1 then
+      return false
+    end
   end
 end
 
 local next = pass_on()
 if not next then
   redis.call(publish, channel, '0')
-  return 1
 end
 return next == string.match(holder, '^[^:]*') and 2 or 1
