@@ -314,7 +314,7 @@ def freed(here: Queue, reply: int) -> Play:
 
 
 def test_what_is_given_to_this_client_is_asked_for_at_once(queue: Callable[..., Queue]) -> None:
-    """When the client itself is the first in the server's queue, its front waiter asks, and needs no message."""
+    """The front waiter asks without a message if the server gave its client the lock."""
     asking = freed(queue(1), 2)
     assert asking.effect.script.name == "lock_acquire"
 
@@ -322,14 +322,14 @@ def test_what_is_given_to_this_client_is_asked_for_at_once(queue: Callable[..., 
 def test_what_is_given_to_others_is_looked_at_soon(
     bench: Bench, queue: Callable[..., Queue]
 ) -> None:
-    """When others get the lock the front waiter waits for its turn, and looks once in case it stands in no queue."""
+    """When others get the lock, the front waiter looks once after `COURTESY`."""
     waiting = freed(queue(1), 1)
     assert isinstance(waiting.effect, Wait)
     assert waiting.effect.until == pytest.approx(bench.now + COURTESY)
 
 
 def test_a_message_is_not_lost_with_its_release(bench: Bench, queue: Callable[..., Queue]) -> None:
-    """While it is not known whether a release was executed, its message makes the front waiter ask."""
+    """The message of a release without an answer makes the front waiter ask."""
     here = queue(1)
     bench.now += 3.0
     here.plays[1].answer(None)
@@ -344,7 +344,7 @@ def test_a_message_is_not_lost_with_its_release(bench: Bench, queue: Callable[..
 def test_the_last_who_waits_takes_the_client_out_of_the_queue(
     bench: Bench, queue: Callable[..., Queue]
 ) -> None:
-    """A hand-over to the only waiter gives up the client's place on the server; one to the first of two keeps it."""
+    """A hand-over to the only waiter gives up the client's place; one to the first of two does not."""
     here = queue(2)
     place = bench.waiters.places[CHANNEL]
     place.taken = True
@@ -362,7 +362,7 @@ def test_the_last_who_waits_takes_the_client_out_of_the_queue(
 def test_who_gives_up_last_leaves_the_servers_queue(
     bench: Bench, queue: Callable[..., Queue]
 ) -> None:
-    """The last waiter that gives up passes on what the client was given; one before it leaves the place to the others."""
+    """Only the last waiter that gives up gives up the client's place, and passes on its claim."""
     here = queue(2)
     bench.waiters.places[CHANNEL].taken = True
     first = here.waiter(1)
@@ -378,7 +378,7 @@ def test_who_gives_up_last_leaves_the_servers_queue(
 
 
 def test_a_hand_over_needs_no_place(bench: Bench, queue: Callable[..., Queue]) -> None:
-    """Who may not hear the channels of the queue hands a lock over within the client all the same."""
+    """A client without a place hands a lock over to its own waiters, too."""
     here = queue(2)
     bench.waiters.refused()
     assert not bench.waiters.places

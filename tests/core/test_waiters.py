@@ -188,7 +188,7 @@ def test_taking_back_that_was_interrupted_is_done_again(
 
 
 def test_a_place_is_heard_for_a_while_longer(bench: Bench, wakes: Wakes) -> None:
-    """A client with a place in the server's queue unsubscribes at the second look after its last waiter has left."""
+    """A client with a place unsubscribes at the second look after its last waiter has left."""
     bench.waiters.place_for("c:x", "me")
     waiter = wakes.join("it", "c:x")
     bench.waiters.leave(waiter)
@@ -201,7 +201,7 @@ def test_a_place_is_heard_for_a_while_longer(bench: Bench, wakes: Wakes) -> None
 
 
 def test_a_place_that_is_used_is_not_idle(bench: Bench, wakes: Wakes) -> None:
-    """A waiter that comes in time finds the subscription, and asks unless the client stands in the queue."""
+    """A waiter that comes in time finds the subscription; it asks unless the client queues."""
     bench.waiters.place_for("c:x", "me")
     bench.waiters.leave(wakes.join("first", "c:x"))
     bench.waiters.look_for_idle()
@@ -217,7 +217,7 @@ def test_a_place_that_is_used_is_not_idle(bench: Bench, wakes: Wakes) -> None:
 
 
 def test_a_wake_up_of_the_place_wakes_the_front(bench: Bench, wakes: Wakes) -> None:
-    """A message on the client's own channel makes the front ask; one with a number makes it look after that time."""
+    """A message on the client's own channel makes the front ask, or look after some time."""
     bench.waiters.place_for("c:x", "me")
     waiter = wakes.join("it", "c:x")
     bench.waiters.notify("interlock_wake:x:me", b"20")
@@ -248,7 +248,7 @@ def test_what_is_left_to_others_wakes_nobody(bench: Bench, wakes: Wakes) -> None
 
 
 def test_a_refused_subscription_ends_the_places(bench: Bench, wakes: Wakes) -> None:
-    """When the server refuses the channels of places, Redisson's alone is subscribed to, and there are no places any more."""
+    """When the server refuses the channels of places, only Redisson's is subscribed to."""
     bench.waiters.place_for("c:x", "me")
     waiter = wakes.join("it", "c:x")
     bench.waiters.refused()

@@ -66,7 +66,7 @@ async def test_neighbours_do_not_starve_others(plain: Stage) -> None:
 
 
 async def test_pattern_subscribers_are_not_counted(plain: Stage) -> None:
-    """A release gives the lock to the next client at once beside a tool that hears everything by PSUBSCRIBE."""
+    """A release gives the lock to the next client beside a tool that uses PSUBSCRIBE."""
     redis, channel = plain.redis, "redisson_lock__channel:{name}"
     channels = (channel, "interlock_waiting:{name}", "interlock_wake:{name}:it")
     call = lock_release("name", "other:1", 0, "PUBLISH", channel)

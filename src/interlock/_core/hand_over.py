@@ -1,22 +1,19 @@
-"""Who is next when a lock is released: the one policy, in three sentences.
+"""The next holder of a lock that is released: the one policy, in three sentences.
 
 1. A release gives the lock to the first client in the server's queue, which has a claim window to
-   take it; a client that does not listen loses its place.
+   take it. A client that does not listen loses its place.
 2. A client with several waiters keeps the lock for one turn of each, or 20 ms, whichever is
-   shorter, and then stands at the end of the queue.
-3. A newcomer takes a lock that is free without looking at the queue, so a waiter is overtaken only
-   if somebody before it did not answer.
+   shorter. Then it stands at the end of the queue.
+3. Once in two seconds a release leaves the lock free for 20 ms, for those who only look. If others
+   listen (Java, or an earlier release of interlock), about every second release is left to them.
 
-Where others listen too (Java, or an earlier release of interlock), every other release leaves the
-lock to them first, for `COURTESY`.
+The scripts do the first and the third: `lock_acquire`, `lock_release`.
 """
 
 from __future__ import annotations
 
-CLAIM_WINDOW = 0.25
-"""Seconds for which the first client in the queue may take what was given to it."""
 COURTESY = 0.02
-"""Seconds that others who listen are given to take the lock first."""
+"""Seconds that others are given to take the lock first."""
 LONGEST_RUN = 0.02
 """Seconds for which a lock may go from one waiter of a client to the next."""
 

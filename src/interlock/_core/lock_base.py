@@ -457,6 +457,8 @@ class LockBase(ABC):
                     op = self._after_first_try(hold, deadline, sent_at, outcome)
                 outcome = None
                 taken = yield from op
+                if taken:
+                    yield from self._leave_queue(None, taken=True)
             except GeneratorExit:
                 raise
             except BaseException as error:
@@ -476,13 +478,15 @@ class LockBase(ABC):
             ended_by = None  # the error knows this frame
             self.disclaim(hold)
 
-    def _leave_queue(self, error: BaseException | None) -> Op[None]:
+    def _leave_queue(self, error: BaseException | None, *, taken: bool = False) -> Op[None]:
         """Give up the client's place in the server's queue, if the last who waited here goes.
 
-        What was given to the client meanwhile goes to the next one.
+        A claim that the client was given meanwhile goes to the next one.
 
         Args:
-            error: how the wait ended; None: in vain.
+            error: how the wait ended, if by one.
+            taken: whether it ended with the lock. Then there is a place only if others gave up
+                while it was handed over, and the caller does not wait for this.
         """
         session = self.session
         place = session.waiters.vacate(self.queue)
@@ -491,7 +495,11 @@ class LockBase(ABC):
                 *(self.key, f"{place.client}:0", 0, session.publish, self.queue),
                 leaving=(place.client,),
             )
-            yield from session.clean_up_after(error, call, session.clock() + QUEUE_GRACE)
+            until = session.clock() + QUEUE_GRACE
+            if taken:
+                yield from session.clean_up_later(call, until)
+            else:
+                yield from session.clean_up_after(error, call, until)
 
     def disclaim(self, hold: Hold) -> None:
         """Remove the claim if *hold* is still PENDING.

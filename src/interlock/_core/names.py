@@ -74,7 +74,7 @@ def waiting_queue(channel: str) -> str:
 
 
 def waiting_channel(channel: str) -> str:
-    """Return the channel that every client of ours hears that hears *channel*: it tells how many they are."""
+    """Return the channel that all clients of ours hear besides *channel*: to count them."""
     return of_channel("interlock_waiting", channel)
 
 

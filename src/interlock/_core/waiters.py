@@ -15,8 +15,9 @@ Rules:
 * A (re)subscription counts as a message: what was published meanwhile is gone.
 * Whoever releases may offer the lock to the front waiter instead of freeing it (`offer`): while that is under way the waiter
   does not ask, and may leave; exactly one of the two learns that it left (`give_up`, `conclude`).
-* That goes on for a turn of each who waits here, and for `LONGEST_TURNS`. Then the lock is freed for all, and if other clients
-  heard of it, their turns come first: the front waits until as many others have freed it, or their time has passed.
+* That goes on for as long as `HandOverPolicy` lets it. Then the release goes to the first in the server's queue.
+* A client that waits for a plain or fenced lock has a `Place` in that queue. It hears its own channel too, whose messages tell
+  that it is next. It keeps the subscription for a while, so that who waits often need not subscribe each time.
 
 Prior art: trio's ``_parking_lot.py``; the lost wake-ups of asyncio.Lock (bpo-27585) and asyncio.Semaphore (gh-90155).
 """

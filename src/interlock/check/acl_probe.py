@@ -66,6 +66,7 @@ _OTHERS: dict[str, tuple[str | int, ...]] = {
     "asking": ("ASKING",),
     "cluster|slots": ("CLUSTER", "SLOTS"),
     "info": ("INFO", "replication"),
+    "pubsub|numsub": ("PUBSUB", "NUMSUB"),
     "pubsub|shardnumsub": ("PUBSUB", "SHARDNUMSUB"),
     "role": ("ROLE",),
     "wait": ("WAIT", 0, 1),
@@ -211,6 +212,9 @@ class _AclProbe:
             self.permitted(f"+{prefix}unsubscribe", f"{prefix}UNSUBSCRIBE", channel)
         if self._wanted.channels:
             self.permitted("+ping", "PING")
+        for command in self._wanted.messages:
+            if command.startswith("pubsub|"):
+                self.permitted(f"+{command}", *_OTHERS[command])
         return heard
 
     def _may_use_channel(

@@ -20,8 +20,15 @@ _LUA = resources.files("interlock._core").joinpath("lua")
 _COMMENT = re.compile(r"--.*")
 _CALL = re.compile(r"redis\.p?call\('(\w+)'")
 
+QUEUE = frozenset({"time", "zadd", "zrange", "zrem", "zscore"})
+"""Commands of the waiting clients' queue: its scripts do without where they are not permitted."""
+FOR_QUEUE = {
+    **dict.fromkeys(("lock_acquire", "lock_release", "lock_hand_over"), QUEUE),
+    "fenced_lock_acquire": QUEUE | {"hdel"},
+}
+"""What scripts call for nothing else."""
 OPTIONAL = frozenset({"pubsub"})
-"""Commands that the scripts do without where they are not permitted."""
+"""Commands that are permitted by their subcommands."""
 SCRIPTS = ("evalsha", "eval")
 """Commands of every object."""
 
@@ -62,12 +69,14 @@ class Kind:
         keys: besides the one that is called like the object.
         channels: where it announces and hears; none if it sends no messages.
         named: whether it uses the key that is called like the object.
+        queued: whether waiting clients stand in a queue.
     """
 
     scripts: tuple[str, ...]
     keys: tuple[Place, ...] = ()
     channels: tuple[Place, ...] = ()
     named: bool = True
+    queued: bool = False
 
     @property
     def commands(self) -> frozenset[str]:
@@ -81,7 +90,8 @@ class Kind:
 @cache
 def _called(script: str) -> frozenset[str]:
     text = _LUA.joinpath(f"{script}.lua").read_text(encoding="utf-8")
-    return frozenset(_CALL.findall(_COMMENT.sub("", text))) - OPTIONAL
+    called = frozenset(_CALL.findall(_COMMENT.sub("", text))) - OPTIONAL
+    return called - FOR_QUEUE.get(script, frozenset())
 
 
 _PLAIN = (
@@ -106,12 +116,26 @@ def _turn(name: str) -> str:
     return names.waiter_channel(names.lock_channel(name), "")
 
 
+def _queue(name: str) -> str:
+    return names.waiting_queue(names.lock_channel(name))
+
+
+def _waiting(name: str) -> str:
+    return names.waiting_channel(names.lock_channel(name))
+
+
+def _wake(name: str) -> str:
+    return names.wake_channel(names.lock_channel(name), "")
+
+
 _NAME = Place(_itself)
+_QUEUE = Place(_queue)
+_HEARD = (Place(names.lock_channel), Place(_waiting), Place(_wake, varied=True))
 _REQUESTS = Place(_request, varied=True)
 _OWN_REQUESTS = Place(_own_request, varied=True)
 
 KINDS = {
-    "lock": Kind(_PLAIN, channels=(Place(names.lock_channel),)),
+    "lock": Kind(_PLAIN, channels=_HEARD, queued=True),
     "fair_lock": Kind(
         (
             *("fair_lock_acquire", "fair_lock_release", "fair_lock_force_release"),
@@ -123,7 +147,8 @@ KINDS = {
     "fenced_lock": Kind(
         (*_PLAIN, "fenced_lock_acquire"),
         keys=(Place(names.fence_token),),
-        channels=(Place(names.lock_channel),),
+        channels=_HEARD,
+        queued=True,
     ),
     "group_lock": Kind(
         (
@@ -238,15 +263,20 @@ def rights(
         sharded: whether messages go by sharded channels.
     """
     chosen = [KINDS[kind] for kind in kinds]
-    data = sorted(frozenset[str]().union(*(kind.commands for kind in chosen)))
+    queued = telling and any(kind.queued for kind in chosen)
+    called = frozenset[str]().union(*(kind.commands for kind in chosen))
+    data = sorted(called | QUEUE if queued else called)
     channels = tuple(dict.fromkeys(place for kind in chosen for place in kind.channels if telling))
     prefix = "s" if sharded else ""
     messages = (
         *(f"{prefix}{command}" for command in ("publish", "subscribe", "unsubscribe")),
         "ping",
+        *((f"pubsub|{'shard' if sharded else ''}numsub",) if queued else ()),
     )
+    others = [command for command in others if not (channels and command in messages)]
     named = (_NAME,) if any(kind.named for kind in chosen) else ()
-    keys = (*named, *dict.fromkeys(place for kind in chosen for place in kind.keys))
+    queue = (_QUEUE,) if queued else ()
+    keys = (*named, *dict.fromkeys(place for kind in chosen for place in kind.keys), *queue)
     return Rights(tuple(data), messages if channels else (), tuple(others), keys, channels)
 
 

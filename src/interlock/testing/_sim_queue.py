@@ -18,7 +18,7 @@ LEFT_FREE_EVERY = 2.0
 
 
 class _Look(NamedTuple):
-    """What one lock was like at the last look.
+    """One lock at the last look.
 
     Attributes:
         holder: its field; None when it is free.
@@ -34,14 +34,14 @@ class _Look(NamedTuple):
 class _Standing:
     """A client in the queue: since when, how often it was overtaken, and how often it may be."""
 
-    def __init__(self, since: float) -> None:
+    def __init__(self, since: float, lapses: int) -> None:
         self.since = since
         self.overtaken = 0
-        self.lapses = 0
+        self.lapses = lapses
 
 
 class BoundedOvertaking:
-    """I-13: a client in the queue is overtaken once in two seconds at most, and what it is given it takes.
+    """I-13: a client in the queue is overtaken once in two seconds at most, and takes its claims.
 
     Once more for each lease or claim that ended meanwhile: then nobody knows that the lock is free,
     and the first who looks takes it. Where nothing goes wrong, no claim ends unused.
@@ -70,6 +70,7 @@ class BoundedOvertaking:
         self, simulator: Simulator, place: tuple[str, str, str], lock: LockBase, dump: Dump
     ) -> None:
         [network] = [n for n in simulator.networks if n.where == lock.session.where]
+        first = place not in self._looks
         before = self._looks.get(place, _Look())
         now = self._looks[place] = _look(lock, dump, network.viewed_at)
         ended = before.holder is not None and now.holder != before.holder
@@ -78,7 +79,8 @@ class BoundedOvertaking:
             self._unused(simulator, lock, before.holder)
         if now.holder is not None and now.holder != before.holder:
             self._granted(place, before, now)
-        self._update(simulator, place, before, now, lapsed=lapsed)
+        # A restart or an operator may have freed it.
+        self._update(simulator, place, before, now, lapses=int(lapsed or first))
         for client in now.queue:
             standing = self._standing[place, client]
             turns = 1 + int((simulator.now - standing.since) / LEFT_FREE_EVERY)
@@ -114,20 +116,25 @@ class BoundedOvertaking:
         before: _Look,
         now: _Look,
         *,
-        lapsed: bool,
+        lapses: int,
     ) -> None:
         """Note who stands in the queue now."""
         for client in {*before.queue} - {*now.queue}:
             _ = self._standing.pop((place, client), None)
         for client in now.queue:
-            standing = self._standing.setdefault((place, client), _Standing(simulator.now))
-            standing.lapses += lapsed
+            standing = self._standing.get((place, client))
+            if standing is None:
+                self._standing[place, client] = _Standing(simulator.now, lapses)
+            else:
+                standing.lapses += lapses
 
 
 def _look(lock: LockBase, dump: Dump, at: float) -> _Look:
     stored, queue = dump.get(lock.key), dump.get(names.waiting_queue(lock.channel))
     places = queue.value if queue is not None and isinstance(queue.value, dict) else {}
-    clients = tuple(client.decode() for client in sorted(places, key=lambda each: places[each]))
+    # The one without a name is nobody: it tells when the lock was left to others.
+    order = sorted(filter(None, places), key=lambda each: places[each])
+    clients = tuple(client.decode() for client in order)
     if stored is None or not isinstance(stored.value, dict):
         return _Look(queue=clients)
     holder = next(iter(stored.value)).decode()

@@ -9,9 +9,9 @@
 -- ARGV[2]  holder   string, "<client id>:<number>"
 -- ARGV[3]  depth    integer > 0, the depth to reach: sending it twice changes nothing
 -- ARGV[4]  floor    integer >= 0, the largest token that may have been drawn as far as this client knows: a counter that went back goes on from there
--- ARGV[5]  client   string, the client id: it stands in the queue while it does not hold the lock; may be left out
--- ARGV[6]  queue    string, the key of the queue: a zset {client: when it came, in milliseconds}; may be left out
--- ARGV[7]  more     1: others of the client wait too, so that it stays in the queue, at its end; may be left out
+-- ARGV[5]  client   string, the client id: it waits in the queue; may be left out
+-- ARGV[6]  queue    string, a zset {client: when it came, in ms}; may be left out
+-- ARGV[7]  more     1: others of the client wait, so it stays there; may be left out
 -- ARGV[8]  keep     integer > 0, milliseconds that the queue is kept; may be left out
 --
 -- Returns  {1, token} when held; else {0, what is left of the other's lease in milliseconds (-1: never ends, -2: a re-entry found no lock)}
@@ -21,7 +21,7 @@ local lock, counter, lease, holder, depth = KEYS[1], KEYS[2], tonumber(ARGV[1]),
 local floor = tonumber(ARGV[4])
 local client, queue, more, keep = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 
--- At its end, unless it is there. Without the right to it the client hears of a release as everybody does.
+-- At its end, unless it is there. Without the right to it the client hears what all hear.
 local function stand_in_queue()
   local stands = redis.pcall('zscore', queue, client)
   if stands == false then
@@ -37,9 +37,10 @@ local ours = redis.call('hexists', lock, holder) == 1
 local free = depth == 1 and redis.call('exists', lock) == 0
 if client and not ours then
   if not free then
-    -- What was given to the client is its only field: it is free now.
-    free = redis.call('hdel', lock, client .. ':0') == 1
-  elseif redis.pcall('exists', queue) == 1 and redis.pcall('zscore', queue, client) == false and stand_in_queue() then
+    -- The claim of the client is the only field: the lock is free without it.
+    free = redis.pcall('hdel', lock, client .. ':0') == 1
+  elseif redis.pcall('exists', queue) == 1 and redis.pcall('zscore', queue, client) == false
+    and stand_in_queue() then
     -- It is left to others, or the first one did not take it: that time is theirs.
     return {0, 20}
   end

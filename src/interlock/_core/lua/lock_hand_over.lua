@@ -4,7 +4,7 @@
 -- ARGV[1]  holder  string, "<client id>:<number>", who has it at depth 1
 -- ARGV[2]  successor  string, "<client id>:<number>", who is to have it at depth 1
 -- ARGV[3]  lease   milliseconds that the successor shall have it
--- ARGV[4]  client  string, the client id, if nobody else waits there: it leaves the queue; may be left out
+-- ARGV[4]  client  string, the client id: it leaves the queue; may be left out
 -- ARGV[5]  queue   string, the key of the queue; may be left out
 --
 -- Returns  1 when the successor holds it, also when it did before: sending it twice changes nothing but that the lease is not

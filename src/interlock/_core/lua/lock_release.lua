@@ -1,4 +1,6 @@
--- lock_release: go down to *depth*; at 0 give the lock to the first client in the queue, or free it and tell the waiters.
+-- lock_release: go down to *depth*; at 0 give the lock to the next client, or free it.
+--
+-- Freeing it tells the waiters.
 --
 -- The undo of an acquire that was interrupted anywhere is the release to the former depth. The TTL is left alone: an
 -- inner release neither shortens nor lengthens what the outer hold was promised.
@@ -15,7 +17,7 @@
 -- ARGV[4]  channel  string, where waiters listen
 -- ARGV[5]  leaving  string, the id of a client that leaves the queue; may be left out
 --
--- Returns  1 when done, 2 when it was given to the holder's own client; nil when this holder does not hold the lock (nothing changed)
+-- Returns  1 when done, 2 when the holder's own client got it; nil when it is not the holder
 -- Source   RLock.unlock, Redisson 4.7.0
 -- Wire     the hash, and "0" on the channel when it is freed; this text is our own
 local lock, holder, depth, publish, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
@@ -45,9 +47,8 @@ if redis.pcall('exists', queue) ~= 1 then
   return 1
 end
 
--- Nobody who is in the queue may take a lock that is left to those who are not, for a while:
--- every other time if they listen, as Java and earlier releases do;
--- once in two seconds if they only look.
+-- Those who stand in no queue may take it first, for a while. If they listen, as Java and earlier
+-- releases do, that is every other time. If they only look, it is once in two seconds.
 local function left_to_others(client, place, they_listen)
   if they_listen and place % 2 == 1 then
     redis.pcall('zadd', queue, place + 0.5, client)
@@ -55,8 +56,10 @@ local function left_to_others(client, place, they_listen)
   end
   local last, time = redis.pcall('zrange', queue, -1, -1, 'withscores'), redis.pcall('time')
   local came = tonumber(last[2])
-  if came and time[1] and came % 1 == 0 and math.floor(came / 2000) < math.floor(time[1] / 2) then
-    return type(redis.pcall('zadd', queue, came + 0.5, last[1])) == 'number'
+  if came and time[1] and math.floor(came / 2000) < math.floor(time[1] / 2) then
+    -- Noted by a client without a name, which does not listen: it goes as those do.
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    return type(redis.pcall('zadd', queue, now, '')) == 'number'
   end
   return false
 end

@@ -85,7 +85,7 @@ def lock_acquire(
 def stand_in_queue(
     call: Eval[Grant | float], client: str, queue: str, *, more: bool, keep: float
 ) -> None:
-    """Let *client* stand in *queue* until *call*, an acquire, has succeeded.
+    """Add to *call*, an acquire, that *client* stands in *queue* until it holds the lock.
 
     Args:
         call: of a plain or fenced lock.
