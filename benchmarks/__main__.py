@@ -10,10 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import peers
+from benchmarks import glance, peers
 from benchmarks.everything import WARMUP, conduct_all
 from benchmarks.failover import command as failover
 from benchmarks.measure import Pace
+from benchmarks.recipes import command as recipes
 from benchmarks.report import as_json
 from benchmarks.tables import as_table
 from benchmarks.work import conduct, line_up
@@ -33,6 +34,10 @@ def main(words: Sequence[str] | None = None) -> int:
         return _everything(arguments)
     if arguments.command == "failover":
         return failover.run(arguments)
+    if arguments.command == "recipes":
+        return recipes.run(arguments)
+    if arguments.command == "glance":
+        return _glance(arguments)
     report = run(_work(arguments), arguments)
     text = json.dumps(as_json(report), indent=2)
     if arguments.json not in (None, "-"):
@@ -51,6 +56,19 @@ def _everything(arguments: argparse.Namespace) -> int:
     )
     print("\n\n\n".join(as_table(report) for report in reports))
     print(f"\nwritten to {arguments.output}")
+    return int(any(report.failed for report in reports))
+
+
+def _glance(arguments: argparse.Namespace) -> int:
+    reports = glance.conduct_page(
+        arguments.page,
+        arguments.pictures,
+        rounds=arguments.rounds,
+        seconds=arguments.seconds,
+        seed=arguments.seed,
+        server=arguments.server,
+    )
+    print(arguments.page.read_text(encoding="utf-8"))
     return int(any(report.failed for report in reports))
 
 
@@ -76,6 +94,14 @@ def _parser() -> argparse.ArgumentParser:
     failover.configure(
         commands.add_parser("failover", help=failover.QUESTION, description=failover.QUESTION)
     )
+    recipes.configure(
+        commands.add_parser("recipes", help=recipes.QUESTION, description=recipes.QUESTION)
+    )
+    command = commands.add_parser("glance", help=glance.QUESTION, description=glance.QUESTION)
+    command.add_argument("--page", type=Path, default=Path("docs/explanation/glance.md"))
+    command.add_argument("--pictures", type=Path, default=Path("docs/pictures"))
+    command.add_argument("--rounds", type=_count, help="of each work; default: as each wants")
+    command.add_argument("--seconds", type=float, help="counted each time; default: as each wants")
     for name, work in WORKS.items():
         command = commands.add_parser(name, help=work.question, description=work.question)
         add = command.add_argument

@@ -47,6 +47,13 @@ class Agent:
         """The process id."""
         return self._process.pid
 
+    def processor_time(self) -> float:
+        """Return the seconds of processor time that the process has used; Linux tells it."""
+        # What follows the name, which may contain anything but a closing bracket behind it.
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        user, system = fields[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
     def send(self, **order: object) -> None:
         """Give an order; its answer is to be received."""
         assert self._process.stdin is not None

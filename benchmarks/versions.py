@@ -81,7 +81,9 @@ def measure_threads(url: str, count: int, kind: str, shared: bool, seconds: floa
     with interlock.connect(url) as client:
 
         def work(index: int) -> None:
-            turn = thread_turn(client, kind, "bench:one" if shared else f"bench:{index}")
+            turn = thread_turn(
+                client, kind, f"bench:{kind}:one" if shared else f"bench:{kind}:{index}"
+            )
             for _ in range(50 if not shared else 2):
                 turn()
             start.wait()
@@ -112,7 +114,7 @@ async def measure_tasks(url: str, count: int, kind: str, shared: bool, seconds: 
     async with interlock.asyncio.connect(url) as client:
 
         async def work(index: int, until: float) -> None:
-            name = "bench:one" if shared else f"bench:{index}"
+            name = f"bench:{kind}:one" if shared else f"bench:{kind}:{index}"
             lock: Any
             if kind == "semaphore":
                 lock = client.semaphore(name)

@@ -81,9 +81,13 @@ def _mutants(asked: argparse.Namespace) -> int:
         futures = [pool.submit(hunt, mutant, binary, asked.seed) for mutant in chosen]
         for mutant, future in zip(chosen, futures, strict=True):
             found = future.result()
-            missed += [] if found else [mutant.name]
-            rules = ", ".join(sorted({finding.partition(" ")[0] for finding in found}))
-            print(f"{'caught' if found else 'MISSED'}: {mutant.name}: {rules}", flush=True)
+            rules = sorted({finding.partition(" ")[0] for finding in found})
+            # Where nothing can be acquired at all, the mistake itself was not seen.
+            is_caught = bool(set(rules) - {"L-0"})
+            missed += [] if is_caught else [mutant.name]
+            word = "caught" if mutant.rule in rules else f"caught, but not by {mutant.rule}"
+            word = word if is_caught else "MISSED"
+            print(f"{word}: {mutant.name}: {', '.join(rules)}", flush=True)
             if asked.verbose:
                 print(*found[:3], sep="\n", flush=True)
     print(f"{len(chosen) - len(missed)} of {len(chosen)} mutants caught, seed {asked.seed}")

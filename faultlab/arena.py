@@ -22,7 +22,7 @@ from tests.support.servers import ClusterServers, RedisServer, SentinelServers
 
 from . import disk, namespaces
 from .clock import ClockedServer
-from .objects import OBJECTS, PERMITS, SINGLE
+from .objects import COUNTERS, OBJECTS, PERMITS, SINGLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,11 +58,13 @@ class Arena:
         objects: The names of objects that programs can use here.
         faults: The faults by their names.
         exact: Whether no fault loses data, so that counters can be judged.
+        epochs: Whether failovers have epochs, so that they repeat no fencing token.
         prefix: The command that starts a worker.
     """
 
     objects: Sequence[str] = SINGLE
     exact = True
+    epochs = False
     prefix: Sequence[str] = ()
 
     def __init__(self, binary: Path) -> None:
@@ -171,7 +173,7 @@ class Forgetful(Single):
 
     exact = False
     config: Mapping[str, str | int] = {"save": "1 1"}
-    objects = tuple(name for name in SINGLE if name not in ("permits", "latch", "leased"))
+    objects = tuple(name for name in SINGLE if name not in COUNTERS)
 
     def make_server(self, stack: contextlib.ExitStack) -> RedisServer:
         """Return a server whose clock can be stepped."""
@@ -258,7 +260,8 @@ class Sentinel(Arena):
     """A primary and two replicas under three Sentinels. A failover may lose what was acknowledged."""
 
     exact = False
-    objects = tuple(name for name in SINGLE if name not in ("permits", "latch", "leased"))
+    epochs = True
+    objects = tuple(name for name in SINGLE if name not in COUNTERS)
 
     def build(self, stack: contextlib.ExitStack) -> None:
         """Start all servers."""
@@ -307,7 +310,8 @@ class Cluster(Arena):
     """Three primaries with replicas. Slots move without a loss; a failover may lose."""
 
     exact = False
-    objects = tuple(name for name in SINGLE if name not in ("permits", "latch", "leased"))
+    epochs = True
+    objects = tuple(name for name in SINGLE if name not in COUNTERS)
 
     def build(self, stack: contextlib.ExitStack) -> None:
         """Start all nodes."""

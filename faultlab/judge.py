@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .linear import Counter
+from .meetings import Bounds, Meetings
 from .objects import CAPACITY, OBJECTS
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ EXPECTED = frozenset(
     {
         "AcquireTimeoutError",
         "HoldLostError",
+        "BrokenBarrierError",
         "LatchDeletedError",
         "NotHeldError",
         "QuorumError",
@@ -52,7 +54,6 @@ EXPECTED = frozenset(
     }
 )
 """Errors that a program must be ready for while faults happen."""
-_BUSY = ("take", "available", "set", "count")
 UNTOUCHED = frozenset({"ServerUnavailableError", "QuorumError"})
 """Errors that need a fault as their cause."""
 
@@ -88,13 +89,21 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A time in which faults are excused: *process* None means all processes."""
+    """A time in which faults are excused: *process* None means all processes.
+
+    What is lost is lost at any moment from *start* to *over*.
+    """
 
     start: float
     end: float
     process: str | None
     loses: bool = False
     strike: bool = False
+    over: float = 0.0
+
+    def may_lose(self, asked: float, until: float) -> bool:
+        """Return whether it may lose what was granted between *asked* and *until*."""
+        return self.loses and asked < self.over and self.start < until
 
 
 _Possible = tuple[float, float, int, "Line"]
@@ -110,10 +119,17 @@ class Judge:
         findings: What is wrong, as sentences that begin with the broken rule.
     """
 
-    def __init__(self, lines: Iterable[Line], *, exact: bool = True) -> None:
-        """Read *lines*; *exact* tells that no fault lost data, so that counters are judged."""
+    def __init__(self, lines: Iterable[Line], *, exact: bool = True, epochs: bool = False) -> None:
+        """Read *lines*.
+
+        Args:
+            lines: The history.
+            exact: Whether no fault lost data, so that counters are judged.
+            epochs: Whether failovers have epochs, so that none repeats a fencing token.
+        """
         self.lines = list(lines)
         self.exact = exact
+        self.epochs = epochs
         self.findings: list[str] = []
         self.calls: list[Line] = []
         self.holds: dict[str, Hold] = {}
@@ -127,16 +143,20 @@ class Judge:
         self._waits()
         self._messages()
         self._tokens()
+        self._leaders()
         self._order()
         self._times()
         self._errors()
         self._depths()
         self._processes()
-        if not self.holds and not any(_value(c) for c in self.calls if c["op"] in _BUSY):
+        if not self.holds and not any(map(_succeeded, self.calls)):
             self.findings.append("L-0 busy: nothing was ever acquired")
         if self.exact:
             self.findings += Counter("permits", self.calls, self.excused).findings()
             self.findings += Counter("latch", self.calls, self.excused).findings()
+            self.findings += Counter("event", self.calls, self.excused).findings()
+            bounds = Bounds(LEASE, PATIENCE, PROMPT)
+            self.findings += Meetings(self.calls, self._disturbed, bounds).findings()
         return self.findings
 
     def excused(self, start: float, end: float, process: str, *, strikes: bool = True) -> bool:
@@ -200,14 +220,18 @@ class Judge:
             end = line["end"] + (1.0 if line["k"] == "stall" else 0.0)
             self.excuses.append(
                 Span(
-                    line["t"], end, process, line.get("loses", False), line.get("what") == "signal"
+                    line["t"],
+                    end,
+                    process,
+                    line.get("loses", False),
+                    line.get("what") == "signal",
+                    float(line.get("over") or line["end"]),
                 )
             )
 
     def _exclusion(self) -> None:
         """L-1: no two owners believe in holds that exclude each other."""
         spans: dict[str, list[tuple[float, float, int, Hold]]] = defaultdict(list)
-        losses = sorted(span.start for span in self.excuses if span.loses)
         spans_of_belief: dict[str, list[tuple[float, float, Hold]]] = defaultdict(list)
         for hold in self.holds.values():
             if hold.certain is None:
@@ -217,7 +241,8 @@ class Judge:
             if OBJECTS[hold.name].unsafe:
                 continue
             # A server that forgets or whose clock jumps ends what is promised of earlier holds.
-            end = min([end, *(at for at in losses if at > hold.asked)])
+            losses = [span.start for span in self.excuses if span.may_lose(hold.asked, end)]
+            end = min([end, *losses])
             if end > start:
                 for resource, weight in OBJECTS[hold.name].takes:
                     spans[resource].append((start, end, weight, hold))
@@ -390,15 +415,47 @@ class Judge:
 
     def _tokens(self) -> None:
         """L-5: fencing tokens grow from hold to hold."""
-        losses = sorted(span.start for span in self.excuses if span.loses)
         holds = [hold for hold in self.holds.values() if hold.token is not None]
         for one, other in itertools.combinations(sorted(holds, key=lambda h: h.granted), 2):
-            if one.name != other.name or any(one.asked < at < other.granted for at in losses):
+            if one.name != other.name:
                 continue
-            if one.granted < other.asked and (one.token or 0) >= (other.token or 0):
+            first, second = one.token or 0, other.token or 0
+            # A former primary may still grant; but no two holds have the same token.
+            lost = any(span.may_lose(one.asked, other.granted) for span in self.excuses)
+            wrong = self.epochs and first == second if lost else first >= second
+            if one.granted < other.asked and wrong:
                 self.findings.append(
                     f"L-5 tokens: {other.ident} has {other.token} after {one.ident} had {one.token}"
                 )
+
+    def _leaders(self) -> None:
+        """L-15: who asks for the leader is told of the present term."""
+        terms = [hold for hold in self.holds.values() if hold.name == "election" and hold.certain]
+        for call in self._ours():
+            if call["op"] != "leader" or not isinstance(_value(call), int):
+                continue
+            begin, end, told = call["t"], call["ret"]["t"], call["ret"]["value"]
+            for term in terms:
+                start, last = term.certain or (0.0, 0.0)
+                lost = any(span.may_lose(term.asked, end) for span in self.excuses)
+                if lost or start > begin:
+                    continue
+                if (last > end and told != term.token) or 0 < told < (term.token or 0):
+                    self.findings.append(
+                        f"L-15 leader: {call['p']}/{call['w']} was told of {told} at {end:.3f}, "
+                        f"while or after {term.ident} had {term.token}"
+                    )
+
+    def _disturbed(self, start: float, end: float, process: str | None) -> bool:
+        """Return whether a fault touches that time of *process*; None means any process.
+
+        A signal that raises disturbs nobody: what is interrupted leaves nothing behind.
+        """
+        if process is not None:
+            return self.excused(start, end, process, strikes=False)
+        return any(
+            span.start < end and span.end > start for span in self.excuses if not span.strike
+        )
 
     def _order(self) -> None:
         """L-6: a fair lock serves those who wait in the order of arrival."""
@@ -441,6 +498,12 @@ class Judge:
             if error is None:
                 continue
             text = f"{call['op']} of {call.get('o')} by {call['p']}: {error}: {call['ret'].get('text')}"
+            # A client's first operation needs the thread that renews.
+            no_thread = "can't start new thread" in text and self.excused(
+                call["t"], call["ret"]["t"], call["p"], strikes=False
+            )
+            if error == "RuntimeError" and no_thread:
+                continue
             if error not in EXPECTED:
                 self.findings.append(f"L-8 errors: {text}")
             elif error in UNTOUCHED and _patient(call):
@@ -475,6 +538,13 @@ def _patient(call: Line) -> bool:
     """Return whether *call* failed long before its timeout: a slow disk alone may use up the rest."""
     timeout = call.get("timeout")
     return timeout is None or call["t"] + timeout - call["ret"]["t"] > 0.5
+
+
+def _succeeded(call: Line) -> bool:
+    """Return whether *call* did something; a refused acquire and a read do not count."""
+    idle = ("acquire", "available", "count", "event-read", "waiting", "leader", "close")
+    worked = call["op"] not in idle and "ret" in call and "error" not in call["ret"]
+    return worked and call["ret"]["value"] is not False
 
 
 def _value(call: Line) -> Any:

@@ -27,7 +27,7 @@ _SETTLED = 20.0
 
 
 class Counter:
-    """The history of the semaphore or of the latch."""
+    """The history of the semaphore, the latch or the event."""
 
     def __init__(
         self, name: str, calls: list[Line], excused: Callable[[float, float, str], bool]
@@ -68,7 +68,7 @@ class Counter:
             # Within a timeout a reply may be lost, and what was taken is given back.
             calm = not self._excused(call["t"] - _SETTLED, call["ret"]["t"], call["p"])
             return {"kind": "refused", "n": 1} if calm and call["timeout"] == 0 else None
-        if op == "wait" and not value:
+        if op in ("wait", "event-wait") and not value:
             return None
         if op == "set":
             return {"kind": "set" if value else "not-set", "n": 2}
@@ -82,6 +82,10 @@ _KINDS = {
     "count": "read",
     "down": "down",
     "wait": "open",
+    "event-set": "raise",
+    "event-clear": "lower",
+    "event-read": "read",
+    "event-wait": "read",
 }
 _FAILED = {
     # What a failed acquire took is given back, sooner or later; unless its process dies before.
@@ -89,6 +93,8 @@ _FAILED = {
     "put": (("maybe-put", 1),),
     "set": (("maybe-set", 2),),
     "down": (("maybe-down", 1),),
+    "event-set": (("maybe-raise", 1),),
+    "event-clear": (("maybe-lower", 1),),
 }
 
 

@@ -36,6 +36,7 @@ class Mutant:
         arena: The servers.
         seconds: How long.
         lanes: Owners in each process.
+        apart: Whether each process uses one object only.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Mutant:
     arena: str = "single"
     seconds: float = 10.0
     lanes: int = 4
+    apart: bool = False
 
 
 MUTANTS = (
@@ -61,7 +63,7 @@ MUTANTS = (
     ),
     Mutant(
         "an acquire sets no lease",
-        "L-4",
+        "L-12",
         f"{_LUA}/lock_acquire.lua",
         "redis.call('pexpire', lock, lease)",
         "redis.call('persist', lock)",
@@ -134,8 +136,19 @@ MUTANTS = (
         "L-5",
         f"{_LUA}/fenced_lock_acquire.lua",
         "math.max(last, floor) - last + 1",
-        "math.max(last, floor) - last",
+        "math.max(1 - last, 0)",
         ("fenced",),
+    ),
+    Mutant(
+        "the last reader wakes no writer",
+        "L-4",
+        f"{_LUA}/read_lock_release.lua",
+        "redis.call(publish, channel, '0')",
+        "redis.call('exists', channel)",
+        ("write", "read", "write"),
+        seconds=60,
+        lanes=1,
+        apart=True,
     ),
     Mutant(
         "a reader enters while somebody writes",
@@ -223,6 +236,71 @@ MUTANTS = (
         ("latch",),
     ),
     Mutant(
+        "an event that is set wakes nobody",
+        "L-4",
+        f"{_LUA}/event_set.lua",
+        "redis.call(publish, channel, '1')",
+        "redis.call('exists', channel)",
+        ("event",),
+        seconds=20,
+        lanes=1,
+    ),
+    Mutant(
+        "an event stays set",
+        "L-11",
+        f"{_LUA}/event_clear.lua",
+        "redis.call('set', event, 'clear ' .. state:match('%S+$'), 'px', kept)",
+        "redis.call('exists', event)",
+        ("event",),
+    ),
+    Mutant(
+        "a waiter misses a setting that is cleared at once",
+        "L-4",
+        "_core/event.py",
+        "status.mark is not None and status.mark != mark",
+        "False",
+        ("event",),
+        seconds=30,
+        lanes=1,
+    ),
+    Mutant(
+        "a barrier lets parties through before the last one",
+        "L-13",
+        f"{_LUA}/barrier_arrive.lua",
+        "if index + 1 < parties then",
+        "if index + 2 < parties then",
+        ("barrier",),
+    ),
+    Mutant(
+        "a barrier that is passed wakes nobody",
+        "L-4",
+        f"{_LUA}/barrier_arrive.lua",
+        "redis.call(publish, channel, '1')",
+        "redis.call('exists', channel)",
+        ("barrier",),
+        seconds=25,
+        lanes=1,
+    ),
+    Mutant(
+        "a party that leaves is counted on",
+        "L-13",
+        f"{_LUA}/barrier_leave.lua",
+        "redis.call('zrem', waiting, party)",
+        "redis.call('zscore', waiting, party)",
+        ("barrier",),
+        ("signal",),
+        seconds=40,
+        lanes=1,
+    ),
+    Mutant(
+        "an election tells of a former leader",
+        "L-15",
+        f"{_LUA}/election_announce.lua",
+        "if last < token then",
+        "if last == 0 then",
+        ("election",),
+    ),
+    Mutant(
         "a hold is believed for longer than its lease",
         "L-1",
         "_core/holds.py",
@@ -287,5 +365,6 @@ def plan(mutant: Mutant, binary: Path, seed: int, path: Sequence[str] = ()) -> P
         path=path,
         trouble=(),
         lanes=mutant.lanes,
+        apart=mutant.apart,
         settle=2.0,
     )

@@ -64,6 +64,9 @@ OBJECTS: dict[str, Object] = {
     "permits": Object("semaphore", "permits"),
     "leased": Object("leased", "leased", (("leased", 1),), reentrant=False),
     "latch": Object("latch", "latch"),
+    "election": _simple("election", "election", reentrant=False),
+    "event": Object("event", "event"),
+    "barrier": Object("barrier", "barrier"),
 }
 """Every object by the name that histories use."""
 
@@ -72,6 +75,12 @@ CAPACITY = {"rw": WHOLE, "leased": 2}
 
 PERMITS = 3
 """What the semaphore has at the start."""
+
+PARTIES = 3
+"""Whom the barrier waits for."""
+
+COUNTERS = ("permits", "latch", "leased", "event", "barrier")
+"""Objects whose state a server that forgets loses for good."""
 
 SINGLE = tuple(name for name in OBJECTS if name != "red")
 """The objects of one server."""

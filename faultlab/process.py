@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ class Slot:
 
     Attributes:
         name: Of the slot; a process has a number behind it.
-        stopped_until: When SIGSTOP ends, 0.0 if it runs.
+        is_stopped: Whether SIGSTOP has stopped it.
     """
 
     def __init__(
@@ -39,8 +40,8 @@ class Slot:
             prefix: A command that starts the worker in another namespace.
         """
         self.name = name
-        self.stopped_until = 0.0
-        self.ended: list[str] = []
+        self.is_stopped = False
+        self._resuming: threading.Timer | None = None
         self._config = config
         self._home = home
         self._prefix = prefix
@@ -96,22 +97,24 @@ class Slot:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-        self.stopped_until = 0.0
+        self._forget_stop()
 
     def stop_for(self, seconds: float) -> None:
-        """Stop the process; `resume_due` lets it go on."""
+        """Stop the process for *seconds*, whatever else takes how long."""
         self._signal(signal.SIGSTOP)
-        self.stopped_until = time.monotonic() + seconds
-
-    def resume_due(self) -> None:
-        """Let the process go on if its time has come."""
-        if self.stopped_until and time.monotonic() >= self.stopped_until:
-            self.resume()
+        self.is_stopped = True
+        self._resuming = threading.Timer(seconds, self.resume)
+        self._resuming.start()
 
     def resume(self) -> None:
         """Let the process go on."""
         self._signal(signal.SIGCONT)
-        self.stopped_until = 0.0
+        self._forget_stop()
+
+    def _forget_stop(self) -> None:
+        self.is_stopped = False
+        if self._resuming is not None:
+            self._resuming.cancel()
 
     def strike(self) -> None:
         """Send the signal whose handler raises."""

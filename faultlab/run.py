@@ -50,6 +50,7 @@ class Plan:
         lanes: Owners in each process.
         trouble: Troubles that processes make for themselves.
         settle: Seconds without faults at the end.
+        apart: Whether each process uses one object only, in the order of *objects*.
     """
 
     arena: str
@@ -63,6 +64,7 @@ class Plan:
     lanes: int = 4
     trouble: Sequence[str] = ("descriptors", "threads")
     settle: float = 8.0
+    apart: bool = False
 
 
 @dataclass
@@ -102,7 +104,7 @@ class Run:
                 stack.callback(self._end_all)
                 problems = self._play(arena)
             lines = load(sorted(self._home.glob("*.jsonl")))
-            findings = problems + Judge(lines, exact=arena.exact).judge()
+            findings = problems + Judge(lines, exact=arena.exact, epochs=arena.epochs).judge()
             self._count(lines)
             return Outcome(findings, self.done, lines)
         finally:
@@ -133,13 +135,16 @@ class Run:
         # In an event loop a callback that hangs, or exits, stops the program: that is asyncio's rule.
         odd = ["raise", "exit", "hang"] if face == "sync" else ["raise"]
         manners = ["plain"] * 4 + (odd if plan.trouble else [])
+        objects = [name for name in (plan.objects or arena.objects) if name in arena.objects]
+        if plan.apart:
+            objects = [objects[number % len(objects)]]
         config = {
             "face": face,
             "urls": arena.urls(f"slot{number}"),
             "seed": plan.seed,
             "until": str(self._home / "until"),
             "lanes": plan.lanes,
-            "objects": [name for name in (plan.objects or arena.objects) if name in arena.objects],
+            "objects": objects,
             "options": OPTIONS,
             "manners": manners,
             "path": list(plan.path),
@@ -170,15 +175,13 @@ class Run:
             faults = {name: faults[name] for name in self.plan.faults}
         time.sleep(min(2.0, self.plan.seconds))
         while (left := end - time.monotonic()) > 0:
-            for slot in self._slots:
-                slot.resume_due()
             if faults:
                 name = self._chance.choice(list(faults))
                 faults[name](name)
                 self.done[f"fault: {name}"] += 1
             time.sleep(min(left, self._chance.uniform(0.2, 1.5)))
         for slot in self._slots:
-            if slot.stopped_until:
+            if slot.is_stopped:
                 slot.resume()
 
     def _of_arena(self, fault: Fault) -> Callable[[str], None]:
@@ -189,14 +192,21 @@ class Run:
             except (TimeoutError, redis.RedisError) as error:
                 # The servers did not do what they were told; what they did is a fault as well.
                 self.done[f"in vain: {name}: {error}"[:100]] += 1
-            end = time.monotonic() + fault.grace
-            self._note.note("fault", t=began - 0.1, end=end, what=name, loses=fault.loses)
+            over = time.monotonic()
+            self._note.note(
+                "fault",
+                t=began - 0.1,
+                end=over + fault.grace,
+                over=over,
+                what=name,
+                loses=fault.loses,
+            )
 
         return make
 
     def _running(self) -> Slot:
         return self._chance.choice(
-            [slot for slot in self._slots if not slot.stopped_until] or self._slots
+            [slot for slot in self._slots if not slot.is_stopped] or self._slots
         )
 
     def _kill(self, name: str) -> None:
@@ -207,7 +217,7 @@ class Run:
 
     def _stop(self, name: str) -> None:
         slot = self._running()
-        if slot.stopped_until:
+        if slot.is_stopped:
             return
         seconds, now = self._chance.choice((0.3, 1.0, LEASE / 2, 1.5 * LEASE)), time.monotonic()
         self._note.note("fault", t=now, end=now + seconds + 2, what=name, who=[slot.present])
@@ -250,6 +260,10 @@ class Run:
         """L-12: when all leases are over, only what is documented is left."""
         stays = (
             "redisson_lock_token",
+            "interlock_election_token",
+            "interlock_election_leader",
+            "interlock_event",
+            "interlock_barrier",
             "permits",
             "{leased}",
             "leased",

@@ -20,12 +20,13 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from faultlab.history import Recorder
-from faultlab.objects import OBJECTS, Object
+from faultlab.objects import OBJECTS, PARTIES, Object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -38,6 +39,8 @@ _FACTORIES = {
     "semaphore": "semaphore",
     "leased": "leased_semaphore",
     "latch": "count_down_latch",
+    "election": "election",
+    "event": "event",
 }
 _PR_SET_PDEATHSIG = 1
 _STALL = 0.5
@@ -75,6 +78,12 @@ class Lane:
                 await self._semaphore(name)
             elif spec.kind == "latch":
                 await self._latch(name)
+            elif spec.kind == "event":
+                await self._event(name)
+            elif spec.kind == "barrier":
+                await self._barrier(name)
+            elif spec.kind == "election" and draw < 0.2:
+                await self._attempt("leader", name, partial(self._leader, name))
             elif spec.unsafe and draw < 0.3:
                 await self._attempt("force_release", name, self._object(name).force_release)
             elif spec.kind == "lock" and draw > 0.95:
@@ -142,6 +151,7 @@ class Lane:
             "write": lambda: client.read_write_lock(spec.name).write,
             "group": lambda: client.group_lock(spec.name, spec.values),
             "multi": lambda: client.multi_lock(*map(client.lock, spec.members)),
+            "barrier": lambda: client.barrier(spec.name, PARTIES),
             "red": lambda: client.red_lock(*(one.lock(spec.members[0]) for one in clients)),
         }
         if spec.kind in makers:
@@ -255,6 +265,44 @@ class Lane:
                 await self._attempt(
                     "wait", name, lambda: made.wait(timeout=timeout), timeout=timeout
                 )
+
+    async def _event(self, name: str) -> None:
+        chance, made = self._random, self._object(name)
+        what = chance.choice(("set", "pulse", "pulse", "clear", "read", "wait", "wait", "wait"))
+        if what in ("set", "pulse"):
+            await self._attempt("event-set", name, made.set)
+        if what in ("clear", "pulse"):
+            await self._attempt("event-clear", name, made.clear)
+        match what:
+            case "read":
+                await self._attempt("event-read", name, made.is_set)
+            case "wait":
+                timeout = chance.choice((0, 0.5, 2.0, 5.0))
+                await self._attempt(
+                    "event-wait", name, lambda: made.wait(timeout=timeout), timeout=timeout
+                )
+
+    async def _barrier(self, name: str) -> None:
+        """Wait for two others; mend the barrier if it is broken."""
+        chance, made = self._random, self._object(name)
+        draw = chance.random()
+        if draw < 0.1:
+            await self._attempt("waiting", name, lambda: made.n_waiting)
+            return
+        if draw < 0.13:
+            await self._attempt("abort", name, made.abort)
+            return
+        timeout = chance.choice((1.0, 5.0, 5.0))
+        _, error = await self._attempt(
+            "meet", name, lambda: made.wait(timeout=timeout), timeout=timeout
+        )
+        if error == "BrokenBarrierError":
+            await self._attempt("reset", name, made.reset)
+
+    async def _leader(self, name: str) -> int:
+        """Return the token of the leader, 0 if it is not announced yet, -1 for nobody."""
+        leader = await settled(self._object(name).leader())
+        return -1 if leader is None else leader.token or 0
 
     async def _fleeting(self, name: str) -> None:
         """Acquire with a client of its own, and close that without a release."""

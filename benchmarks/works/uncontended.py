@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from benchmarks import peers
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 THREADS = (1, 8, 32)
 TASKS = (1, 100, 1000)
+_BRIEFLY = 0.1  # seconds counted, and forgotten, behind a warm-up
 
 
 def cases(threads: Sequence[int] = THREADS, tasks: Sequence[int] = TASKS) -> list[Case]:
@@ -29,28 +31,46 @@ def cases(threads: Sequence[int] = THREADS, tasks: Sequence[int] = TASKS) -> lis
 def measure_pairs(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
     """Count the pairs of one contender, and have the server asked whether it was so."""
     peer, workers = contender.peer, contender.case.workers
+    before = bed.auditor.processor_time()
     if isinstance(peer, ProgramPeer):
-        sample = _measure_program(peer, workers, bed.url, pace)
+        sample, cpu, warm = _measure_program(peer, workers, bed.url, pace)
     else:
+        began = time.process_time()
         sample = measure(peer, workers, bed.url_of(peer), pace)
+        cpu, warm = time.process_time() - began, 0
+    server = bed.auditor.processor_time() - before
     if peer.server == "redis":
-        bed.auditor.check(sample.total, workers, peer.calls, peer.leaves)
-    return {"rate": sample.rate}
+        bed.auditor.check(sample.total + warm, workers, peer.calls, peer.leaves)
+    pairs = sample.total
+    return {"rate": sample.rate, "client": cpu / pairs, "server": server / (pairs + warm)}
 
 
-def _measure_program(peer: ProgramPeer, workers: int, url: str, pace: Pace) -> Sample:
+def _measure_program(
+    peer: ProgramPeer, workers: int, url: str, pace: Pace
+) -> tuple[Sample, float, int]:
+    """Return the sample, the seconds of processor time it took, and the pairs of the warm-up."""
     with fleet(peer, url, agents=1, workers=workers) as (agent,):
-        warmup = max(pace.warmup, peer.warmup)
-        limit = warmup + pace.seconds + GRACE
-        order = {"name": peer.name, "workers": workers, "warmup": warmup, "seconds": pace.seconds}
-        answer = agent.ask(limit, do="uncontended", **order)
-    return Sample.of(answer["rate"], answer["total"])
+        warm = 0
+        if peer.warmup:
+            limit = peer.warmup + GRACE
+            order = {"name": peer.name, "workers": workers, "warmup": peer.warmup}
+            warm = agent.ask(limit, do="uncontended", seconds=_BRIEFLY, **order)["total"]
+        before = agent.processor_time()
+        order = {"name": peer.name, "workers": workers, "warmup": pace.warmup}
+        limit = pace.warmup + pace.seconds + GRACE
+        answer = agent.ask(limit, do="uncontended", seconds=pace.seconds, **order)
+        cpu = agent.processor_time() - before
+    return Sample.of(answer["rate"], answer["total"]), cpu, warm
 
 
 WORK = Work(
     name="uncontended",
     question="How many pairs of acquire and release a second when nobody else wants the lock?",
-    columns=(Column("rate", "pairs/s"),),
+    columns=(
+        Column("rate", "pairs/s"),
+        Column("client", "client CPU, s per million pairs", ".1f", 1e6),
+        Column("server", "server CPU, s per million pairs", ".1f", 1e6),
+    ),
     contenders=line_up(cases(), peers.UNCONTENDED),
     measure=measure_pairs,
     brief=line_up(cases((4,), (20,)), peers.PYTHON),

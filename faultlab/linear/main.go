@@ -30,7 +30,7 @@ type history struct {
 
 type state struct{ count, owed int }
 
-// A latch counts down and stops at 0. A semaphore takes only what is there.
+// A latch counts down and stops at 0. A semaphore takes only what is there. An event is 0 or 1.
 func step(s state, o op) []interface{} {
 	same := []interface{}{s}
 	none := []interface{}{}
@@ -95,6 +95,14 @@ func step(s state, o op) []interface{} {
 			return either(state{s.count - 1, 0})
 		}
 		return same
+	case "raise":
+		return []interface{}{state{1, 0}}
+	case "lower":
+		return []interface{}{state{0, 0}}
+	case "maybe-raise":
+		return either(state{1, 0})
+	case "maybe-lower":
+		return either(state{0, 0})
 	case "open":
 		if s.count == 0 {
 			return same

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from interlock.sync import (
         Barrier,
         Client,
+        Condition,
         CountDownLatch,
         Election,
         Event,
@@ -62,7 +63,7 @@ _HOMES = {
     ),
     "interlock.options": ("Options", "best_effort", "required"),
     "interlock.sync": (
-        "Barrier", "Client", "CountDownLatch", "Election", "Event", "Hold", "LeaderInfo", "Observation", "LeasedSemaphore", "Lock", "Locked", "MultiLock", "Once", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "connect",
+        "Barrier", "Client", "Condition", "CountDownLatch", "Election", "Event", "Hold", "LeaderInfo", "Observation", "LeasedSemaphore", "Lock", "Locked", "MultiLock", "Once", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "connect",
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -74,6 +75,7 @@ __all__ = [
     "BrokenBarrierError",
     "Client",
     "ClosedError",
+    "Condition",
     "ConfigError",
     "ConstantBackoff",
     "CountDownLatch",

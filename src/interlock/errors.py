@@ -88,7 +88,10 @@ class HoldLostError(InterlockError, RuntimeError):
 
     Attributes:
         name: what was held.
-        reason: how it ended, as far as can be told from here.
+        reason: how it ended, as far as can be told from here. ``"expired"``: its own lease ended,
+            or its process was paused until the validity was over. ``"unreachable past validity"``:
+            renewals had no answer until then. ``"force-released"`` and ``"server lost it"``: the
+            server had it no more.
         detail: what an operator said who released it by force; else empty.
     """
 
@@ -122,6 +125,8 @@ class DeadlockError(InterlockError, RuntimeError):
 
 class ReentryError(InterlockError, RuntimeError):
     """The owner of a non-reentrant lock asked for it again.
+
+    Or a signal handler asked for a lock that its own thread was acquiring.
 
     Attributes:
         name: the lock.

@@ -281,6 +281,23 @@ def check_text(text: object, what: str) -> str:
     return text
 
 
+LONGEST_REASON = 2000
+"""Bytes of what a holder is told whose lock is released by force."""
+
+
+def check_reason(reason: object) -> str:
+    """Return *reason* if a holder can be told that.
+
+    Raises:
+        TypeError: unless it is a string.
+        ConfigError: it cannot be written as UTF-8, or is too long.
+    """
+    text = check_text(reason, "a reason")
+    if (size := len(text.encode())) > LONGEST_REASON:
+        raise ConfigError(f"a reason may have {LONGEST_REASON} bytes, and this one has {size}")
+    return text
+
+
 def check_values(values: Iterable[str]) -> tuple[str, ...]:
     """Return *values* each once and in order, if a group lock can hold them.
 

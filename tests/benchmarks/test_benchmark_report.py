@@ -14,9 +14,13 @@ from benchmarks.peer import SyncPeer
 from benchmarks.peers import bare, interlock
 from benchmarks.works import WORKS, uncontended
 
+from benchmarks import glance
+
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import NoReturn
+
+    import pytest
 
 
 def _absent(url: str, workers: int) -> NoReturn:
@@ -41,6 +45,28 @@ def test_a_report_is_a_page_with_data_and_charts(tmp_path: Path) -> None:
         for word in ("bare", "interlock", "faulty", "No module named"):
             assert word in chart
             assert word in page
+
+
+def test_a_page_for_who_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page has a row with all figures for each peer, or its error, and the three charts."""
+    peers = (interlock.SYNC, SyncPeer("faulty", (), open=_absent))
+    monkeypatch.setattr(glance, "_PEERS", peers)
+    monkeypatch.setitem(glance._DESCRIPTIONS, "faulty", "fails")
+    page, pictures = tmp_path / "glance.md", tmp_path / "pictures"
+    glance.conduct_page(page, pictures, rounds=1, seconds=0.5)
+    rows = {
+        row.split("**")[1]: [cell.strip() for cell in row.split("|")[2:-1]]
+        for row in page.read_text(encoding="utf-8").splitlines()
+        if row.startswith("| **")
+    }
+    assert rows.keys() == {"interlock", "faulty"}
+    figures = [float(cell.partition(" ")[0].replace(",", "")) for cell in rows["interlock"]]
+    assert len(figures) == 6
+    assert min(figures) > 0
+    assert all(cell.startswith("error: ") for cell in rows["faulty"])
+    assert {path.name for path in pictures.iterdir()} == {
+        f"glance-{name}.svg" for name in ("uncontended", "fleet", "handoff")
+    }
 
 
 def test_a_short_run_measures_little_of_each_work() -> None:

@@ -119,7 +119,13 @@ def test_under_sentinel_the_primary_is_looked_at(check: Check, severity: Severit
     with SentinelServers() as servers:
         wait_until(lambda: _followed(servers.primary), 10, "the replicas have acknowledged")
         report = check(servers.url())
-        assert [server.where for server in report.servers] == [f"127.0.0.1:{servers.primary.port}"]
+        service, primary = report.servers
+        assert service.where.startswith("mymaster (Sentinels ")
+        assert primary.where == f"127.0.0.1:{servers.primary.port}"
+        assert [finding.check for finding in service.findings] == [
+            *("sentinels", "quorum", "failover")
+        ]
+        assert report.worst < ERROR
         assert severity(report, "role") is OK
         assert severity(report, "replicas") is NOTE
         assert report.acl.endswith("+role")
@@ -130,8 +136,16 @@ def test_under_sentinel_the_primary_is_looked_at(check: Check, severity: Severit
         assert severity(report, "rights") is ERROR
         assert "lacks +role for" in str(report)
 
-        for sentinel in servers.sentinels:
-            sentinel.kill()
+        first, second, third = servers.sentinels
+        first.kill()
+        report = check(servers.url())
+        assert severity(report, "connection") is WARNING
+        assert severity(report, "quorum") is OK
+        second.kill()
+        wait_until(
+            lambda: severity(check(servers.url()), "quorum") is ERROR, 20, "it missed the second"
+        )
+        third.kill()
         report = check(servers.url(), options=interlock.Options(command_timeout=1))
         assert not report.reached
         assert "no Sentinel answered" in str(report)
@@ -207,7 +221,7 @@ def test_a_locked_down_user_learns_what_it_cannot_see(
         assert severity(report, "rights") is OK
         assert severity(report, "messages") is OK
         unknown = [one.check for one in report.findings if one.severity is NOTE]
-        assert unknown == ["info", "config", "time"]
+        assert unknown == ["info", "config"]
         assert report.worst is NOTE
         # Under names that it may not use it says which they are.
         report = check(server.url(0, "app", "secret"), names="other:*")

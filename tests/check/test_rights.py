@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.cards import FOR_OPERATORS
 
 import interlock
 from interlock._core import lock as core
@@ -33,10 +34,6 @@ RENEWED = 0.8
 """Seconds: the lease of those clients, and a time in which it was renewed once, with room for a machine that stalls."""
 
 
-FOR_OPERATORS = {"card_write", "forced_note_read", "forced_note_write", "group_lock_break"}
-"""Scripts whose rights docs/reference/operations.md names; ``card=False`` does without them."""
-
-
 def test_every_script_belongs_to_an_object() -> None:
     """No Lua file is forgotten: each is a script of some kind, and each script of a kind is there."""
     known = {script for kind in KINDS.values() for script in kind.scripts}
@@ -51,7 +48,9 @@ def test_every_object_is_called_like_its_factory() -> None:
     made = {
         name
         for name in vars(interlock.Client)
-        if name.endswith(("lock", "semaphore", "latch", "event", "election", "barrier"))
+        if name.endswith(
+            ("lock", "semaphore", "latch", "event", "election", "barrier", "condition")
+        )
         and not name.startswith(("_", "try"))
     }
     assert made - joint == set(KINDS)
@@ -73,13 +72,17 @@ def test_the_reference_shows_the_lines_that_are_printed() -> None:
         ),
         (
             *("lock", "orders", "~orders ~interlock_queue:{orders}"),
-            "&redisson_lock__channel:{orders} &interlock_waiting:{orders}"
-            " &interlock_wake:{orders}:*",
+            (
+                "&redisson_lock__channel:{orders} &interlock_waiting:{orders}"
+                " &interlock_wake:{orders}:*"
+            ),
         ),
         (
             *("lock", "app:{x}:*", "~app:{x}:* ~interlock_queue:app:{x}:*"),
-            "&redisson_lock__channel:app:{x}:* &interlock_waiting:app:{x}:*"
-            " &interlock_wake:app:{x}:*",
+            (
+                "&redisson_lock__channel:app:{x}:* &interlock_waiting:app:{x}:*"
+                " &interlock_wake:app:{x}:*"
+            ),
         ),
         ("spin_lock", "a*", "~a*", ""),
         (
@@ -275,6 +278,24 @@ def _barrier(client: Client, other: Client) -> None:
     assert theirs.broken
 
 
+def _condition(client: Client, other: Client) -> None:
+    condition, theirs = client.condition("locks:condition"), other.condition("locks:condition")
+
+    def wait() -> bool:
+        with theirs:
+            return theirs.wait(20)
+
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(wait)
+        time.sleep(RENEWED)
+        with condition:
+            condition.notify()
+        assert waiting.result()
+    with condition:
+        assert not condition.wait(0.2)
+        condition.notify_all()
+
+
 DOINGS: dict[str, Callable[[Client, Client], object]] = {
     **{
         kind: lambda client, other, kind=kind: _lock(client, other, kind)
@@ -287,6 +308,7 @@ DOINGS: dict[str, Callable[[Client, Client], object]] = {
     "count_down_latch": _count_down_latch,
     "event": _event,
     "barrier": _barrier,
+    "condition": _condition,
     "election": _election,
 }
 

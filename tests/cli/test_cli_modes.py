@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.cli.cli_process import LONG, Runs, ended, until_there
+from tests.support.cards import is_card
 from tests.support.servers import wait_until
 
 import interlock
@@ -211,5 +212,5 @@ def test_locks_without_a_token_pass_none_on(runs: Runs, options: list[str]) -> N
 
 def _stored(server: redis.Redis) -> dict[bytes, bytes]:
     """Return the keys and their types, but for the cards of clients that hold or wait."""
-    keys = [key for key in server.scan_iter() if not key.startswith(b"interlock_client")]
+    keys = [key for key in server.scan_iter() if not is_card(key)]
     return {key: server.type(key) for key in keys}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from interlock import cli
+from interlock.cli import run
 from interlock.cli.options import OPTIONS, Parser, RunOptions, add_options, run_options
 from interlock.cli.status import UsageError
 from interlock.cli.values import Limit, Mode, OnLost
@@ -240,9 +241,7 @@ def test_arguments_behind_the_separator_are_the_commands_own(
 ) -> None:
     """Neither our option names nor a second -- mean anything behind the first --."""
     seen: list[object] = []
-    row = cli._SUBCOMMANDS["run"]
-    spy = row._replace(main=lambda *arguments: seen.append(arguments) or 0)
-    monkeypatch.setitem(cli._SUBCOMMANDS, "run", spy)
+    monkeypatch.setattr(run, "main", lambda *arguments: seen.append(arguments) or 0)
     assert cli.main(["run", "NAME", "-n", "--", "cmd", "-n", "--url", "--", "x"], {}) == 0
     assert seen == [({"name": "NAME", "wait": 0.0}, ["cmd", "-n", "--url", "--", "x"], {})]
 

@@ -142,6 +142,20 @@ async def test_event(plain: Stage) -> None:
     assert not await two.do(event.is_set)
 
 
+async def test_condition(plain: Stage) -> None:
+    """A message wakes the waiter that is notified, which then holds the lock."""
+    conditions = [plain.client(poll_cap=30).condition("a") for _ in range(2)]
+    one, two = plain.owner(), plain.owner()
+    await one.do(conditions[0].acquire)
+    waiting = asyncio.create_task(one.do(conditions[0].wait, 20))
+    await asyncio.sleep(0.3)
+    await two.do(conditions[1].acquire)
+    await two.do(conditions[1].notify)
+    await two.do(conditions[1].release)
+    assert await asyncio.wait_for(waiting, 10)
+    await one.do(conditions[0].release)
+
+
 async def test_barrier(plain: Stage) -> None:
     """Parties of two clients pass by message when the last one comes."""
     barriers = [plain.client(poll_cap=30).barrier("a", 2) for _ in range(2)]

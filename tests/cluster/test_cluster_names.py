@@ -30,8 +30,11 @@ DERIVED: list[Callable[[str], str]] = [
     names.event_channel,
     names.barrier_key,
     names.barrier_parties,
-    names.barrier_resets,
+    names.barrier_passed,
     names.barrier_channel,
+    names.condition_waiting,
+    names.condition_leases,
+    names.condition_channel,
     names.election_key,
     names.election_token,
     names.election_leader,
@@ -51,6 +54,7 @@ OBJECTS = [
     "leased_semaphore",
     "count_down_latch",
     "event",
+    "condition",
     "election",
 ]
 

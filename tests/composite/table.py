@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.lock.lock_like import Face, Kind, Stage
+from tests.support.cards import is_card
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,5 +48,4 @@ class Table(Stage):
         """Return the keys of locks on *server*, without the clients' cards."""
         keys = server.execute("KEYS", "*")
         assert isinstance(keys, list)
-        names = [key.decode() for key in keys]
-        return sorted(name for name in names if not name.startswith("interlock_client"))
+        return sorted(key.decode() for key in keys if not is_card(key))

@@ -10,7 +10,7 @@ from interlock._core.effects import Cleanup, Eval, Wait
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.hand_over import COURTESY, LONGEST_RUN
 from interlock._core.holds import Owner, State
-from interlock._core.lock import Lock
+from interlock._core.lock import HandOver, Lock
 from interlock._core.waiters import LONGEST_OFFER
 from interlock.errors import ServerUnavailableError
 from interlock.options import required
@@ -102,6 +102,32 @@ def test_the_next_waiter_is_made_the_holder(queue: Callable[..., Queue]) -> None
     assert [type(effect).__name__ for effect in here.plays[1].effects].count("Eval") <= 1
     assert here.hold(1).state is State.HELD  # type: ignore[union-attr]
     assert first.state is State.ENDED
+
+
+def test_an_inner_release_hands_nothing_over(bench: Bench, queue: Callable[..., Queue]) -> None:
+    """A release that leaves its owner inside tells the server the depth and offers nothing."""
+    here = queue(1)
+    again = here.play(here.lock.acquire(here.owners[0], bench.now + 10, None))
+    assert again.answer(None).result is here.hold(0)
+    release = here.release()
+
+    assert release.effect.script.name == "lock_release"
+    assert release.effect.args[1] == 1
+    assert not here.waiter(1).offered
+    assert release.answer(1).over
+    assert here.hold(0).depth == 1  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("waiting", [0, 1])
+def test_one_answer_completes_a_release(queue: Callable[..., Queue], waiting: int) -> None:
+    """A driver needs no generator for a release that hands over, or that finds nobody to."""
+    here = queue(waiting)
+    hold = here.hold(0)
+    assert hold is not None
+    step = HandOver(here.lock, hold)
+    assert step.begin() is not None
+    assert step.done(1)
+    assert step.over()
 
 
 def test_validity_counts_from_when_it_was_sent(queue: Callable[..., Queue]) -> None:

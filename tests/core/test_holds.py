@@ -92,8 +92,13 @@ def test_state_and_clock_tell_whether_a_hold_is_valid_or_lost(
 
 
 def test_expiry_is_explained_by_who_should_have_renewed(bench: Bench) -> None:
-    """A hold that is not renewed expires as agreed; one that should have been could not be."""
-    assert bench.hold().expiry_reason() == "unreachable past validity"
+    """A hold that is not renewed expires as agreed; one whose renewals fail is unreachable."""
+    hold = bench.hold()
+    hold.renew_at = hold.valid_until - hold.lease / 10
+    assert hold.expiry_reason() == "unreachable past validity"
+    hold.renew_at = hold.valid_until - hold.lease / 2
+    assert hold.expiry_reason() == "expired"
+    assert not hold.ran_out()
     assert bench.lock.new_hold(bench.owner, 5.0).expiry_reason() == "expired"
 
 

@@ -25,6 +25,8 @@ from interlock.errors import (
 if TYPE_CHECKING:
     from tests.core.bench import Bench, Play
 
+    from interlock._core.holds import Hold
+
 
 def lost_reply() -> ServerUnavailableError:
     """Return what a driver raises when no reply was read."""
@@ -46,6 +48,14 @@ def told(effect: object) -> tuple[str, tuple[str | int, ...]]:
     call = effect.call if isinstance(effect, Cleanup) else effect
     assert isinstance(call, Eval)
     return call.script.name, call.args
+
+
+class Word(Owner):
+    """An owner of many threads, each of which may wait for the others."""
+
+    def may_await(self, claim: Hold) -> bool:
+        """Return True: another thread acquires it."""
+        return True
 
 
 class TestAcquire:
@@ -170,13 +180,44 @@ class TestAcquire:
         with pytest.raises(ClosedError):
             played.answer(None)
 
-    def test_second_acquire_of_one_owner_at_once_is_refused(self, bench: Bench) -> None:
-        """Two threads that act as one owner cannot wait for the same lock at the same time."""
+    def test_a_thread_does_not_wait_for_itself(self, bench: Bench) -> None:
+        """A thread that acquires what it is just acquiring, as in a signal handler, is refused."""
         first = bench.acquire()
         with pytest.raises(ReentryError, match="just being acquired"):
             bench.acquire()
 
         assert not first.over
+
+    def test_threads_of_one_owner_wait_for_each_other(self, bench: Bench) -> None:
+        """Who finds that another thread of its owner acquires the lock enters when that has it."""
+        owner = Word("word")
+        first = bench.acquire(owner=owner)
+        second = bench.acquire(owner=owner)
+        third = bench.acquire(timeout=0.0015, owner=owner)
+        assert isinstance(second.effect, Wait)
+        bench.now = second.effect.until
+        second.answer(None)
+        hold = first.answer(None).result
+        bench.now = second.effect.until
+        second.answer(None)
+        assert told(second.effect) == ("lock_acquire", (30_000, hold.holder, 2))
+        assert second.answer(None).result is hold
+        bench.now = third.effect.until
+        assert third.answer(None).answer(None).result is hold
+
+    def test_a_thread_gives_up_behind_another_of_its_owner(self, bench: Bench) -> None:
+        """Who waits behind another thread of its owner sends nothing and gives up in time."""
+        owner = Word("word")
+        first = bench.acquire(owner=owner)
+        second = bench.acquire(timeout=0.0015, owner=owner)
+        for _ in range(2):
+            bench.now = second.effect.until
+            second.answer(None)
+
+        assert second.over
+        assert second.result is None
+        assert not first.over
+        assert all(isinstance(effect, Wait) for effect in second.effects)
 
 
 class TestUndo:
@@ -262,6 +303,66 @@ class TestUndo:
         assert len(bench.session.holds) == 0
 
 
+class TestObserver:
+    """What is told of each use of a lock."""
+
+    def test_an_acquire_and_a_release_are_told_once(self, bench: Bench, play: type[Play]) -> None:
+        """The observer hears of a hold with its time of sending, and of its end."""
+        told: list[tuple[str, Hold, float]] = []
+
+        class Observer:
+            def acquired(self, hold: Hold, sent_at: float) -> None:
+                assert hold.state is State.HELD
+                told.append(("acquired", hold, sent_at))
+
+            def released(self, hold: Hold) -> None:
+                told.append(("released", hold, bench.now))
+
+        bench.session.holds.observer = Observer()
+        sent_at = bench.now
+        acquiring = bench.acquire()
+        bench.now += 1
+        hold = acquiring.answer(None).result
+        assert told == [("acquired", hold, sent_at)]
+        assert play(bench.lock.release(bench.owner)).answer(1).over
+        assert told[1:] == [("released", hold, bench.now)]
+
+    @pytest.mark.parametrize("end", ["granted", "out of time", "interrupted"])
+    def test_a_wait_is_known_until_it_ends(self, bench: Bench, end: str) -> None:
+        """An observer finds each wait while it lasts, and none after it."""
+        waiting = bench.acquire().answer(5000)
+        assert [wait.lock for wait in bench.session.events.waits.values()] == [bench.lock]
+        if end == "interrupted":
+            with pytest.raises(KeyboardInterrupt):
+                waiting.answer(KeyboardInterrupt())
+        elif end == "out of time":
+            bench.now += 20
+            while not waiting.over:
+                waiting.answer(bench.waiters.join("elsewhere", lambda: None))
+        else:
+            waiter = bench.waiters.join(bench.lock.channel, lambda: None)
+            waiting.answer(waiter)
+            bench.waiters.notify(bench.lock.channel, b"0")
+            waiting.answer(None)
+            assert waiting.answer(None).over
+        assert bench.session.events.waits == {}
+
+    def test_a_refused_try_is_not_told(self, bench: Bench) -> None:
+        """The observer hears of no acquire that another holder refused."""
+        told: list[object] = []
+
+        class Observer:
+            def acquired(self, hold: Hold, sent_at: float) -> None:
+                told.append(hold)
+
+            def released(self, hold: Hold) -> None:
+                told.append(hold)
+
+        bench.session.holds.observer = Observer()
+        _ = bench.acquire(timeout=0.0).answer(5000)
+        assert told == []
+
+
 class TestReenter:
     """Taking again what is held."""
 
@@ -313,7 +414,7 @@ class TestReenter:
         old = bench.held()
         bench.now += 31.0
         for _ in "12":
-            with pytest.raises(HoldLostError, match="unreachable"):
+            with pytest.raises(HoldLostError, match="expired"):
                 bench.acquire()
         with pytest.raises(HoldLostError):
             play(bench.lock.release(bench.owner)).answer(None)
@@ -354,7 +455,7 @@ class TestReenter:
         hold = bench.held()
         played = bench.acquire(timeout=100.0)
         bench.now += 31.0
-        with pytest.raises(HoldLostError, match="unreachable"):
+        with pytest.raises(HoldLostError, match="expired"):
             played.answer(None)
 
         assert hold.state is State.LOST

@@ -129,6 +129,17 @@ def test_leaving_twice_changes_nothing(bench: Bench, wakes: Wakes) -> None:
     assert not bench.waiters.crowded("d")
 
 
+def test_all_of_a_queue_are_served_at_once(bench: Bench, wakes: Wakes) -> None:
+    """What serves a whole queue wakes each waiter of it, and nobody of another one."""
+    served = [wakes.join(name, section("c", "a")) for name in ("first", "second")]
+    other = wakes.join("other", section("c", "b"))
+    bench.waiters.serve_all(section("c", "a"))
+    bench.waiters.serve_all("nobody waits here")
+
+    assert wakes.woken == ["first", "second"]
+    assert [bench.waiters.give_up(waiter) for waiter in (*served, other)] == [True, True, False]
+
+
 def test_everybody_is_woken_when_the_client_closes(bench: Bench, wakes: Wakes) -> None:
     """Closing wakes every waiter of every channel."""
     for name, channel in (("first", "c"), ("second", "c"), ("other", "d")):

@@ -232,15 +232,32 @@ class TestTrouble:
     def test_no_answer_until_the_end_is_lost(self, bench: Bench, rounds: Rounds) -> None:
         """A hold that could not be renewed in time is lost when its validity ends, not later."""
         [hold] = watched(bench, "a")
+        later(bench)
+        while bench.now + rounds.watchdog.retry < hold.valid_until:
+            rounds.run(lambda _: UNAVAILABLE)
+            assert hold.state is State.HELD
+            bench.now += rounds.watchdog.retry
 
         def answer(_: object) -> object:
             bench.now = hold.valid_until
             return UNAVAILABLE
 
-        later(bench)
         rounds.run(answer)
 
         assert (hold.state, hold.reason) == (State.LOST, "unreachable past validity")
+
+    def test_a_pause_until_the_end_is_no_outage(self, bench: Bench, rounds: Rounds) -> None:
+        """A hold that nobody tried to renew until its validity ended has expired."""
+        renewed, new = watched(bench, "a", "b")
+        later(bench)
+        rounds.run()
+        watched_late = bench.hold("c")
+        bench.session.watchdog.watch(watched_late)
+        bench.now = max(renewed.valid_until, watched_late.valid_until)
+        rounds.run()
+
+        for hold in (renewed, new, watched_late):
+            assert (hold.state, hold.reason) == (State.LOST, "expired")
 
     def test_overdue_is_ended_without_a_round(self, bench: Bench) -> None:
         """Whoever waits for the server can note meanwhile what is over, and until when nothing else is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -89,3 +90,28 @@ def test_every_option_of_the_command_is_in_its_reference() -> None:
     for option in OPTIONS:
         for flag in option.flags:
             assert flag in reference, flag
+
+
+def test_the_first_page_tells_the_same_as_the_readme() -> None:
+    """The site's first page and the README make the same promises and name the same objects."""
+    pages = [(ROOT / name).read_text() for name in ("README.md", "docs/index.md")]
+    for heading in ("What is promised, and what is not", "The family"):
+        told = []
+        for page in pages:
+            part = page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+            told.append(re.sub(r"\[([^\]]+)\](\([^)]+\)|\[[^\]]+\])", r"\1", part).split())
+        assert told[0], heading
+        assert told[0] == told[1], heading
+
+
+def test_diagrams_are_drawn_from_their_sources() -> None:
+    """Every diagram has a picture of its present source, which some page shows."""
+    shown = "".join(page.read_text() for page in PAGES)
+    sources = sorted((ROOT / "docs/pictures").glob("*.mmd"))
+    assert len(sources) >= 5
+    for source in sources:
+        digest = hashlib.sha256(source.read_bytes()).hexdigest()
+        picture = source.with_suffix(".svg")
+        first = picture.read_text(encoding="utf-8").partition("\n")[0]
+        assert first == f"<!-- {source.name}, SHA-256 {digest} -->", "run tools/draw_diagrams.py"
+        assert f"pictures/{picture.name})" in shown, source.name

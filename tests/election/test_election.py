@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.lock.children import Child
 from tests.lock.lock_like import until
 from tests.support.proxy import drop_request
 
@@ -18,7 +19,9 @@ from interlock import (
     ConfigError,
     HoldLostError,
     ReentryError,
+    ServerUnavailableError,
 )
+from interlock._core.scripts.script import ReplyShapeError
 from interlock._drivers import aio_watching, watching
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ async def test_one_leads(stage: Stage) -> None:
     term = await first.do(stage.face.enter, mine)
     assert term
     waiting = asyncio.create_task(second.do(stage.face.enter, theirs))
-    await until(stage.redis.pubsub_channels, 5, "it waits")
+    await until(stage.redis.pubsub_channels, 20, "it waits")
     info = await first.do(theirs.leader)
     assert (info.name, info.candidate, info.token) == ("name", "a", term.token)
     assert (info.host, info.pid) == (socket.gethostname(), os.getpid())
@@ -46,7 +49,7 @@ async def test_one_leads(stage: Stage) -> None:
     assert abs(info.since - time.time()) < 30
     assert 0 < info.remaining <= 30
     await first.do(stage.face.leave, mine)
-    next_term = await asyncio.wait_for(waiting, 5)
+    next_term = await asyncio.wait_for(waiting, 20)
     assert next_term.token > term.token
     assert (await first.do(mine.leader)).candidate == "b"
     await second.do(stage.face.leave, theirs)
@@ -102,7 +105,7 @@ async def test_a_lost_term_is_told(stage: Stage) -> None:
     owner, election = stage.owner(), stage.lock(stage.client(lease=1))
     term = await owner.do(stage.face.enter, election)
     stage.redis.delete(KEY)
-    await until(term.lost.is_set, 5, "it is told")
+    await until(term.lost.is_set, 20, "it is told")
     with pytest.raises(HoldLostError):
         term.ensure()
     with pytest.raises(HoldLostError):
@@ -119,11 +122,11 @@ async def test_a_lost_term_cancels_what_runs(redis_url: str) -> None:
             await asyncio.sleep(60)
 
         running = asyncio.create_task(election.run(lead))
-        await asyncio.wait_for(began.wait(), 5)
+        await asyncio.wait_for(began.wait(), 20)
         async with interlock.asyncio.connect(redis_url) as other:
             await other.election("name").force_release()
         with pytest.raises(HoldLostError):
-            await asyncio.wait_for(running, 10)
+            await asyncio.wait_for(running, 20)
 
 
 async def test_observers_are_told(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,17 +144,87 @@ async def test_observers_are_told(stage: Stage, monkeypatch: pytest.MonkeyPatch)
 
     watcher = stage.lock(stage.client(poll_cap=60))
     observation = await owner.do(watcher.observe, callback)
-    await until(lambda: seen == [None], 5, "it is told of nobody")
-    await until(stage.redis.pubsub_channels, 5, "it listens")
+    await until(lambda: seen == [None], 20, "it is told of nobody")
+    await until(stage.redis.pubsub_channels, 20, "it listens")
     await owner.do(stage.face.enter, election)
-    await until(lambda: seen == [None, "a"], 5, "it is told of the leader")
-    await until(lambda: reported, 5, "the error is reported")
+    await until(lambda: seen == [None, "a"], 20, "it is told of the leader")
+    await until(lambda: reported, 20, "the error is reported")
     await owner.do(stage.face.leave, election)
-    await until(lambda: seen == [None, "a", None], 5, "it is told of the end")
+    await until(lambda: seen == [None, "a", None], 20, "it is told of the end")
     await owner.do(observation.close)
     await owner.do(stage.face.enter, election)
     await owner.do(stage.face.leave, election)
     assert seen == [None, "a", None]
+
+
+async def test_an_observer_outlives_what_goes_wrong(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cancelled or exiting callback and a damaged record are reported, and stop nothing."""
+    owner, election = stage.owner(), stage.lock(stage.client(), candidate="a")
+    seen: list[Any] = []
+    reported: list[BaseException] = []
+    for module in (watching, aio_watching):
+        monkeypatch.setattr(module, "report", lambda _, error: reported.append(error))
+        monkeypatch.setattr(module, "RETRY", 0.05)
+
+    def callback(info: Any) -> None:
+        seen.append(info and info.token)
+        if len(seen) == 1:
+            raise asyncio.CancelledError
+        if len(seen) == 2 and not stage.face.is_async:
+            raise SystemExit
+
+    watcher = stage.lock(stage.client(poll_cap=0.2))
+    observation = await owner.do(watcher.observe, callback)
+    await until(lambda: seen == [None], 20, "it is told of nobody")
+    await owner.do(stage.face.enter, election)
+    await until(lambda: seen == [None, 1], 20, "it is told of the leader")
+    for field, value in (("token", "x"), ("pid", "-"), ("since", "-1")):
+        kept, before = stage.redis.hget(LEADER, field), len(reported)
+        stage.redis.hset(LEADER, field, value)
+        await until(lambda n=before: len(reported) > n, 20, "it is reported")
+        with pytest.raises(ServerUnavailableError, match="record of the leader"):
+            await owner.do(watcher.leader)
+        stage.redis.hset(LEADER, field, kept)
+    stage.redis.hdel(LEADER, "host")
+    with pytest.raises(ServerUnavailableError):
+        await owner.do(watcher.leader)
+    await owner.do(stage.face.leave, election)
+    await until(lambda: seen == [None, 1, None], 20, "it is told of the end")
+    kinds = {type(error) for error in reported}
+    expected = {asyncio.CancelledError, ReplyShapeError}
+    assert kinds == expected if stage.face.is_async else kinds == expected | {RuntimeError}
+    await owner.do(observation.close)
+
+
+def test_an_observer_goes_on_after_a_fork(redis_url: str) -> None:
+    """In a forked child an observer tells of changes, and can be closed."""
+    code = """
+        import warnings
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forks with threads
+        client = interlock.connect(url)
+        def tell(info):
+            say(os.getpid() == parent, info and info.candidate)
+        parent = os.getpid()
+        observation = client.election("name").observe(tell)
+        sys.stdin.readline()
+        if os.fork():
+            os.wait()
+        else:
+            sys.stdin.readline()
+            observation.close()
+            say("closed")
+        client.close()
+    """
+    with Child(code, redis_url) as child, interlock.connect(redis_url) as client:
+        assert child.hear() == "True None"
+        child.tell("fork")
+        with client.election("name", candidate="a"):
+            assert {child.hear(), child.hear()} == {"True a", "False a"}
+        assert {child.hear(), child.hear()} == {"True None", "False None"}
+        child.tell("close")
+        assert child.hear() == "closed"
 
 
 async def test_observers_find_out_without_messages(stage: Stage, proxy: FaultProxy) -> None:
@@ -162,12 +235,11 @@ async def test_observers_find_out_without_messages(stage: Stage, proxy: FaultPro
     watcher = stage.lock(stage.client(proxy.url(), poll_cap=1))
     observation = await owner.do(watcher.observe, lambda info: seen.append(info and info.candidate))
     await owner.do(stage.face.enter, election)
-    await until(lambda: seen[-1:] == ["a"], 2, "it looked")
-    proxy.clear_record()
-    await asyncio.sleep(2.2)
-    assert proxy.commands["EVALSHA"] <= 4
+    await until(lambda: seen[-1:] == ["a"], 10, "it looked")
+    # A look per poll cap, which is shortened by up to a quarter, and one at each end.
+    assert await _commands_a_second(proxy, 2.2) <= 1 / 0.75 + 2 / 2.2
     await owner.do(stage.face.leave, election)
-    await until(lambda: seen[-1:] == [None], 2, "it looked")
+    await until(lambda: seen[-1:] == [None], 10, "it looked")
     await owner.do(observation.close)
 
 
@@ -175,7 +247,7 @@ async def test_what_is_left(stage: Stage) -> None:
     """When nobody leads, only the counter of tokens and the last leader's record stay."""
     owner, election = stage.owner(), stage.lock(stage.client())
     await owner.do(stage.face.enter, election)
-    assert 25 < stage.redis.ttl(KEY) <= 30
+    assert 10 < stage.redis.ttl(KEY) <= 30
     await owner.do(stage.face.leave, election)
     left = {key.decode() for key in stage.redis.scan_iter()}
     assert left == {"interlock_election_token:{name}", "interlock_election_leader:{name}"}
@@ -195,7 +267,7 @@ async def test_a_term_is_announced_in_the_background(stage: Stage, proxy: FaultP
     async def announced() -> bool:
         return (await owner.do(other.leader)).candidate == "a"
 
-    await until(announced, 5, "it is announced")
+    await until(announced, 20, "it is announced")
     await owner.do(stage.face.leave, election)
 
 
@@ -210,26 +282,35 @@ async def test_a_term_cannot_be_handed_over(stage: Stage) -> None:
 
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_many_candidates_cost_no_more_than_ten(stage: Stage, proxy: FaultProxy) -> None:
-    """A hundred clients that wait cost the server no more commands a second than ten."""
-    owner, election = stage.owner(), stage.lock(stage.client(lease=60), lease=60)
+    """A hundred clients that wait soon cost the server no more commands a second than ten may."""
+    poll_cap = 0.5
+    owner, election = stage.owner(), stage.lock(stage.client(lease=600), lease=600)
     await owner.do(stage.face.enter, election)
-    rates = []
-    async with asyncio.timeout(60):
-        for number in (10, 100):
-            clients = [interlock.asyncio.connect(proxy.url(), poll_cap=0.5) for _ in range(number)]
-            waiting = [asyncio.create_task(client.election("name").acquire()) for client in clients]
-            await until(lambda n=number: stage.redis.zcard(CANDIDATES) >= n, 30, "all wait")
-            await asyncio.sleep(1.5)  # each has learned how many they are
-            proxy.clear_record()
-            await asyncio.sleep(2)
-            rates.append(proxy.commands["EVALSHA"] / 2)
-            for task in waiting:
-                task.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
-            for client in clients:
-                await client.close()
+    clients = [interlock.asyncio.connect(proxy.url(), poll_cap=poll_cap) for _ in range(100)]
+    waiting = [asyncio.create_task(client.election("name").acquire()) for client in clients]
+    await until(lambda: stage.redis.zcard(CANDIDATES) >= len(clients), 60, "all wait")
+    # Each learns at its second look how many they are. A slow machine delays that.
+    most_of_ten = 10 / (0.75 * poll_cap)
+
+    async def few_commands() -> bool:
+        return await _commands_a_second(proxy, 1) <= most_of_ten
+
+    await until(few_commands, 30, "they look as seldom as they should")
+    assert stage.redis.zcard(CANDIDATES) == len(clients), "all of them are still counted"
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    for client in clients:
+        await client.close()
     await owner.do(stage.face.leave, election)
-    assert rates[1] <= 1.5 * rates[0], rates
+
+
+async def _commands_a_second(proxy: FaultProxy, seconds: float) -> float:
+    """Return how many scripts the server is sent in each of the next *seconds*."""
+    proxy.clear_record()
+    began = time.monotonic()
+    await asyncio.sleep(seconds)
+    return proxy.commands["EVALSHA"] / (time.monotonic() - began)
 
 
 @pytest.mark.parametrize("candidate", ["", "x" * 1001, 5])

@@ -22,7 +22,7 @@ INTERNAL = re.compile(
 )
 """What is no business of a user's."""
 
-INSIDE = {"leave", "named", "cancel_on_lost"}
+INSIDE = {"leave", "named", "caller", "cancel_on_lost"}
 """Methods for other classes of the same face, and what one face alone has."""
 
 

@@ -12,7 +12,7 @@ from interlock._core.fair_lock import FairLock
 from interlock.errors import HoldLostError, ServerUnavailableError
 from interlock.testing._sim_invariants import defaults
 from interlock.testing.schedule import Interrupted, Schedule
-from interlock.testing.simulator import Simulator
+from interlock.testing.simulator import Simulator, World
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -67,7 +67,7 @@ class Book:
         self._holder: str | None = None
         self._free_since: float | None = None
 
-    def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
+    def after_step(self, simulator: World, dumps: Dumps) -> None:
         """Compare the queue with what it was one step ago."""
         dump, now = dumps[simulator.network.where], simulator.now
         stored = {key: dump[key].value for key in dump}
@@ -89,12 +89,12 @@ class Book:
             simulator.fail(f"free since {self._free_since}, and {queue} wait")
         self._queue, self._deadlines, self._holder = queue, deadlines, holder
 
-    def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:
+    def at_rest(self, simulator: World, dumps: Dumps) -> None:
         """Do nothing more."""
 
     def _look(
         self,
-        simulator: Simulator,
+        simulator: World,
         queue: list[str],
         deadlines: dict[str, float],
         holder: str | None,
@@ -117,7 +117,7 @@ class Book:
                 simulator.fail(f"I-07: {waiter} was alive and lost its place to {new}")
 
 
-def _server_time(simulator: Simulator) -> float:
+def _server_time(simulator: World) -> float:
     seconds, micros = simulator.network.server.execute("TIME")
     return int(seconds) + int(micros) / 1e6
 

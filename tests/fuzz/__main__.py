@@ -29,6 +29,7 @@ from tests.support.servers import RedisServer
 from interlock._core import names, scripts
 from interlock._core.effects import Eval, Script
 from interlock._core.scripts.barrier import Barrier
+from interlock._core.scripts.condition import Condition
 from interlock._core.scripts.fair_lock import Queue
 from interlock._drivers.wrong_type import types_of
 from interlock._links.connection import Connection
@@ -122,8 +123,12 @@ def argument(name: str, hint: object, chance: random.Random) -> object:
         return Queue(keys, chance.random() * 10, "PUBLISH", chance.choice(TEXTS))
     if hint == "Barrier":
         base = chance.choice(TEXTS)
-        keys = (names.barrier_key(base), names.barrier_parties(base), names.barrier_resets(base))
+        keys = (names.barrier_key(base), names.barrier_parties(base), names.barrier_passed(base))
         return Barrier(*keys, "PUBLISH", chance.choice(TEXTS))
+    if hint == "Condition":
+        base = chance.choice(TEXTS)
+        keys = (names.condition_waiting(base), names.condition_leases(base))
+        return Condition(*keys, "PUBLISH", chance.choice(TEXTS))
     if name == "publish":
         return chance.choice(("PUBLISH", ""))
     pools: dict[object, tuple[object, ...]] = {
@@ -264,12 +269,28 @@ def fuzz_arguments(chance: random.Random, inputs: int) -> None:
             for call, reply in zip(batch, replies, strict=True):
                 _check_reply(call, reply)
             found = set(client.keys("*"))
-            if strangers := found - own - {b"bystander"}:
+            entries = tuple(prefix for call in batch for prefix in _renewed(call))
+            strangers = {key for key in found - own - {b"bystander"} if not key.startswith(entries)}
+            if strangers:
                 raise FoundError(f"keys of nobody: {strangers}")
             if client.get("bystander") != b"untouched":
                 raise FoundError("another key was written to")
             client.delete(*found - {b"bystander"}, "none")
             done += len(batch)
+
+
+def _renewed(call: Eval[object]) -> list[bytes]:
+    """Return what the keys begin with that *call* may write and that it does not name.
+
+    The renewal of a read lock makes the names of its readers' entries itself, from the lock's name.
+    """
+    if call.script.name != "read_lock_renew":
+        return []
+    holders = map(str, call.args[1:])
+    return [
+        names.read_entry(names.read_entries(lock), holder, 0).removesuffix("0").encode()
+        for lock, holder in zip(call.keys, holders, strict=False)
+    ]
 
 
 def _check_reply(call: Eval[object], reply: object) -> None:

@@ -209,6 +209,11 @@ def test_every_kind_locks(redis_url: str) -> None:
             await event.set()
             assert await event.wait(timeout=5)
             assert await client.barrier("barrier", 1).wait() == 0
+            condition = client.condition("condition")
+            async with condition:
+                assert not await condition.wait(timeout=0.05)
+                await condition.notify()
+                assert await condition.wait_for(condition.lock.owned, timeout=5)
             election = client.election("election", candidate="a")
             told = trio.Event()
             observing = election.observe(lambda info: told.set() if info else None)

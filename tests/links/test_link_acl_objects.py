@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import renewed
+from tests.support.cards import FOR_OPERATORS
 
 from interlock import BrokenBarrierError, LatchDeletedError
 from interlock.check.rights import FOR_QUEUE, OPTIONAL, QUEUE
@@ -48,14 +49,13 @@ SCRIPTS = {
     "latch": ("latch_",),
     "event": ("event_",),
     "barrier": ("barrier_",),
+    "condition": ("condition_", *PLAIN),
     "election": (
         *("election_", "fenced_lock_acquire", "lock_renew", "lock_query"),
         "lock_force_release",
     ),
 }
 """What the names of an object's scripts begin with."""
-FOR_OPERATORS = {"card_write", "forced_note_read", "forced_note_write", "group_lock_break"}
-"""Scripts whose rights docs/reference/operations.md names; ``card=False`` does without them."""
 HEARING = {"subscribe", "unsubscribe", "ping"}
 
 
@@ -79,7 +79,7 @@ def test_commands_are_those_of_the_scripts(thing: str) -> None:
     silent = thing == "spin"
     called -= OPTIONAL
     expected = called | {"evalsha", "eval"} | (set() if silent else HEARING)
-    if thing in ("app", "fenced"):
+    if thing in ("app", "fenced", "condition"):
         expected |= QUEUE | {"pubsub|numsub"}
     if silent:
         expected -= {"publish"}
@@ -223,6 +223,21 @@ async def _barrier(stage: Stage, clients: list[Any]) -> None:
     assert await a.do(lambda: mine.broken)
 
 
+async def _condition(stage: Stage, clients: list[Any]) -> None:
+    a, b = stage.owner(), stage.owner()
+    mine, theirs = [client.condition(NAME) for client in clients]
+    await b.do(theirs.acquire)
+    waiting = asyncio.create_task(b.do(theirs.wait, 20))
+    await asyncio.sleep(1)  # a renewal
+    await a.do(mine.acquire)
+    await a.do(mine.notify)
+    await a.do(mine.release)
+    assert await waiting
+    assert not await b.do(theirs.wait, 0.1)
+    await b.do(theirs.notify_all)
+    await b.do(theirs.release)
+
+
 CONVERSATIONS: dict[str, Callable[[Stage, list[Any]], Awaitable[None]]] = {
     "fair": _fair,
     "fenced": _fenced,
@@ -234,6 +249,7 @@ CONVERSATIONS: dict[str, Callable[[Stage, list[Any]], Awaitable[None]]] = {
     "latch": _latch,
     "event": _event,
     "barrier": _barrier,
+    "condition": _condition,
     "election": _election,
 }
 

@@ -13,6 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tests.support.cards import is_card
+from tests.support.patience import PATIENCE
+
 import interlock
 import interlock.asyncio
 
@@ -226,10 +229,8 @@ class Stage:
 
     def left_behind(self, name: str = "name") -> set[str]:
         """Return the keys on the server that should not be there while *name* is free."""
-        keys = {key.decode() for key in self.redis.scan_iter()}
-        # A client that lives has a card there, for operators.
-        cards = {key for key in keys if key.startswith("interlock_client")}
-        return keys - cards - self.kind.keeps(name)
+        keys = {key.decode() for key in self.redis.scan_iter() if not is_card(key)}
+        return keys - self.kind.keeps(name)
 
     async def close(self, client: Any) -> None:
         """Close *client*, and those of other servers that were made with it."""
@@ -259,7 +260,7 @@ async def until(condition: Callable[[], Any], timeout: float, what: str) -> None
     Raises:
         TimeoutError: it did not come to hold.
     """
-    deadline = asyncio.get_running_loop().time() + timeout
+    deadline = asyncio.get_running_loop().time() + PATIENCE * timeout
     while True:
         holds = condition()
         if inspect.isawaitable(holds):
@@ -267,7 +268,7 @@ async def until(condition: Callable[[], Any], timeout: float, what: str) -> None
         if holds:
             return
         if asyncio.get_running_loop().time() > deadline:
-            raise TimeoutError(f"waited {timeout} s in vain until {what}")
+            raise TimeoutError(f"waited {PATIENCE * timeout} s in vain until {what}")
         await asyncio.sleep(0.01)
 
 

@@ -261,6 +261,35 @@ async def test_one_named_owner_in_many_places(stage: Stage) -> None:
     assert stage.left_behind() == set()
 
 
+async def test_two_acquire_at_once_under_one_word(stage: Stage) -> None:
+    """Two threads or tasks of one named owner that acquire at the same time both get it."""
+    if not stage.kind.reentrant:
+        return
+    client, a, b = stage.client(), stage.owner(), stage.owner()
+    one, two = stage.lock(client, owner="job 7"), stage.lock(client, owner="job 7")
+    for _ in range(10):
+        both = (a.do(one.acquire, timeout=20), b.do(two.acquire, timeout=20))
+        assert await asyncio.gather(*both) == [True, True]
+        assert await a.do(one.hold_count) == 2
+        await asyncio.gather(a.do(one.release), b.do(two.release))
+    assert stage.left_behind() == set()
+
+
+async def test_one_waits_no_longer_than_its_own_timeout(plain: Stage) -> None:
+    """Who shares a word with a thread that waits for a lock gives up at its own deadline."""
+    client, a, b, rival = plain.client(), plain.owner(), plain.owner(), plain.owner()
+    await rival.do(plain.lock(client).acquire)
+    one, two = plain.lock(client, owner="job 7"), plain.lock(client, owner="job 7")
+    waiting = asyncio.create_task(a.do(one.acquire, timeout=20))
+    await asyncio.sleep(0.1)
+    assert await b.do(two.acquire, timeout=0) is False
+    assert await b.do(two.acquire, timeout=0.1) is False
+    assert not waiting.done()
+    await rival.do(plain.lock(client).release)
+    assert await waiting
+    await b.do(two.release)
+
+
 async def test_try_lock_gives_a_hold(plain: Stage) -> None:
     """The one-call form returns a hold that its holder releases, and an empty one when the lock is taken."""
     client, a, b = plain.client(), plain.owner(), plain.owner()

@@ -75,14 +75,25 @@ client.close()
 
 def test_a_loss_is_told_while_the_process_does_other_things(redis_url: str) -> None:
     """After being stopped past its lease a holder's listeners are called although it never asks."""
-    code = HOLD + 'hold.on_lost(lambda: say("told"))\ntime.sleep(60)'
+    code = (
+        HOLD
+        + """
+def told():
+    try:
+        hold.ensure()
+    except interlock.HoldLostError as error:
+        say(error.reason)
+hold.on_lost(told)
+time.sleep(60)
+"""
+    )
     with Child(code, redis_url) as sleeper:
         assert sleeper.hear() == "held"
         sleeper.tell()
         sleeper.signal(signal.SIGSTOP)
         time.sleep(2.2)
         sleeper.signal(signal.SIGCONT)
-        assert sleeper.hear() == "told"
+        assert sleeper.hear() == "expired"
 
 
 def test_fork_while_holding(redis_url: str) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import sync_playwright
+from tests.monitoring.serving import ARGUMENTS, CHROMIUM, LEASE
 
 import interlock
 
@@ -20,26 +21,14 @@ if TYPE_CHECKING:
 @pytest.fixture
 def client(redis_url: str) -> Iterator[Client]:
     """Give a client that renews often."""
-    with interlock.connect(redis_url, lease=1.8) as client:
+    with interlock.connect(redis_url, lease=LEASE) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Give Debian's Chromium, to one module at a time: no other event loop runs beside it."""
-    arguments = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-    ]
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", headless=True, args=arguments
-        )
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield chromium
         chromium.close()

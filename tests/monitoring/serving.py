@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import re
 import subprocess
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from playwright.sync_api import Page
+from tests.support.patience import GIVE_UP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Page", "served"]
+    from tests.support.servers import RedisServer
+
+__all__ = ["ARGUMENTS", "CHROMIUM", "LEASE", "Page", "ask", "fill", "served"]
+
+CHROMIUM = "/usr/bin/chromium"
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+LEASE = 6.0
+"""Seconds; short, but a loaded machine renews it in time."""
+
+
+def fill(server: RedisServer, count: int) -> None:
+    """Put so many locks of one foreign client on *server*: ``many:1`` and so on."""
+    script = (
+        "for n = 1, ARGV[1] do local k = 'many:' .. n "
+        "redis.call('HSET', k, '00000000-0000-0000-0000-000000000000:' .. n, 1) "
+        "redis.call('PEXPIRE', k, 600000) end"
+    )
+    server.execute("EVAL", script, "0", str(count))
 
 
 @contextmanager
@@ -43,4 +72,42 @@ def served(
             yield found[0]
         finally:
             process.terminate()
-            process.wait(20)
+            rest = process.communicate(timeout=GIVE_UP)[1]
+        assert (process.returncode, rest) == (0, "")
+
+
+class Answer:
+    """The answer to a request."""
+
+    def __init__(self, answer: http.client.HTTPResponse) -> None:
+        self.status = answer.status
+        self.headers = {key.lower(): value for key, value in answer.getheaders()}
+        self.text = "" if "event-stream" in str(answer.headers) else answer.read().decode()
+
+    @property
+    def cookie(self) -> str:
+        """Return the cookie that it sets."""
+        return self.headers["set-cookie"].partition(";")[0]
+
+    @property
+    def form(self) -> str:
+        """Return the token of its form."""
+        found = re.search(r'name="form" value="(\w+)"', self.text)
+        assert found is not None
+        return found[1]
+
+
+def ask(url: str, path: str = "/", *, form: dict[str, str] | None = None, **given: str) -> Answer:
+    """Send one request; *given* are headers, with ``_`` for ``-``."""
+    host, port = url.removeprefix("http://").strip("/").rsplit(":", 1)
+    connection = http.client.HTTPConnection(host, int(port), timeout=GIVE_UP)
+    headers = {key.replace("_", "-"): value for key, value in given.items()}
+    if form is None:
+        connection.request("GET", path, headers=headers)
+    else:
+        headers["Content-Type"] = "application/x-www-form-urlencoded"
+        connection.request("POST", path, urlencode(form), headers)
+    try:
+        return Answer(connection.getresponse())
+    finally:
+        connection.close()

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import threading
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.monitoring.serving import Page, served
-from tests.support.servers import RedisServer, wait_until
+from tests.monitoring.serving import Page, ask, fill, served
+from tests.operations.ring import Ring
+from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
-from interlock import HoldLostError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser
+    from tests.support.servers import RedisServer
 
     from interlock import Client
 
@@ -48,43 +50,11 @@ def page(browser: Browser) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     errors: list[str] = []
     opened = context.new_page()
-    opened.set_default_timeout(5000)
+    opened.set_default_timeout(GIVE_UP * 1000)
     opened.on("pageerror", lambda error: errors.append(str(error)))
     yield opened
     context.close()
     assert errors == []
-
-
-def deadlocked(client: Client) -> Any:
-    """Return a context in which two owners wait for each other."""
-    return _Deadlock(client)
-
-
-class _Deadlock:
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def __enter__(self) -> None:
-        self._ready = threading.Barrier(2)
-        self._threads = [
-            threading.Thread(target=self._take, args=pair, name=f"worker-{pair[0]}")
-            for pair in (("dead:a", "dead:b"), ("dead:b", "dead:a"))
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def _take(self, first: str, second: str) -> None:
-        # The test breaks what they hold.
-        with suppress(HoldLostError), self._client.fair_lock(first):
-            self._ready.wait()
-            if self._client.fair_lock(second).acquire(timeout=8):
-                self._client.fair_lock(second).release()
-
-    def __exit__(self, *error: object) -> None:
-        for name in ("dead:a", "dead:b"):
-            self._client.fair_lock(name).force_release()
-        for thread in self._threads:
-            thread.join()
 
 
 def violations(page: Page, *rules: str) -> list[str]:
@@ -96,15 +66,11 @@ def violations(page: Page, *rules: str) -> list[str]:
 
 
 def test_locks_come_and_go_by_themselves(console: str, page: Page, client: Client) -> None:
-    """A lock that is acquired is on the page within 2 s, and is gone as soon after its release."""
+    """A lock that is acquired comes onto the page, and goes from it after its release."""
     page.goto(console)
-    started = time.monotonic()
     with client.lock("orders:42"):
-        page.get_by_role("link", name="orders:42").wait_for(timeout=5000)
-        assert time.monotonic() - started < 2
-    started = time.monotonic()
-    page.get_by_role("link", name="orders:42").wait_for(state="detached", timeout=5000)
-    assert time.monotonic() - started < 2
+        page.get_by_role("link", name="orders:42").wait_for()
+    page.get_by_role("link", name="orders:42").wait_for(state="detached")
 
 
 def test_updates_keep_the_place_of_the_reader(console: str, page: Page, client: Client) -> None:
@@ -141,11 +107,11 @@ def test_a_hold_is_broken_after_a_question(
     page.goto(console)
     page.get_by_role("link", name="stuck:1").click()
     page.get_by_role("link", name="Break this hold").click()
-    assert hold.holder in page.content()
     page.get_by_label("Reason").fill("on call: stuck")
+    assert hold.holder in page.content()
     page.get_by_role("button", name="Break the hold of").click()
     page.get_by_text("The hold was broken.").wait_for()
-    wait_until(lambda: not hold.valid, 5, "the holder hears of it")
+    wait_until(lambda: not hold.valid, GIVE_UP, "the holder hears of it")
     with interlock.connect(redis_url) as other:
         assert not other.fenced_lock("stuck:1").locked()
     page.goto(f"{console}timeline")
@@ -175,8 +141,8 @@ def test_search_and_filters(console: str, page: Page, client: Client) -> None:
         page.get_by_role("link", name="other").wait_for()
         page.get_by_label("Name, host or program").fill("find:")
         page.get_by_role("button", name="Search").click()
+        page.get_by_role("link", name="other").wait_for(state="detached")
         page.get_by_role("link", name="find:me").wait_for()
-        assert page.get_by_role("link", name="other").count() == 0
         page.get_by_role("link", name="Awaited").click()
         page.get_by_text("No lock matches.").wait_for()
 
@@ -195,15 +161,36 @@ def test_names_are_shown_and_never_run(console: str, page: Page, client: Client)
 
 
 def test_a_deadlock_is_a_red_picture(
-    console: str, page: Page, client: Client, pictures: Path
+    console: str, page: Page, redis_url: str, pictures: Path
 ) -> None:
-    """Two owners who wait for each other are a picture and a sentence."""
-    with deadlocked(client):
-        page.goto(f"{console}graph")
-        page.get_by_text("Deadlock:").wait_for(timeout=8000)
-        assert page.locator("svg line.dead").count() == 4
+    """A ring of five is a picture and a sentence, and every page tells that it is there."""
+    with Ring(redis_url, "log"):
+        page.goto(console)
+        page.get_by_role("link", name="1 deadlock").click()
+        page.get_by_text("Deadlock:").wait_for()
+        assert page.locator("svg line.dead").count() == 10
+        assert page.locator("svg line:not(.dead)").count() == 0
         assert violations(page) == []
-        page.screenshot(path=pictures / "console-deadlock.png")
+        page.screenshot(path=pictures / "console-deadlock.png", full_page=True)
+        page.goto(f"{console}timeline")
+        page.get_by_text("wait for each other").wait_for()
+    page.goto(f"{console}graph")
+    page.get_by_text("Nobody is known to wait.").wait_for()
+
+
+def test_the_picture_shows_waiters_of_every_lock(console: str, page: Page, client: Client) -> None:
+    """The picture has the waiters of a lock without a queue, and calls them no deadlock."""
+    with client.lock("plain"):
+        waiter = threading.Thread(
+            target=lambda: client.lock("plain").acquire(timeout=GIVE_UP), name="patient"
+        )
+        waiter.start()
+        page.goto(f"{console}graph")
+        page.get_by_role("listitem").get_by_text("'patient' waits for plain").wait_for()
+        page.get_by_role("listitem").get_by_text("'MainThread' holds plain").wait_for()
+        assert page.locator("svg line.waits").count() == 1
+        assert page.get_by_text("Deadlock:").count() == 0
+    waiter.join()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -213,7 +200,7 @@ def test_everybody_can_read_it(
     """No page has a violation that axe finds, or scrolls sideways, from 320 to 2560 px."""
     context = browser.new_context(color_scheme=scheme)
     page = context.new_page()
-    page.set_default_timeout(5000)
+    page.set_default_timeout(GIVE_UP * 1000)
     with client.fenced_lock("orders:42", lease=60), client.lock("a" * 120):
         for path in ("", "lock?name=orders:42", "graph", "clients", "timeline?show=all"):
             page.goto(console + path)
@@ -256,11 +243,35 @@ def test_it_recovers_with_the_server(fresh_server: RedisServer, page: Page) -> N
         page.goto(url)
         page.get_by_text("0 locks").wait_for()
         fresh_server.kill()
-        page.get_by_text("The server cannot be read.").wait_for(timeout=10_000)
+        page.get_by_text("The server cannot be read.").wait_for()
         fresh_server.start()
-        page.get_by_text("The server cannot be read.").wait_for(state="detached", timeout=10_000)
+        page.get_by_text("The server cannot be read.").wait_for(state="detached")
         with interlock.connect(fresh_server.url()) as client, client.lock("back"):
-            page.get_by_role("link", name="back").wait_for(timeout=5000)
+            page.get_by_role("link", name="back").wait_for()
+
+
+def test_a_lost_server_is_told_by_every_page(fresh_server: RedisServer) -> None:
+    """Without a server each page tells so, the question before a release included."""
+    with served(fresh_server.url(), allow_release=True) as url:
+        fresh_server.kill()
+        place = "name=orders&holder=somebody"
+        for path in (f"/release?{place}", f"/lock?{place}"):
+            answer = ask(url, path)
+            assert answer.status == (503 if "release" in path else 200)
+            assert "127.0.0.1" in answer.text
+            assert "content-security-policy" in answer.headers
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it(redis_url: str, number: signal.Signals) -> None:
+    """Ctrl-C ends the console with status 0 and without a word, and SIGTERM does too."""
+    command = [sys.executable, "-m", "interlock", "console", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen([*command, "--url", redis_url], stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        assert b"http://" in process.stderr.readline()
+        process.send_signal(number)
+        assert process.communicate(timeout=GIVE_UP) == (None, b"")
+        assert process.returncode == 0
 
 
 def test_it_recovers_with_the_console(redis_url: str, page: Page, client: Client) -> None:
@@ -268,36 +279,21 @@ def test_it_recovers_with_the_console(redis_url: str, page: Page, client: Client
     with served(redis_url) as url:
         page.goto(url)
         page.get_by_text("0 locks").wait_for()
-    page.get_by_text("The console cannot be reached").wait_for(timeout=10_000)
+    page.get_by_text("The console cannot be reached").wait_for()
     with client.lock("back"), served(redis_url, port=int(url.split(":")[2].strip("/"))):
-        page.get_by_role("link", name="back").wait_for(timeout=10_000)
+        page.get_by_role("link", name="back").wait_for()
         page.get_by_text("The console cannot be reached").wait_for(state="hidden")
 
 
-def test_ten_thousand_locks_are_painted_at_once(
-    fresh_server: RedisServer, browser: Browser
-) -> None:
-    """With 10,000 locks the first paint comes within 0.3 s, and updates within 2 s."""
-    script = (
-        "for n = 1, 10000 do local k = 'many:' .. n "
-        "redis.call('HSET', k, '00000000-0000-0000-0000-000000000000:' .. n, 1) "
-        "redis.call('PEXPIRE', k, 600000) end"
-    )
-    fresh_server.execute("EVAL", script, "0")
+def test_ten_thousand_locks_fill_pages(fresh_server: RedisServer, page: Page) -> None:
+    """With 10,000 locks a page has a hundred of them, and a link leads to the next ones."""
+    fill(fresh_server, 10_000)
     with served(fresh_server.url()) as url:
-        page = browser.new_page()
         page.goto(url)
-        page.get_by_text("10000 locks").wait_for(timeout=20_000)
-        paints = []
-        for _ in range(5):
-            page.goto(url)
-            page.get_by_text("10000 locks").wait_for()
-            paints.append(
-                page.evaluate(
-                    "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 1e9"
-                )
-            )
-        print("first paint, ms:", sorted(paints))
-        # The best of them: whatever else runs on this machine is not meant.
-        assert min(paints) < 300
-        page.close()
+        page.get_by_text("10000 locks").wait_for()
+        first = page.get_by_role("link", name="many:").all_text_contents()
+        page.get_by_role("link", name="Next").click()
+        page.get_by_role("link", name=first[0], exact=True).wait_for(state="detached")
+        second = page.get_by_role("link", name="many:").all_text_contents()
+        assert len(set(first)) == len(set(second)) == 100
+        assert set(first).isdisjoint(second)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
+import ipaddress
 import re
 import subprocess
 import sys
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import pytest
-from tests.monitoring.serving import served
+from starlette.requests import Request
+from tests.monitoring.serving import ask, served
 
 from interlock.cli import main
+from interlock.console import THIS_MACHINE, Access
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,43 +25,6 @@ if TYPE_CHECKING:
     from interlock import Client
 
 TOKEN = "0123456789abcdef-secret"
-
-
-class Answer:
-    """The answer to a request."""
-
-    def __init__(self, answer: http.client.HTTPResponse) -> None:
-        self.status = answer.status
-        self.headers = {key.lower(): value for key, value in answer.getheaders()}
-        self.text = "" if "event-stream" in str(answer.headers) else answer.read().decode()
-
-    @property
-    def cookie(self) -> str:
-        """Return the cookie that it sets."""
-        return self.headers["set-cookie"].partition(";")[0]
-
-    @property
-    def form(self) -> str:
-        """Return the token of its form."""
-        found = re.search(r'name="form" value="(\w+)"', self.text)
-        assert found is not None
-        return found[1]
-
-
-def ask(url: str, path: str = "/", *, form: dict[str, str] | None = None, **given: str) -> Answer:
-    """Send one request; *given* are headers, with ``_`` for ``-``."""
-    host, port = url.removeprefix("http://").strip("/").rsplit(":", 1)
-    connection = http.client.HTTPConnection(host, int(port), timeout=10)
-    headers = {key.replace("_", "-"): value for key, value in given.items()}
-    if form is None:
-        connection.request("GET", path, headers=headers)
-    else:
-        headers["Content-Type"] = "application/x-www-form-urlencoded"
-        connection.request("POST", path, urlencode(form), headers)
-    try:
-        return Answer(connection.getresponse())
-    finally:
-        connection.close()
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +95,45 @@ def test_a_user_header_is_believed_only_when_named(redis_url: str, console: str)
         assert ask(url, X_Forwarded_User="ann").status == 403
         assert ask(url, X_Remote_User="ann").status == 200
     assert ask(console, Host="evil.example", X_Remote_User="ann").status == 403
+
+
+@pytest.mark.parametrize(
+    ("peer", "proxies", "believed"),
+    [
+        ("127.0.0.1", (), True),
+        ("::1", (), True),
+        ("::ffff:127.0.0.1", (), True),
+        ("10.0.0.9", (), False),
+        ("2001:db8::1", (), False),
+        ("10.0.0.2", ("10.0.0.2",), True),
+        ("10.0.0.3", ("10.0.0.2",), False),
+        ("127.0.0.1", ("10.0.0.2",), False),
+        ("10.0.7.7", ("192.0.2.1", "10.0.0.0/16"), True),
+        ("/run/console.sock", (), False),
+    ],
+)
+def test_a_user_header_is_believed_from_the_proxy_only(
+    peer: str, proxies: tuple[str, ...], believed: bool
+) -> None:
+    """Only this machine, or the proxies that were named, may name a user."""
+    networks = [ipaddress.ip_network(each) for each in proxies] or THIS_MACHINE
+    access = Access(user_header="X-Remote-User", proxies=networks)
+    headers = [(b"x-remote-user", b"ann"), (b"x-forwarded-for", b"127.0.0.1")]
+    request = Request({"type": "http", "client": (peer, 1), "headers": headers})
+    assert access.admits(request) is believed
+
+
+def test_a_proxy_is_named_by_its_address(
+    redis_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --proxy the header is not believed from elsewhere; a name is no address."""
+    arguments = "--user-header", "X-Remote-User", "--proxy", "192.0.2.1"
+    with served(redis_url, *arguments) as url:
+        assert ask(url, X_Remote_User="ann").status == 403
+    assert main(["console", "--user-header", "X-User", "--proxy", "web-1"], {}) == 64
+    assert "'web-1' does not appear to be" in capsys.readouterr().err
+    assert main(["console", "--proxy", "192.0.2.1"], {}) == 64
+    assert "--proxy means nothing without --user-header" in capsys.readouterr().err
 
 
 def test_nothing_changes_by_get(console: str, client: Client) -> None:

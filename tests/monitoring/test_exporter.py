@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
-from tests.support.servers import RedisServer, wait_until
+from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
 from interlock import Options
@@ -22,6 +22,8 @@ from interlock.exporter import FAMILIES, Fleet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.support.servers import RedisServer
 
     from interlock import Client
 
@@ -58,15 +60,16 @@ def test_the_fleet_is_counted(client: Client, redis_url: str) -> None:
 def test_a_server_that_is_gone_is_told(fresh_server: RedisServer) -> None:
     """When the server goes away the exporter says so, and counts again when it is back."""
     registry = CollectorRegistry()
-    options = Options(command_timeout=0.3, outage_timeout=0.3)
-    registry.register(Fleet(open_url(fresh_server.url()), options, max_age=0))
+    registry.register(Fleet(open_url(fresh_server.url()), Options(), max_age=0))
     assert b"interlock_exporter_up 1.0" in generate_latest(registry)
     fresh_server.kill()
     down = generate_latest(registry)
     assert b"interlock_exporter_up 0.0" in down
     assert b"interlock_locks{" not in down
     fresh_server.start()
-    wait_until(lambda: b"interlock_exporter_up 1.0" in generate_latest(registry), 10, "it is back")
+    wait_until(
+        lambda: b"interlock_exporter_up 1.0" in generate_latest(registry), GIVE_UP, "it is back"
+    )
 
 
 def test_scrapes_share_a_count(client: Client, redis_url: str) -> None:
@@ -85,10 +88,10 @@ def test_the_command_serves_and_ends(redis_url: str) -> None:
         client.lock("orders"),
         serving("exporter", "--listen", "127.0.0.1:0", "--url", redis_url) as (url, process),
     ):
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=GIVE_UP) as answer:
             assert b'interlock_locks{kind="lock"} 1.0' in answer.read()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(GIVE_UP) == 0
 
 
 @pytest.mark.parametrize("listen", ["9464", "host:port", ":70000", ""])

@@ -12,7 +12,8 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.support.servers import wait_until
+from tests.monitoring.serving import LEASE
+from tests.support.patience import GIVE_UP, wait_until
 
 from interlock import HoldLostError
 from interlock.prometheus import Prometheus
@@ -43,17 +44,19 @@ def test_everything_is_exposed(client: Client) -> None:
         waiter = threading.Thread(target=lambda: client.lock("orders:1").acquire(timeout=0.1))
         waiter.start()
         waiter.join()
-        wait_until(lambda: samples(registry).get("interlock_renewals_total{}", 0) > 0, 5, "renewed")
+        wait_until(
+            lambda: samples(registry).get("interlock_renewals_total{}", 0) > 0, GIVE_UP, "renewed"
+        )
         told = samples(registry)
         assert told["interlock_holds{'kind': 'lock'}"] == 1
-        assert 0 < told["interlock_validity_min_seconds{}"] <= 1.8
+        assert 0 < told["interlock_validity_min_seconds{}"] <= LEASE
         client.lock("orders:1").force_release()
         hold.ensure()
     with client.lock("orders:2"):
         pass
     place = "'kind': 'lock', 'name': 'orders'"
     held = f"interlock_hold_duration_seconds_count{{{place}}}"
-    wait_until(lambda: samples(registry).get(held) == 2, 5, "all is counted")
+    wait_until(lambda: samples(registry).get(held) == 2, GIVE_UP, "all is counted")
     told = samples(registry)
     acquired = "interlock_acquire_duration_seconds_count"
     assert told[f"{acquired}{{'error': '', {place}}}"] == 2
@@ -68,7 +71,9 @@ def test_names_are_not_exposed_unless_asked(client: Client) -> None:
     client.observe(Prometheus(registry))
     with client.lock("orders:1"):
         pass
-    wait_until(lambda: "interlock_hold_duration" in str(samples(registry)), 5, "it is counted")
+    wait_until(
+        lambda: "interlock_hold_duration" in str(samples(registry)), GIVE_UP, "it is counted"
+    )
     assert "orders" not in str(samples(registry))
 
 

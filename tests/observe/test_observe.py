@@ -12,16 +12,17 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.support.servers import wait_until
+from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
 import interlock.asyncio
 from interlock import ConfigError, HoldLostError, observe
-from interlock._drivers import observers
+from interlock._drivers import callbacks, observers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import redis
     from tests.observe.conftest import Recorder
     from tests.support.proxy import FaultProxy
     from tests.support.servers import RedisServer
@@ -201,6 +202,36 @@ def test_the_hot_path_knows_when_nobody_listens(client: Client, recorder: Record
     assert recorder.events == []
 
 
+def test_nothing_more_is_sent(
+    redis_url: str, redis_client: redis.Redis, recorder: Recorder
+) -> None:
+    """With everything on, and with an observer, pairs send not one byte more."""
+
+    def moved() -> int:
+        received: int = redis_client.info("stats")["total_net_input_bytes"]
+        return received
+
+    def sent(client: Client) -> int:
+        lock = client.lock("orders")
+        for _ in range(3):  # the connection is made, and the scripts are known
+            assert lock.acquire()
+            lock.release()
+        before = moved()
+        for _ in range(50):
+            assert lock.acquire()
+            lock.release()
+        return moved() - before
+
+    # Nothing is renewed meanwhile, however slow the machine is.
+    with interlock.connect(redis_url, lease=600, card=False, log=False, deadlock="off") as client:
+        bare = sent(client)
+    with interlock.connect(redis_url, lease=600) as client:
+        assert sent(client) == bare
+    with interlock.connect(redis_url, lease=600, slow_hold=1) as client:
+        client.observe(recorder)
+        assert sent(client) == bare
+
+
 class Bad(observe.Observer):
     """Harms its thread."""
 
@@ -263,6 +294,19 @@ def test_an_observer_that_hangs_misses_events(
             assert held.valid
         free.set()
         wait_until(lambda: bad.missed > 0, 5, "it is told what it missed")
+
+
+def test_hanging_observers_keep_no_loss_from_its_callback(redis_url: str) -> None:
+    """However many observers hang, an on_lost callback is called."""
+    free, told = threading.Event(), threading.Event()
+    with interlock.connect(redis_url) as client:
+        for _ in range(callbacks.LIMIT):
+            client.observe(Bad(free.wait))
+        with pytest.raises(HoldLostError), client.lock("orders") as hold:
+            hold.on_lost(told.set)
+            client.lock("orders").force_release()
+            assert told.wait(GIVE_UP)
+        free.set()
 
 
 def test_closing_does_not_wait_for_an_observer_that_hangs(redis_url: str) -> None:

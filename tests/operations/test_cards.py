@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,8 @@ from tests.support.servers import wait_until
 
 from interlock import connect
 from interlock._core.card import CARD, INDEX
+from interlock.check import Requirements
+from interlock.errors import ClosedError, HoldLostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     import redis
     from tests.support.servers import RedisServer
 
-    from interlock import Client
+    from interlock import Client, Hold
     from interlock.inspection import LockInfo
 
 LEASE = 1.5
@@ -218,3 +221,125 @@ def test_a_hold_that_the_card_does_not_know_yet_is_no_doubt(
             holder = described(client, "short").holders[0]
             assert (holder.held_for, holder.client.doubt) == (None, "")
             assert described(client, "long").holders[0].client.doubt == ""
+
+
+def test_a_permit_tells_whose_it_is(
+    client: Client, command: Callable[..., CompletedProcess[str]]
+) -> None:
+    """The holders of permits are known by their cards, though the server knows permit ids only."""
+    semaphore = client.leased_semaphore("slots")
+    assert semaphore.try_set_permits(5)
+    with semaphore.acquire(2) as two, semaphore.acquire() as one:
+
+        def told() -> bool:
+            return all(each.held_for is not None for each in described(client, "slots").holders)
+
+        wait_until(told, 20, "cards tell of all permits")
+        holders = described(client, "slots").holders
+        assert {each.holder for each in holders} == {*two.ids, *one.ids}
+        assert {each.client.pid for each in holders} == {os.getpid()}
+        [listed] = client.locks("slots")
+        assert {each.client.pid for each in listed.holders} == {os.getpid()}
+        assert f"pid {os.getpid()}" in command("list", "slots").stdout
+
+
+@pytest.mark.parametrize("kind", ["lock", "fair_lock"])
+def test_waiters_are_told_with_and_without_a_queue(
+    kind: str, redis_url: str, client: Client, command: Callable[..., CompletedProcess[str]]
+) -> None:
+    """`describe`, the list and `interlock show` tell which threads wait, and for how long."""
+    with connect(redis_url, lease=LEASE) as waiting:
+        locks: list[Any] = [getattr(each, kind)("orders") for each in (client, waiting, waiting)]
+        locks[0].acquire()
+
+        def wait(lock: Any) -> None:
+            with suppress(ClosedError):
+                lock.acquire()
+
+        threads = [
+            threading.Thread(target=wait, args=[lock], name=f"eager {number}")
+            for number, lock in enumerate(locks[1:])
+        ]
+        for thread in threads:
+            thread.start()
+
+        def told() -> bool:
+            waiters = described(client).waiters
+            return len(waiters) == 2 and all(each.waited is not None for each in waiters)
+
+        wait_until(told, 20, "cards tell of both waiters")
+        info = described(client)
+        assert (info.waiter_count, info.waiting_clients) == (2, 1)
+        assert {each.client.client_id for each in info.waiters} == {waiting.client_id}
+        assert sorted(each.thread[-8:-1] for each in info.waiters) == ["eager 0", "eager 1"]
+        assert [each.waiter_count for each in client.locks("orders")] == [2]
+        shown = command("show", "orders").stdout
+        assert "waiting:  2 in 1 client, first 00:00:0" in shown
+        assert "eager 1" in shown
+        assert "2 in 1 client, first" in command("list", "orders").stdout
+        waiting.close()
+        for thread in threads:
+            thread.join(30)
+        locks[0].release()
+
+
+def test_client_list_names_the_process(redis_url: str, redis_client: redis.Redis) -> None:
+    """CLIENT LIST shows the host, pid and program of each client whose hold lasts."""
+    with (
+        connect(redis_url, lease=LEASE) as client,
+        connect(redis_url, card=False) as silent,
+        client.lock("orders"),
+        silent.lock("stock"),
+    ):
+        start = f"interlock:{client.client_id}:{socket.gethostname()}:{os.getpid()}:"
+
+        def names() -> list[str]:
+            return [each["name"] for each in redis_client.client_list() if each["name"]]
+
+        wait_until(lambda: any(name.startswith(start) for name in names()), 20, "it is named")
+        assert not any(silent.client_id in name for name in names())
+
+
+def _detail(hold: Hold) -> str:
+    """Return why *hold* was lost, as its holder is told."""
+    with pytest.raises(HoldLostError) as told:
+        hold.ensure()
+    return told.value.detail or ""
+
+
+def test_cards_and_commands_need_what_the_doctor_says(
+    redis_client: redis.Redis,
+    redis_url: str,
+    command: Callable[..., CompletedProcess[str]],
+) -> None:
+    """With the rights that `interlock doctor` prints, and no others, nothing is refused."""
+    clients = Requirements(("lock", "fair_lock", "cards"), "shop:*").acl_line().split()
+    operators = Requirements(("lock", "fair_lock", "operator"), "shop:*").acl_line().split()
+    redis_client.execute_command("ACL", "SETUSER", "shop", "reset", *clients[2:])
+    redis_client.execute_command("ACL", "SETUSER", "ops", "reset", *operators[2:])
+    redis_client.execute_command("ACL", "LOG", "RESET")
+    place = redis_url.partition("//")[2].rpartition("@")[2]
+    operator = f"redis://ops:secret@{place}"
+    try:
+        with connect(f"redis://shop:secret@{place}", lease=LEASE) as client:
+            lock = client.lock("shop:1")
+            lock.acquire()
+            with client.fair_lock("shop:2"):
+                card = CARD.format(client.client_id)
+                wait_until(lambda: redis_client.hlen(card) >= 5, 20, "a card tells of both")
+                assert "held    00:" in command("show", "shop:2", url=operator).stdout
+                assert "shop:1" in command("list", "shop:*", url=operator).stdout
+                assert command("deadlocks", url=operator).returncode == 0
+                shown = command("show", "shop:1", "--json", url=operator)
+                holder = json.loads(shown.stdout)["holders"][0]["holder"]
+                broken = command(
+                    *("release", "shop:1", "--holder", holder, "--reason", "test"), url=operator
+                )
+                assert (broken.returncode, broken.stderr) == (0, "")
+                hold = lock.hold
+                assert hold is not None
+                assert hold.lost.wait(60)
+                wait_until(lambda: _detail(hold) == "test", 20, "the holder reads the reason")
+        assert redis_client.execute_command("ACL", "LOG") == []
+    finally:
+        redis_client.execute_command("ACL", "DELUSER", "shop", "ops")

@@ -8,7 +8,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from tests.support.servers import wait_until
+from tests.operations.ring import Ring
+from tests.support.patience import GIVE_UP, wait_until
 
 from interlock import DeadlockError, connect
 
@@ -91,23 +92,49 @@ def test_two_processes_in_a_ring_are_told(
             worker.communicate()
 
 
+def test_a_ring_of_five_is_told(
+    redis_url: str,
+    command: Callable[..., subprocess.CompletedProcess[str]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A ring over threads, tasks and a process, with a reader, is in the log and the command."""
+    with Ring(redis_url, "log") as ring:
+        wait_until(lambda: "deadlock of 5: " in caplog.text, GIVE_UP, "it is logged")
+        told = command("deadlocks")
+        assert (told.returncode, told.stderr) == (1, "")
+        assert told.stdout.startswith("deadlock of 5:")
+        assert told.stdout.count("has waited") == 5
+        for part in (f"pid {ring.pid} ", "thread 'first'", "thread 'second'", "task 'Task-"):
+            assert part in told.stdout
+    # The one whose lock was broken hears of that; nobody hears of the deadlock.
+    assert sorted(ring.ended) == ["HoldLostError", *["done"] * 4]
+    assert command("deadlocks").returncode == 0
+
+
 def test_raise_resolves_the_ring(redis_url: str) -> None:
-    """With deadlock="raise" one of a ring of five gets DeadlockError, and all go on."""
-    clients = [connect(redis_url, deadlock="raise") for _ in range(3)]
-    locks = [f"ring{number}" for number in range(5)]
-    pairs: list[tuple[Lock, Lock]] = []
-    for number, name in enumerate(locks):
-        client = clients[number % 3]
-        following = client.lock(locks[(number + 1) % 5])
-        pairs.append((client.lock(name), following))
-    began = time.monotonic()
-    threads = held_by_each(pairs)
-    for thread in threads:
-        thread.join(SOON + 5)
-    assert not any(thread.is_alive() for thread in threads)
-    assert 5 < time.monotonic() - began < SOON
-    for client in clients:
-        client.close()
+    """With deadlock="raise" one of the ring gets DeadlockError, and all others go on."""
+    with Ring(redis_url, "raise") as ring:
+        ring.join()
+    assert sorted(ring.ended) == ["DeadlockError", *["done"] * 4]
+
+
+def test_a_deadlock_is_remembered_while_it_lasts(redis_url: str) -> None:
+    """A search forgets what it has told of when that wait is over, though another one lasts."""
+    with connect(redis_url, deadlock="raise") as client, connect(redis_url) as other:
+        busy = other.lock("busy")
+        busy.acquire()
+        watch = client._driver._renewer._deadlocks
+        pairs = [(client.lock(name), client.lock(after)) for name, after in ("ab", "ba")]
+        threads = held_by_each(pairs)
+        patient = threading.Thread(target=lambda: client.lock("busy").acquire(timeout=GIVE_UP))
+        patient.start()
+        wait_until(lambda: bool(watch._reported), GIVE_UP, "the deadlock is told")
+        for thread in threads:
+            thread.join(GIVE_UP)
+        wait_until(lambda: not watch._reported, GIVE_UP, "it is forgotten")
+        assert client._driver.session.events.waiters() == {"lock": 1}
+        busy.release()
+        patient.join()
 
 
 def test_a_reader_in_a_ring_is_told(redis_url: str) -> None:

@@ -12,7 +12,7 @@ from tests.support.servers import wait_until
 
 from interlock import connect
 from interlock.asyncio import connect as asyncio_connect
-from interlock.errors import ClosedError, ConfigError
+from interlock.errors import ClosedError, ConfigError, HoldLostError
 from interlock.inspection.reader import glob
 
 if TYPE_CHECKING:
@@ -109,6 +109,36 @@ def test_what_java_left_is_listed(client: Client, redis_client: redis.Redis) -> 
     assert not info.late
 
 
+def test_awaited_latches_and_elections_are_listed(
+    client: Client, redis_url: str, command: Callable[..., CompletedProcess[str]]
+) -> None:
+    """A latch that a client waits for is told from a semaphore, and an election by its name."""
+    with connect(redis_url, lease=1.5) as other:
+        assert client.count_down_latch("latch").try_set_count(1)
+        assert client.semaphore("idle").try_set_permits(3)
+        waiter = threading.Thread(target=other.count_down_latch("latch").wait)
+        waiter.start()
+        with pytest.raises(HoldLostError), other.election("boss") as term:
+            wait_until(lambda: "latch" in by_name(client), 20, "the waiter listens")
+            found = by_name(client)
+            kinds = {name: info.kind for name, info in found.items()}
+            assert kinds == {"latch": "count_down_latch", "boss": "election"}
+            assert (found["latch"].free, found["latch"].waiting) == (1, 1)
+            assert found["boss"].token == term.token
+            assert found["boss"].holders[0].client.client_id == other.client_id
+            assert by_name(client, "bo*").keys() == {"boss"}
+            numbers = {info.name: info.kind for info in client.locks(kinds=["count_down_latch"])}
+            assert numbers == {"latch": "count_down_latch", "idle": "count_down_latch"}
+            assert [info.name for info in client.locks(kinds=["semaphore"])] == ["idle"]
+            assert command("show", "boss").stdout.startswith("boss: election")
+            holder = found["boss"].holders[0].holder
+            assert client.force_release("boss", holder=holder)
+            assert client.describe("boss") is None
+            assert term.lost.wait(30)
+        client.count_down_latch("latch").count_down()
+        waiter.join(30)
+
+
 @pytest.mark.parametrize(
     ("kind", "fields"),
     [
@@ -193,3 +223,24 @@ def test_the_list_is_printed(client: Client, command: Callable[..., CompletedPro
     assert "\x1b" not in shown.stdout
     assert json.loads(told.stdout)["holders"][0]["client"]["client_id"] == client.client_id
     assert (none.returncode, none.stdout) == (0, "")
+
+
+def test_top_shows_the_worst_first(
+    client: Client, redis_url: str, command: Callable[..., CompletedProcess[str]]
+) -> None:
+    """`interlock top` shows awaited locks above others, and tells of a server that is away."""
+    wanted = client.lock("wanted")
+    with client.lock("idle"), connect(redis_url) as other:
+        assert wanted.acquire()
+        waiter = threading.Thread(target=other.lock("wanted").acquire)
+        waiter.start()
+        wait_until(lambda: by_name(client)["wanted"].waiting == 1, 20, "it waits")
+        shown = command("top", "--count", "1")
+        wanted.release()
+        waiter.join(60)
+    head, _, _, first, second, *_ = shown.stdout.splitlines()
+    assert "2 locks, 0 late, 1 awaited" in head
+    assert (first.split()[0], second.split()[0]) == ("wanted", "idle")
+    away = command("top", "--count", "1", url="redis://127.0.0.1:1")
+    assert away.returncode == 0
+    assert "cannot connect" in away.stdout

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+import socket
+import subprocess
+import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.cli.cli_process import ENVIRON
 from tests.support.servers import wait_until
 
 from interlock import HoldLostError, connect
@@ -15,6 +21,8 @@ from interlock.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
     from subprocess import CompletedProcess
+
+    import redis
 
     from interlock import Client, Lock
 
@@ -76,6 +84,53 @@ def test_a_new_hold_survives(kind: str, redis_url: str) -> None:
             assert not KINDS[kind](second).force_release(holder=former)
             assert holder_of(second).startswith(second.client_id)
             hold.ensure()
+
+
+def test_a_later_hold_of_the_same_thread_survives(redis_url: str) -> None:
+    """The id of a hold that a card tells of is not that of the thread's next hold."""
+    with connect(redis_url, lease=1.5) as holding, connect(redis_url) as operator:
+        locks = {
+            "lock": holding.lock("lock"),
+            "fair_lock": holding.fair_lock("fair_lock"),
+            "fenced_lock": holding.fenced_lock("fenced_lock"),
+            "spin_lock": holding.spin_lock("spin_lock"),
+            "read": holding.read_write_lock("read").read,
+            "write": holding.read_write_lock("write").write,
+        }
+        for lock in locks.values():
+            lock.acquire()
+        for name in locks:
+            wait_until(partial(_told, operator, name), 10, f"a card tells of {name}")
+        former = {name: holder_of(operator, name) for name in locks}
+        for lock in locks.values():
+            lock.release()
+            lock.acquire()
+        for name, lock in locks.items():
+            assert not operator.force_release(name, holder=former[name], reason=REASON), name
+            assert lock.owned(), name
+            assert operator.force_release(name, holder=holder_of(operator, name)), name
+
+
+def _told(client: Client, name: str) -> bool:
+    """Return whether a card tells of the only hold of *name*."""
+    info = client.describe(name)
+    return info is not None and info.holders[0].held_for is not None
+
+
+def test_a_reason_explains_one_loss(redis_url: str, redis_client: redis.Redis) -> None:
+    """The note of a broken hold is read once, and one that broke nothing is taken back."""
+    with connect(redis_url, lease=1.5) as holding, connect(redis_url) as operator:
+        lock = holding.lock("orders")
+        lock.acquire()
+        hold, holder = lock.hold, holder_of(operator)
+        assert hold is not None
+        with pytest.raises(ConfigError, match="2000 bytes, and this one has 2001"):
+            operator.force_release("orders", holder=holder, reason="é" * 1000 + "x")
+        longest = "é" * 1000
+        assert operator.lock("orders").force_release(holder=holder, reason=longest)
+        wait_until(lambda: hold.lost.is_set() and longest in _said(lock), 10, "it is told")
+        assert not operator.lock("orders").force_release(holder=holder, reason=longest)
+        assert redis_client.keys("interlock_forced*") == []
 
 
 def test_one_reader_is_broken_and_the_others_read_on(redis_url: str) -> None:
@@ -176,3 +231,43 @@ def test_the_commands_show_and_break(
     assert command("show", "orders").returncode == 1
     with pytest.raises(HoldLostError):
         lock.release()
+
+
+def test_a_command_without_a_server_refuses(command: Callable[..., CompletedProcess[str]]) -> None:
+    """Operators are never shown an embedded server because they forgot the URL."""
+    for arguments in (("list",), ("show", "orders"), ("deadlocks",)):
+        done = command(*arguments, url="")
+        assert (done.returncode, done.stdout) == (64, "")
+        assert "no server is named" in done.stderr
+        assert command(*arguments, "--", "true").returncode == 64
+
+
+def test_ctrl_c_ends_a_command_without_a_traceback() -> None:
+    """`interlock list` that is interrupted exits as shells expect, and prints nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "interlock", "list"],
+            env={**ENVIRON, "INTERLOCK_URL": f"redis://127.0.0.1:{silent.getsockname()[1]}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        silent.settimeout(60)
+        with silent.accept()[0]:
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=60) == (b"", b"")
+    assert process.returncode == 130
+
+
+def test_a_client_tells_what_it_holds(client: Client) -> None:
+    """`client.holds()` returns the holds of all threads, and neither permits nor what is over."""
+    assert client.leased_semaphore("slots").try_set_permits(1)
+    with (
+        client.lock("orders") as hold,
+        client.fenced_lock("stock"),
+        client.leased_semaphore("slots").acquire(),
+    ):
+        found = {each.name: each for each in client.holds()}
+        assert found.keys() == {"orders", "stock"}
+        assert found["orders"].holder == hold.holder
+        assert found["orders"].valid
+    assert client.holds() == []

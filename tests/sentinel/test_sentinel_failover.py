@@ -105,6 +105,9 @@ async def test_every_kind_of_object(stage: Stage, bed: SentinelServers) -> None:
     opening = asyncio.create_task(other.do(latch.wait, timeout=30))
     barrier, fourth = client.barrier("barrier", 2), stage.owner()
     meeting = asyncio.create_task(fourth.do(barrier.wait, timeout=30))
+    condition, fifth = client.condition("condition"), stage.owner()
+    await fifth.do(condition.acquire)
+    hearing = asyncio.create_task(fifth.do(condition.wait, timeout=60))
     event, third = client.event("event"), stage.owner()
     setting = asyncio.create_task(third.do(event.wait, timeout=30))
     await asyncio.sleep(0.2)
@@ -131,6 +134,11 @@ async def test_every_kind_of_object(stage: Stage, bed: SentinelServers) -> None:
     assert await setting
     assert await owner.do(barrier.wait, timeout=10) == 1
     assert await meeting == 0
+    assert await owner.do(condition.acquire, timeout=10)
+    await owner.do(condition.notify)
+    await owner.do(condition.release)
+    assert await hearing
+    await fifth.do(condition.release)
 
 
 async def test_a_hold_that_no_replica_has_seen(stage: Stage, bed: SentinelServers) -> None:

@@ -99,6 +99,10 @@ def test_other_objects(fake: FakeServer) -> None:
         event.clear()
         assert not event.is_set()
         assert client.barrier("b", 1).wait() == 0
+        with client.condition("cond") as hold:
+            assert hold
+            assert not client.condition("cond").wait(0.05)
+            client.condition("cond").notify_all()
         with client.election("el") as term:
             assert term.token == 1
 

@@ -10,7 +10,8 @@ Rules:
 * A party is a hold: the client renews it while it waits. If its process dies, its lease ends, and
   the next look breaks the barrier.
 * The end of a generation is final. One look serves all parties of a client.
-* A generation that ended by a reset is noted. One that has another number and no note has passed.
+* A generation that has passed is noted. One that is neither present nor noted did not pass: it was
+  reset, or the server has lost its data.
 * An arrival that is sent twice is one. One that is interrupted is taken back.
 
 Source: threading.Barrier of Python 3.13.
@@ -34,17 +35,17 @@ from interlock.options import check_name
 
 if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op, Step
+    from interlock._core.holds import Renewal
     from interlock._core.idempotency import IdempotentCall
     from interlock._core.scripts.barrier import Arrival
     from interlock._core.session import Session
-    from interlock._core.watchdog import Renewal
 
 MAX_PARTIES = 1_000_000
 """Parties of one barrier."""
 KEPT = 3600.0
-"""Seconds, besides two poll caps, for which an idle barrier and its resets are remembered."""
+"""Seconds, besides a lease and two poll caps, for which an idle barrier is remembered."""
 GIVING_UP = 0.15
-"""Seconds that a party, whose time is up, takes to learn how its generation ended."""
+"""Seconds that a party, whose time is up, takes to arrive, or to learn how its generation ended."""
 
 
 def check_parties(parties: object) -> int:
@@ -83,7 +84,7 @@ class Barrier:
         self._base = base
         self._lease = session.options.lease
         self._calls = IdempotentCalls(session, base, names.own_request)
-        self._kept = KEPT + 2 * session.options.poll_cap
+        self._kept = KEPT + 2 * session.options.poll_cap + self._lease
 
     def wait(self, deadline: float) -> Op[int]:
         """Wait until all parties have arrived; return which of them this one is, from 0 on.
@@ -119,6 +120,7 @@ class Barrier:
             self._lease,
             request.ttl,
             self._kept,
+            deadline=max(deadline, session.clock() + GIVING_UP),
         )
         sent_at = session.clock()
         party.sent()
@@ -151,7 +153,9 @@ class Barrier:
         )
         if not (yield from waiting):
             limit = session.clock() + max(GIVING_UP, session.options.command_timeout)
-            last = scripts.barrier_look(self._place(), generation, party.holder, deadline=limit)
+            last = scripts.barrier_look(
+                self._place(), generation, self._kept, party.holder, deadline=limit
+            )
             return (yield from session.persist(last)) is True
         return ends.passed(generation)
 
@@ -159,7 +163,7 @@ class Barrier:
         """Look once; None when *generation* has ended, else when the next party may be dead."""
         if ends.knows(generation):
             return None
-        call = scripts.barrier_look(self._place(), generation, deadline=deadline)
+        call = scripts.barrier_look(self._place(), generation, self._kept, deadline=deadline)
         stand = yield from self.session.persist(call)
         if not isinstance(stand, bool):
             return stand
@@ -185,7 +189,7 @@ class Barrier:
 
     def release_hold(self, hold: Hold) -> Release:
         """Take back the arrival of *hold*."""
-        return Release(hold)
+        return Release(self.session, hold)
 
     def last_release(self, hold: Hold) -> Eval[int]:
         """Return the script that takes back the arrival of *hold*."""
@@ -206,7 +210,7 @@ class Barrier:
         return scripts.Barrier(
             names.barrier_key(base),
             self.key,
-            names.barrier_resets(base),
+            names.barrier_passed(base),
             self.session.publish,
             names.barrier_channel(base),
         )

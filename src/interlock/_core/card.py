@@ -12,6 +12,8 @@ Rules:
 * A card that was answered for carries a higher number than the one before. So a card with a number
   two higher was composed after the reader saw the first one (`deadlock`).
 * Older holds and waits come first. The card counts the others only.
+* The holder id of a hold that a card tells of is never used again. So an operator who breaks the
+  hold of that id breaks no later one, not even of the same thread.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import json
 from typing import TYPE_CHECKING
 
 from interlock._core.effects import NEVER
-from interlock._core.holds import State
+from interlock._core.holds import Permit, State
 from interlock._core.scripts.card import card_write
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ class CardWriter:
         self._number = 0
         self._written_at = -NEVER
         self._written = False
-        self._count = 0
+        self._count = self._permits = 0
         self.refused = False
         self._hurried = False
 
@@ -123,6 +125,7 @@ class CardWriter:
                 "number": self._number + 1,
                 "period": session.watchdog.period,
                 "holds": self._count,
+                "permits": self._permits,
                 "waits": len(session.events.waits),
             }
             fields += ("client", json.dumps(told))
@@ -148,7 +151,7 @@ class CardWriter:
 
     def _note(self, now: float) -> None:
         """Look at all holds and waits; remember the oldest that last, and count all."""
-        count = 0
+        count = permits = 0
         lasting: list[tuple[str, Hold, float]] = []
         for hold, wait in list(self._session.events.waits.items()):
             if now - wait.since >= SOON and len(lasting) < MOST:
@@ -156,9 +159,11 @@ class CardWriter:
         for hold in self._session.holds.snapshot():
             if hold.state is State.HELD:
                 count += 1
-                if now - hold.since >= SOON and len(lasting) < MOST:
+                permits += isinstance(hold, Permit)
+                old = now - hold.since >= SOON and len(lasting) < MOST
+                if old and hold.retire_number():
                     lasting.append(("h", hold, now - hold.since))
-        self._lasting, self._count = lasting, count
+        self._lasting, self._count, self._permits = lasting, count, permits
 
     def _entry(self, mark: str, hold: Hold, age: float) -> str:
         told: dict[str, object] = {

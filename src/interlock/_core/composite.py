@@ -1,14 +1,14 @@
 """What multi lock and red lock have in common: several locks that are held as one.
 
-Theory. Members are lock-likes of any clients. There is no state besides theirs: an owner has the
-composite lock when enough members have a hold of that owner's, each of which is renewed by its
-own client. What one try took is therefore read off the members' tables, and an interruption
-between any two steps leaves nothing that is not found.
+Theory. Members are locks of any clients, and their state is all the state there is. An owner has
+the composite lock when enough members have a hold of that owner. Each hold is renewed by its own
+client. So a try finds in the members' tables what it took, even if it is interrupted between any
+two steps.
 
 Rules:
 
 * All but acquiring happens everywhere at once. A member that fails never stops the others.
-* *Spare* members may be missing. What cannot be answered without asking more of them is an error,
+* *Spare* members may be missing. If an answer needs more members than replied, it is an error,
   never a guess.
 * Operations of the members run in lockstep (`lockstep`). They are generators, so they can stand
   still: each runs to its next effect, then all scripts are sent, then each gets its reply.
@@ -43,10 +43,9 @@ from interlock.options import check_lease
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.effects import Effect, Op, R, Step
+    from interlock._core.effects import Client, Effect, Op, R, Step
     from interlock._core.holds import Hold, Owner
     from interlock._core.lock_base import LockBase
-    from interlock._core.session import Session
     from interlock.errors import AcquireTimeoutError, LossReason
 
 LONGEST_PAUSE = 0.1
@@ -66,7 +65,7 @@ class Claim:
 
     Attributes:
         owner: who wants it.
-        deadline: until when; one that has passed means one try.
+        deadline: on the clock of the clients; one that has passed means one try.
         lease: seconds, or None for holds that are renewed.
         hold: what the owner has already, unless that is lost.
         former: how deep the owner held each member before.
@@ -127,7 +126,7 @@ class CompositeLock(ABC):
 
     @abstractmethod
     def _unavailable(self, failures: dict[str, InterlockError]) -> InterlockError:
-        """Return the error for *failures*, told by member, without which there are not enough members."""
+        """Return the error of too few members, for *failures* by member."""
         ...
 
     # What the faces call.
@@ -192,7 +191,7 @@ class CompositeLock(ABC):
         yield from self._release(self._mine(owner))
 
     def release_hold(self, hold: CompositeHold) -> Step[None]:
-        """Go down by one depth in every member of *hold*, whoever asks.
+        """Go down by one depth in every member of *hold*, for any caller.
 
         Raises:
             NotHeldError: it was released before.
@@ -227,7 +226,7 @@ class CompositeLock(ABC):
         self._forget(present)
 
     def extend(self, owner: Owner, lease: float) -> Op[None]:
-        """Have at least *lease* seconds from now in enough members.
+        """Extend enough members to at least *lease* seconds from now.
 
         Raises:
             NotHeldError: *owner* does not hold it.
@@ -249,7 +248,7 @@ class CompositeLock(ABC):
             raise failure
 
     def force_release(self) -> Op[bool]:
-        """Free every member, whoever holds it; tell whether any was locked.
+        """Free every member, also those of other holders; tell whether any was locked.
 
         Raises:
             InterlockError: more members than are spare could not be reached; the others were freed.
@@ -411,7 +410,7 @@ class CompositeLock(ABC):
     def _release_rest(
         self, holds: Sequence[Hold], former: Sequence[int], error: BaseException
     ) -> Op[None]:
-        """Go down in those of *holds* too whose release had not begun yet when *error* struck the others'."""
+        """Go down in those of *holds* whose release had not begun when *error* struck."""
         del error
         rest = [
             hold
@@ -422,7 +421,7 @@ class CompositeLock(ABC):
 
     @staticmethod
     def _forget(holds: Sequence[Hold]) -> None:
-        """Have it over for the owner with those of *holds* whose release only the background goes on with."""
+        """Forget those of *holds* that only the background goes on to release."""
         for hold in holds:
             if hold.state is State.ENDING:
                 hold.core.session.holds.end(hold)
@@ -600,7 +599,7 @@ class _Listener:
         return hash(self._callback)
 
     def taken(self) -> bool:
-        """Return whether the callback is still to be told, to one of several threads that may ask at once."""
+        """Return whether to tell the callback; of several threads one gets True."""
         try:
             _ = self._untold.pop()
         except IndexError:
@@ -616,7 +615,7 @@ class _Run:
 
     __slots__ = ("_call", "_op", "_tries", "effect", "interruption", "result", "session")
 
-    def __init__(self, session: Session, op: Op[Any] | Step[Any]) -> None:
+    def __init__(self, session: Client, op: Op[Any] | Step[Any]) -> None:
         self.session = session
         self.effect: Effect | None = None
         self.result: object = None
@@ -633,13 +632,13 @@ class _Run:
         except StopIteration as stop:
             self.result = stop.value
         except BaseException as raised:
-            # What it was interrupted by goes on to the caller when all have come to their ends.
+            # The interruption goes on to the caller when all have come to their ends.
             if raised is not self.interruption and not isinstance(raised, InterlockError):
                 raise
             self.result = raised
 
     def interrupt(self, error: BaseException) -> None:
-        """Have the operation hear of *error* wherever it stands.
+        """Throw *error* into the operation, wherever it stands.
 
         Nobody may have noted its effect when a Ctrl-C struck.
         """
@@ -657,7 +656,7 @@ class _Run:
         else:
             self.step(reply)
 
-    def question(self, patience: float | None) -> tuple[Session, Eval[object]]:
+    def question(self, patience: float | None) -> tuple[Client, Eval[object]]:
         """Return the script that is asked for as it is to be sent."""
         call = self.effect
         assert isinstance(call, Eval)
@@ -678,7 +677,7 @@ class _Run:
 
 
 def lockstep(
-    ops: Sequence[tuple[Session, Op[R] | Step[R]]], patience: float | None = None
+    ops: Sequence[tuple[Client, Op[R] | Step[R]]], patience: float | None = None
 ) -> Op[list[R | InterlockError]]:
     """Run *ops*, each for the client of its session.
 
@@ -722,7 +721,7 @@ def _go_on(runs: Sequence[_Run], patience: float | None) -> Op[None]:
 
 
 def _interrupt(runs: Sequence[_Run], error: BaseException) -> Op[None]:
-    """Have each operation that is not at its end hear of *error*, and do what it wants done then."""
+    """Throw *error* into each operation that is not at its end; perform its clean-up."""
     for run in runs:
         run.interrupt(error)
     yield from _go_on(runs, None)

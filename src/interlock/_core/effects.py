@@ -33,11 +33,20 @@ import hashlib
 import inspect
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    TypeVarTuple,
+    Unpack,
+    cast,
+)
 
 if TYPE_CHECKING:
     from interlock._core.replication import Replication
-    from interlock._core.session import Session
     from interlock._core.waiter import Waiter
 
 R = TypeVar("R")
@@ -131,6 +140,20 @@ class Batch(Generic[R_co]):
         return [_decoded(call, reply) for call, reply in zip(self.evals, replies, strict=True)]
 
 
+class Client(Protocol):
+    """A client that effects are for: its `Session`, as the drivers see it."""
+
+    @property
+    def home(self) -> object:
+        """Return what leads to the client's driver."""
+        ...
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Return the clock of its deadlines."""
+        ...
+
+
 @dataclass(slots=True)
 class Gather(Generic[R_co]):
     """Send each call to the server of its own client, all before any reply is read.
@@ -138,7 +161,7 @@ class Gather(Generic[R_co]):
     Hear of each one: its result, or its error.
     """
 
-    calls: tuple[tuple[Session, Eval[R_co]], ...]
+    calls: tuple[tuple[Client, Eval[R_co]], ...]
 
     def __iter__(self) -> Generator[Effect, object, list[R_co | Exception]]:
         replies = cast("list[object]", (yield self))
@@ -149,7 +172,7 @@ class Gather(Generic[R_co]):
 class RunOn(Generic[R_co]):
     """Run *op* for another client, the one of *session*."""
 
-    session: Session
+    session: Client
     op: Op[R_co]
 
     def __iter__(self) -> Generator[Effect, object, R_co]:

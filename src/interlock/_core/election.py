@@ -138,6 +138,9 @@ class Election(FencedLock):
         """Write down that *hold* is the present term; in the background if there is no answer."""
         host, pid = self._process()
         session = self.session
+        now = session.clock()
+        # Long enough for one outage; a leader that waited for more would not lead meanwhile.
+        patience = min(deadline, now + session.options.outage_timeout)
         call = scripts.election_announce(
             self.key,
             self._leader_key,
@@ -148,7 +151,7 @@ class Election(FencedLock):
             pid,
             self._publish,
             self._news,
-            deadline=min(self.answer_by(deadline, session.clock()), hold.valid_until),
+            deadline=min(self.answer_by(patience, now), hold.valid_until),
         )
         try:
             leads = yield from session.persist(call)
@@ -189,19 +192,9 @@ class Election(FencedLock):
         found = yield from self.session.persist(call)
         if found is None:
             return None
-        if not found.details:
+        if found.details is None:
             return LeaderInfo(self.name, found.holder, found.remaining)
-        token, candidate, host, pid, since = found.details
-        return LeaderInfo(
-            self.name,
-            found.holder,
-            found.remaining,
-            int(token),
-            candidate,
-            host,
-            int(pid),
-            int(since),
-        )
+        return LeaderInfo(self.name, found.holder, found.remaining, *found.details)
 
     def next_leader(self, watch: Watch) -> Op[bool]:
         """Wait until another one leads than *watch* knows, or nobody; False when it was stopped.

@@ -101,20 +101,22 @@ class Event:
         # Waiters that found the same setting share a queue. One that came after the next setting
         # may queue up earlier, and would not go on before the others behind it do.
         channel = section(self.channel, found.mark)
-        waiting = wait_in_queue(
-            session, channel, deadline, None, self._look, latest, found.mark, since, deadline
-        )
-        return (yield from waiting)
+        looking = (channel, latest, found.mark, since, deadline)
+        return (yield from wait_in_queue(session, channel, deadline, None, self._look, *looking))
 
     def _look(
-        self, latest: _Look, mark: str | None, since: float, deadline: float
+        self, channel: str, latest: _Look, mark: str | None, since: float, deadline: float
     ) -> Op[float | None]:
         """Look once; None when it is set, or was since its mark was *mark* at *since*."""
         if latest.sent_at < since or not _was_set(latest.status, mark):
             sent_at = self._session.clock()
             status = yield from self._status(deadline)
             latest.note(sent_at, status)
-        return None if _was_set(latest.status, mark) else NEVER
+        if not _was_set(latest.status, mark):
+            return NEVER
+        # All who found the same mark may go on. At once, for one after the other takes a while.
+        self._session.waiters.serve_all(channel)
+        return None
 
     def _status(self, deadline: float = NEVER) -> Op[EventStatus]:
         return (yield from self._session.persist(scripts.event_query(self.key, deadline=deadline)))

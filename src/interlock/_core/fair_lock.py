@@ -30,8 +30,7 @@ from typing import TYPE_CHECKING
 from interlock._core import names
 from interlock._core.effects import undoing
 from interlock._core.lock import Lock
-from interlock._core.lock_base import cleanup_limits, retire_number
-from interlock._core.replication import require_replicas
+from interlock._core.lock_base import cleanup_limits, require_replicas, retire_number
 from interlock._core.scripts import fair_lock as scripts
 from interlock._core.waiting import wait_in_queue
 

@@ -15,6 +15,11 @@ Where failovers are counted (`Session.epoch`) even that is known: the counter go
 primary died may be granted by the next one with a number from before; such a grant is given back
 and asked for again.
 
+In a cluster the script asks the node that runs it for its epoch. A replica that is promoted has a
+larger one than every primary before it, from its first write on. A client could not know it in
+time: a connection may outlive two failovers. When a slot moves, its counters move with it, and
+the larger of counter and epoch counts.
+
 Rejected: an error for a counter that went back. It would bar a client from the lock for as many
 holds as were forgotten.
 
@@ -63,8 +68,9 @@ class FencedLock(Lock):
     ) -> Eval[Grant | float]:
         """Return the script that takes *hold* to *depth*."""
         floor = max(self._tokens.last(self.key), self._epoch_floor())
+        unit = 1 << EPOCH_BITS if self.session.clustered else 0
         return scripts.fenced_lock_acquire(
-            self.key, self._token_key, lease, hold.holder, depth, floor, deadline=deadline
+            self.key, self._token_key, lease, hold.holder, depth, floor, unit, deadline=deadline
         )
 
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:

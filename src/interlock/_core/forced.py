@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 from interlock._core import names
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
+from interlock._core.forced_note import leave_note, take_note_back
 from interlock._core.leased_semaphore import LeasedSemaphore
 from interlock._core.lock import Lock
 from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.scripts import forced as scripts
+from interlock._core.scripts.election import election_release
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
-    from interlock._core.effects import Op
+    from interlock._core.effects import Eval, Op
     from interlock._core.lock_base import LockBase
     from interlock._core.session import Session
 
@@ -50,22 +52,27 @@ def force_release(session: Session, kind: str, name: str, holder: str, reason: s
     if kind in _PLAIN:
         return (yield from _PLAIN[kind](session, name).force_release_of(holder, reason))
     key = session.key(name)
+    call: Eval[bool] | Eval[int]
     if kind == "group_lock":
         channel = names.lock_channel(key)
         call = scripts.group_lock_break(key, holder, session.publish, channel)
     elif kind == "leased_semaphore":
         call = LeasedSemaphore(session, name).release_ids(holder)
+    elif kind == "election":
+        call = election_release(
+            names.election_key(key),
+            holder,
+            session.publish,
+            names.election_channel(key),
+            names.election_news(key),
+        )
+        key = names.election_key(key)
     else:
         raise ConfigError(f"{name!r} is a {kind}: nobody holds it, so no hold can be broken")
     yield from leave_note(session, key, holder, reason)
-    released = yield from session.persist(call)
+    released = bool((yield from session.persist(call)))
     if released:
         session.events.force_released(name, kind, reason)
+    else:
+        yield from take_note_back(session, key, holder, reason)
     return released
-
-
-def leave_note(session: Session, key: str, holder: str, reason: str) -> Op[None]:
-    """Leave *reason* for the *holder* of *key*, which asks when it finds its hold gone."""
-    if reason:
-        note = names.forced_note(key, holder)
-        _ = yield from session.persist(scripts.forced_note_write(note, reason, names.NOTE_KEPT))

@@ -30,23 +30,21 @@ import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
+from interlock._core.effects import NEVER, Client
 from interlock.errors import ClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from interlock._core.effects import Eval, Step
     from interlock._core.replication import Replication
-    from interlock._core.session import Session
-    from interlock._core.watchdog import Renewal
     from interlock.errors import InterlockError, LossReason
+    from interlock.options import Options
 
 DRIFT = 0.001
 """The bound on the difference between two clocks' rates; 500 ppm each way is a bad quartz."""
 SLACK = 0.002
 """Seconds: the granularity of the server's expiry."""
-
-NEVER = float("inf")
 
 _numbers = itertools.count(1)
 
@@ -63,8 +61,8 @@ class Owner:
             it are gone.
         known_as: a client's id, a number, and the holder id made of the two; None until it
             comes again.
-        reference: a weak reference: a thread or task is not kept alive by what it holds. None
-            if a hold keeps its owner.
+        reference: what a hold knows its owner by: a weak reference, because a thread or task is
+            not kept alive by what it holds.
     """
 
     shared = False
@@ -75,7 +73,7 @@ class Owner:
         self.label = label
         self.known_as: tuple[str, int, str] | None = None
         self._gone = gone
-        self.reference: Callable[[], Owner | None] | None = weakref.ref(self)
+        self.reference: Callable[[], Owner | None] = weakref.ref(self)
 
     def renumber(self) -> None:
         """Draw another number for holds to come."""
@@ -84,6 +82,14 @@ class Owner:
     def gone(self) -> bool:
         """Return whether the thread or task has ended."""
         return self._gone is not None and self._gone()
+
+    def may_await(self, claim: Hold) -> bool:
+        """Return whether *claim*, which is being acquired for this owner, will end meanwhile.
+
+        It will not if this very thread or task acquires it, and was interrupted by a signal.
+        """
+        del claim
+        return False
 
 
 class State:
@@ -95,6 +101,13 @@ class State:
     ENDED: Final = "ended"
     LOST: Final = "lost"
 
+
+# The same, bound once: Python 3.11 looks an attribute of a class up anew each time.
+PENDING: Final = State.PENDING
+HELD: Final = State.HELD
+ENDING: Final = State.ENDING
+ENDED: Final = State.ENDED
+LOST: Final = State.LOST
 
 TRANSITIONS: Final = {
     # from            method            to
@@ -121,6 +134,30 @@ def valid_until(sent_at: float, lease: float) -> float:
     return sent_at + lease * (1 - DRIFT) - SLACK
 
 
+class Renewal(Protocol):
+    """How holds of one kind are kept alive, many at a time."""
+
+    def __call__(
+        self, keys: Sequence[str], lease: float, holders: Sequence[str], /, *, deadline: float
+    ) -> Eval[list[bool]]:
+        """Return the script that keeps *keys* for another *lease*, and tells which were kept."""
+        ...
+
+
+class HoldClient(Client, Protocol):
+    """The client of a hold: its `Session`, as the hold sees it."""
+
+    @property
+    def holds(self) -> Holds:
+        """Return its table."""
+        ...
+
+    @property
+    def options(self) -> Options:
+        """Return its options."""
+        ...
+
+
 class CoreLock(Protocol):
     """The lock of a hold, as the hold sees it."""
 
@@ -129,7 +166,11 @@ class CoreLock(Protocol):
     key: str
     hold_key: object
     renewal: Renewal
-    session: Session
+
+    @property
+    def session(self) -> HoldClient:
+        """Return its client."""
+        ...
 
     def release_hold(self, hold: Hold) -> Step[None]:
         """Go down by one depth in *hold*."""
@@ -221,7 +262,7 @@ class Hold:
         self.core = core
         self.table_key = (core.hold_key, owner.identity)
         self.holder = holder
-        self.owner = owner.reference or (lambda: owner)
+        self.owner = owner.reference
         self.label = owner.label
         self.depth = 0
         self.lease = lease
@@ -230,7 +271,7 @@ class Hold:
         self.since = 0.0
         self.valid_until = 0.0
         self.cut_at = 0.0
-        self.state: str = State.PENDING
+        self.state: str = PENDING
         self.reason: LossReason | None = None
         self.token: int | None = None
         self.replication: Replication | None = None
@@ -279,7 +320,7 @@ class Hold:
         server's until it is given back.
         """
         self.unanswered -= 1
-        if self.state is not State.PENDING:
+        if self.state is not PENDING:
             return False
         self.depth = 1
         self.offered = self.queued = False
@@ -288,7 +329,7 @@ class Hold:
         until = self.valid_until = sent_at + self.lease * (1 - DRIFT) - SLACK
         if now >= until:
             return False
-        self.state = State.HELD
+        self.state = HELD
         self.since = now
         return True
 
@@ -320,7 +361,7 @@ class Hold:
 
         Makes no call, so that no thread releases it between the look and the entry.
         """
-        if self.state is not State.HELD:
+        if self.state is not HELD:
             return None
         depth = self.depth = self.depth + 1
         return depth
@@ -368,8 +409,8 @@ class Hold:
 
     def take_back(self) -> None:
         """Be held again, after a release or hand-over that did not come about."""
-        if self.state is State.ENDING:
-            self.state = State.HELD
+        if self.state is ENDING:
+            self.state = HELD
 
     def begin_release(self) -> tuple[int, bool] | None:
         """Go one less deep; at the last depth enter ENDING, in which it is not renewed.
@@ -381,14 +422,14 @@ class Hold:
             held.
         """
         state = self.state
-        if state is State.PENDING or state is State.ENDED:
+        if state is PENDING or state is ENDED:
             return None
         if self.depth > 1:
             self.depth -= 1
             return self.depth, True
-        first = state is State.HELD
+        first = state is HELD
         if first:
-            self.state = State.ENDING
+            self.state = ENDING
         return 0, first
 
     def released(self) -> None:
@@ -397,23 +438,34 @@ class Hold:
 
     def end(self) -> None:
         """Be over."""
-        if self.state is not State.LOST:
-            self.state = State.ENDED
+        if self.state is not LOST:
+            self.state = ENDED
 
     def lose(self, reason: LossReason) -> list[Callable[[], object]]:
         """Enter LOST; return whom to tell (nobody when it is not held any more)."""
-        if self.state not in (State.HELD, State.ENDING):
+        if self.state not in (HELD, ENDING):
             return []
         self.reason = reason
-        if self.state is State.ENDING:
+        if self.state is ENDING:
             self.depth = 0
-        self.state = State.LOST
+        self.state = LOST
         listeners, self._listeners = self._listeners, None
         return listeners or []
 
     def found(self, depth: int) -> None:
         """Stand for what the server has of another client's hold, to be released by force."""
         self.depth = depth
+
+    def retire_number(self) -> bool:
+        """Let later holds of its owner have another number; return whether it is still held.
+
+        From then on the holder id names this hold alone. That is tested last: a hold that begins
+        after the end of this one may have drawn the old number before.
+        """
+        owner = self.owner()
+        if owner is not None and self.holder.removesuffix(":write").endswith(f":{owner.number}"):
+            owner.renumber()
+        return self.state is HELD
 
     def explain(self, detail: str) -> None:
         """Note what the operator said who released it by force."""
@@ -428,7 +480,7 @@ class Hold:
             self._listeners = []
         listeners = self._listeners
         listeners.append(callback)
-        if self.state is not State.LOST:
+        if self.state is not LOST:
             return True
         # The loss may have come in between. The thread that takes the callback out is the one to call
         # it.
@@ -462,17 +514,22 @@ class Hold:
 
     def valid(self, now: float) -> bool:
         """Return whether nobody else can hold the lock at *now*."""
-        return self.state is State.HELD and now < self.valid_until
+        return self.state is HELD and now < self.valid_until
 
     def lost(self, now: float) -> bool:
         """Return whether the hold ended without being released."""
-        if self.state is State.LOST:
+        if self.state is LOST:
             return True
-        return self.state in (State.HELD, State.ENDING) and now >= self.valid_until
+        return self.state in (HELD, ENDING) and now >= self.valid_until
 
     def expiry_reason(self) -> LossReason:
-        """Return why a hold is lost whose validity ended by the clock."""
-        return "unreachable past validity" if self.renewal is not None else "expired"
+        """Return why a hold is lost whose validity ended by the clock.
+
+        A renewal without an answer is tried again soon, until the end. If no try was due near the
+        end, there was none: the process was paused, or too busy.
+        """
+        tried = self.renew_at > self.valid_until - self.lease / 3
+        return "unreachable past validity" if self.renewal is not None and tried else "expired"
 
     def abandoned(self) -> bool:
         """Return whether nobody is left who could release it."""
@@ -501,7 +558,7 @@ class Hold:
 
         It was neither released nor abandoned.
         """
-        released = self.depth == 0 or self.state is State.ENDING
+        released = self.depth == 0 or self.state is ENDING
         return not released and not self.abandoned()
 
     def ran_out(self) -> bool:
@@ -509,7 +566,7 @@ class Hold:
 
         Then nobody needs to release it. A rate limit is a lock of this kind.
         """
-        expired = (self.reason or self.expiry_reason()) == "expired"
+        expired = (self.reason or self.expiry_reason()) == "expired" and self.renewal is None
         return expired and all(handle() is None for handle in self.handles)
 
     def kept(self) -> bool:
@@ -574,7 +631,7 @@ class Permit(Hold):
 
     def lost(self, now: float) -> bool:
         """Return whether they ended without being released."""
-        over = now >= self.ends_at and self.state in (State.HELD, State.ENDING)
+        over = now >= self.ends_at and self.state in (HELD, ENDING)
         return over or super().lost(now)
 
 
@@ -621,10 +678,10 @@ class Holds:
     def released(self, hold: Hold) -> None:
         """Forget *hold*, which the server has no more."""
         hold.depth = 0
-        if hold.state is not State.LOST:
-            if self.observer is not None and hold.state is not State.ENDED:
+        if hold.state is not LOST:
+            if self.observer is not None and hold.state is not ENDED:
                 self.observer.released(hold)
-            hold.state = State.ENDED
+            hold.state = ENDED
         # `_forget` written out: this is every release's.
         try:
             if self.table[hold.table_key] is hold:

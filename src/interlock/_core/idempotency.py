@@ -60,13 +60,15 @@ class IdempotentCall:
         ttl: seconds for which the latch is kept.
         old_latch: the latch of an earlier call, to be removed on the way; a key that is never
             there when there is none.
+        id: what tells it from all others.
         unanswered: True when a copy was sent that was not answered, and may still arrive.
     """
 
-    __slots__ = ("key", "old_latch", "ttl", "unanswered")
+    __slots__ = ("id", "key", "old_latch", "ttl", "unanswered")
 
-    def __init__(self, key: str, ttl: float, old_latch: str) -> None:
+    def __init__(self, key: str, ttl: float, old_latch: str, id_: str = "") -> None:
         self.key = key
+        self.id = id_
         self.ttl = ttl
         self.old_latch = old_latch
         self.unanswered = False
@@ -92,14 +94,19 @@ class IdempotentCalls:
     def begin(self, deadline: float = NEVER) -> IdempotentCall:
         """Return a new call that may be sent until *deadline*."""
         session = self.session
-        late = 2 * session.options.command_timeout + session.options.outage_timeout
-        last = late if deadline == NEVER else max(late, deadline - session.clock())
         try:
             old_latch = self._old_latches.popleft()
         except IndexError:
             old_latch = self._latch(self._key, "none")
-        key = self._latch(self._key, new_id(session))
-        return IdempotentCall(key, min(last + late, MAX_LEASE), old_latch)
+        id_ = new_id(session)
+        return IdempotentCall(self._latch(self._key, id_), self.ttl(deadline), old_latch, id_)
+
+    def ttl(self, deadline: float = NEVER) -> float:
+        """Return the seconds for which a latch is kept, of a call sent until *deadline*."""
+        session = self.session
+        late = 2 * session.options.command_timeout + session.options.outage_timeout
+        last = late if deadline == NEVER else max(late, deadline - session.clock())
+        return min(last + late, MAX_LEASE)
 
     def send(self, request: IdempotentCall, call: Eval[R]) -> Op[R]:
         """Send *call*, a script with the latch of *request*, until a reply is read.

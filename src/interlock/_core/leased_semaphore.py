@@ -25,9 +25,14 @@ from interlock._core import names
 from interlock._core.effects import Eval, undoing
 from interlock._core.holds import State
 from interlock._core.idempotency import IdempotentCalls, new_id
-from interlock._core.lock_base import Release, end_late_grants, not_held, undo_acquire
+from interlock._core.lock_base import (
+    Release,
+    end_late_grants,
+    not_held,
+    require_replicas,
+    undo_acquire,
+)
 from interlock._core.permit import Permit, update_lease
-from interlock._core.replication import require_replicas
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.scripts.script import Grant
 from interlock._core.scripts.semaphore import semaphore_undo
@@ -44,9 +49,8 @@ from interlock.options import check_lease, check_name
 
 if TYPE_CHECKING:
     from interlock._core.effects import Op
-    from interlock._core.holds import Hold, Owner
+    from interlock._core.holds import Hold, Owner, Renewal
     from interlock._core.session import Session
-    from interlock._core.watchdog import Renewal
 
 MAX_TOGETHER = 10_000
 """Permits in one acquire; each has an id."""
@@ -133,7 +137,7 @@ class LeasedSemaphore:
 
     def release_hold(self, hold: Hold) -> Release:
         """Give *hold* back, whoever asks."""
-        return Release(hold)
+        return Release(self.session, hold)
 
     def last_release(self, hold: Hold) -> Eval[int]:
         """Return the script that gives *hold* back."""

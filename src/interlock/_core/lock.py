@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from interlock._core import names
 from interlock._core.effects import NEVER, Eval
-from interlock._core.holds import State
+from interlock._core.holds import Hold, State
 from interlock._core.lock_base import LockBase, Release
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.script import GRANTED
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.effects import Op
-    from interlock._core.holds import Hold
     from interlock._core.scripts.lock import LockStatus
     from interlock._core.scripts.script import Grant
     from interlock._core.session import Session
@@ -71,7 +70,7 @@ class Lock(LockBase):
         session = self.session
         if self.queue in session.waiters.queues and self.hands_over and session.counts_waiters:
             return HandOver(self, hold)
-        return Release(hold)
+        return Release(session, hold)
 
     def hand_over_script(self, hold: Hold, successor: Hold, place: Place | None) -> Eval[int]:
         """Return the script that makes *successor* the holder instead of *hold*.
@@ -126,7 +125,7 @@ class HandOver(Release):
     __slots__ = ("_freeing", "_lock", "_offer", "_sent_at")
 
     def __init__(self, lock: Lock, hold: Hold) -> None:
-        super().__init__(hold)
+        super().__init__(lock.session, hold)
         self._lock = lock
         self._freeing = False
         self._offer: _Offer | None = None
@@ -140,7 +139,7 @@ class HandOver(Release):
         now = self._sent_at = lock.session.clock()
         waiter = waiters.offer(lock.channel, type(lock), now)
         successor = None if waiter is None else waiter.candidate
-        if waiter is None or successor is None:
+        if waiter is None or not isinstance(successor, Hold):
             self._freeing = True
             return call
         accept = partial(lock.accept_handover, successor, now)

@@ -44,11 +44,10 @@ from abc import ABC, abstractmethod
 from copy import copy
 from typing import TYPE_CHECKING, Literal
 
-from interlock._core import names
-from interlock._core.effects import NEVER, Step, failing, undoing
-from interlock._core.holds import Hold, Owner, State
-from interlock._core.replication import require_replicas
-from interlock._core.scripts.forced import forced_note_write
+from interlock._core.effects import NEVER, Step, Wait, failing, undoing
+from interlock._core.forced_note import leave_note, take_note_back
+from interlock._core.holds import ENDED, ENDING, HELD, LOST, PENDING, Hold, Owner, Renewal
+from interlock._core.replication import Replication
 from interlock._core.scripts.lock import lock_release, stand_in_queue
 from interlock._core.scripts.script import Grant
 from interlock._core.session import GRACE
@@ -69,7 +68,10 @@ if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op
     from interlock._core.scripts.lock import LockStatus
     from interlock._core.session import Session
-    from interlock._core.watchdog import Renewal
+    from interlock.options import ReplicaPolicy
+
+_CLAIM_LOOK, _CLAIM_LOOKS = 0.001, 0.05
+"""Seconds between two looks at what another thread of the same owner acquires: first and last."""
 
 
 QUEUE_KEPT = 5
@@ -206,13 +208,14 @@ class LockBase(ABC):
         hold = self._session.holds.table.get((self.hold_key, owner.identity))
         if hold is None:
             return Refused(not_held(self.kind, self.name, owner.label))
+        # A kind of lock may hand over to those who wait. Without them, one call less.
         if self.queue in self._session.waiters.queues:
             return self.release_hold(hold)
-        return Release(hold)
+        return Release(self._session, hold)
 
     def release_hold(self, hold: Hold) -> Step[None]:
         """Go down by one depth in *hold*, whoever asks; errors as `release`."""
-        return Release(hold)
+        return Release(self._session, hold)
 
     def extend(self, owner: Owner, lease: float) -> Op[None]:
         """Have at least *lease* seconds from now.
@@ -243,7 +246,7 @@ class LockBase(ABC):
         call = self._force_release_script()
         # What is still being acquired may be granted when the script has run, and must not be
         # taken for what it freed.
-        held = [hold for hold in session.holds.of_key(self.key) if hold.state is not State.PENDING]
+        held = [hold for hold in session.holds.of_key(self.key) if hold.state is not PENDING]
         released = yield from session.persist(call)
         for hold in held:
             session.lose(hold, "force-released")
@@ -264,18 +267,18 @@ class LockBase(ABC):
         depth = (yield from self.status()).holders.get(holder, 0)
         if not depth:
             return False
-        if reason:
-            note = names.forced_note(self.key, holder)
-            _ = yield from session.persist(forced_note_write(note, reason, names.NOTE_KEPT))
+        yield from leave_note(session, self.key, holder, reason)
         hold = Hold(self, Owner("an operator"), holder, session.options.lease)
         hold.found(depth)
         released = bool((yield from session.persist(self.release_script(hold, 0))))
         for mine in session.holds.of_key(self.key):
-            if mine.holder == holder and mine.state is not State.PENDING:
+            if mine.holder == holder and mine.state is not PENDING:
                 mine.explain(reason)
                 session.lose(mine, "force-released")
         if released:
             session.events.force_released(self.name, self.kind, reason)
+        else:
+            yield from take_note_back(session, self.key, holder, reason)
         return released
 
     def status(self) -> Op[LockStatus]:
@@ -292,11 +295,11 @@ class LockBase(ABC):
         0 without a round trip if not, else what the server says.
         """
         hold = self._session.holds.get(self.hold_key, owner)
-        if hold is None or hold.state is not State.HELD:
+        if hold is None or hold.state is not HELD:
             return 0
         status = yield from self.status()
         depth = status.holders.get(hold.holder, 0)
-        if depth == 0 and hold.state is State.HELD:
+        if depth == 0 and hold.state is HELD:
             self._session.lose(hold, "force-released")
         return depth
 
@@ -310,7 +313,7 @@ class LockBase(ABC):
     def hold_of(self, owner: Owner) -> Hold | None:
         """Return *owner*'s hold, lost or not, as known locally."""
         hold = self._session.holds.get(self.hold_key, owner)
-        return None if hold is None or hold.state in (State.PENDING, State.ENDED) else hold
+        return None if hold is None or hold.state in (PENDING, ENDED) else hold
 
     def mine(self, owner: Owner) -> Hold:
         """Return *owner*'s hold.
@@ -319,7 +322,7 @@ class LockBase(ABC):
             NotHeldError: there is none.
         """
         hold = self._session.holds.get(self.hold_key, owner)
-        if hold is None or hold.state is State.PENDING:
+        if hold is None or hold.state is PENDING:
             raise not_held(self.kind, self.name, owner.label)
         return hold
 
@@ -391,7 +394,8 @@ class LockBase(ABC):
             hold.answered()
             return False
         session = self._session
-        if not hold.grant(answer.token, sent_at, session.clock()):
+        clock = session.clock
+        if not hold.grant(answer.token, sent_at, clock()):
             return False
         session.watchdog.watch(hold)
         if session.holds.observer is not None:
@@ -407,17 +411,17 @@ class LockBase(ABC):
 
     def is_live(self, hold: Hold) -> bool:
         """Decide whether an acquire by the owner of *hold* is a re-entry."""
-        if hold.state is State.PENDING:
+        if hold.state is PENDING:
             raise ReentryError(
                 f"{self.kind} {self.name!r} is just being acquired by the same owner",
                 name=self.name,
             )
-        if hold.state is State.HELD and hold.lost(self._session.clock()):
+        if hold.state is HELD and hold.lost(self._session.clock()):
             self._session.lose(hold, hold.expiry_reason())
-        if hold.state is State.LOST and hold.inside() and not hold.ran_out():
+        if hold.state is LOST and hold.inside() and not hold.ran_out():
             # The owner must hear of the loss.
             raise lost(hold, "; release it before you acquire it again")
-        if hold.state is State.HELD:
+        if hold.state is HELD:
             return True
         # Another thread's release of it may still be under way: it must not meet the next hold
         # under the same field.
@@ -451,7 +455,7 @@ class LockBase(ABC):
             place.left = outcome
         try:
             try:
-                if outcome is None or (isinstance(outcome, float) and hold.state is State.PENDING):
+                if outcome is None or (isinstance(outcome, float) and hold.state is PENDING):
                     op = self._wait(hold, deadline)
                 else:
                     op = self._after_first_try(hold, deadline, sent_at, outcome)
@@ -501,12 +505,27 @@ class LockBase(ABC):
             else:
                 yield from session.clean_up_after(error, call, until)
 
+    def after_claim(self, owner: Owner, deadline: float, lease: float | None) -> Op[Hold | None]:
+        """Acquire when another thread or task of the same owner has, or has given up.
+
+        Nothing is sent while it waits, and nobody wakes it: this is rare.
+        """
+        table, key = self._session.holds.table, (self.hold_key, owner.identity)
+        pause = _CLAIM_LOOK
+        while (held := table.get(key)) is not None and held.state is PENDING:
+            now = self._session.clock()
+            if now >= deadline:
+                return None
+            yield Wait(None, min(deadline, now + pause))
+            pause = min(2 * pause, _CLAIM_LOOKS)
+        return (yield from self.acquire(owner, deadline, lease))
+
     def disclaim(self, hold: Hold) -> None:
         """Remove the claim if *hold* is still PENDING.
 
         Every end of an acquire calls this. Otherwise its owner would get ReentryError for ever.
         """
-        if hold.state is State.PENDING:
+        if hold.state is PENDING:
             self._session.holds.end(hold)
 
     def _after_first_try(
@@ -542,7 +561,7 @@ class LockBase(ABC):
 
         None when *hold* is held now, else how long it may be kept by another.
         """
-        if hold.state is not State.PENDING and hold.depth > 0:
+        if hold.state is not PENDING and hold.depth > 0:
             return None  # it was handed over
         session = self._session
         sent_at = session.clock()
@@ -560,7 +579,7 @@ class LockBase(ABC):
 
         A grant that cannot be used is given back.
         """
-        if hold.state is State.ENDED:
+        if hold.state is ENDED:
             raise ClosedError("the client was closed, and what it was just acquiring given back")
         if not isinstance(answer, Grant):
             return answer
@@ -616,7 +635,11 @@ class Acquire(Step["Hold | None"]):
         lock, owner = self._lock, self._owner
         session = lock.session
         held = session.holds.table.get((lock.hold_key, owner.identity))
-        while held is not None and lock.is_live(held):
+        while held is not None:
+            if held.state is PENDING and owner.may_await(held):
+                return None
+            if not lock.is_live(held):
+                break
             again = self._again = Reenter(lock, held, self._deadline, self._lease)
             self.result = held
             if (entering := again.begin()) is not None:
@@ -626,7 +649,8 @@ class Acquire(Step["Hold | None"]):
             held = session.holds.table.get((lock.hold_key, owner.identity))
         hold = self.result = lock.new_hold(owner, self._lease)
         session.holds.claim(hold)
-        now = self._sent_at = session.clock()
+        clock = session.clock  # bound first: Python 3.11 would look for a method
+        now = self._sent_at = clock()
         if lock.queue in session.waiters.queues and not lock.may_overtake(hold, self._deadline):
             # Made for its error only: it refuses a reader that wants to write. It would wait for
             # its own read lock.
@@ -651,6 +675,8 @@ class Acquire(Step["Hold | None"]):
         if self._again is not None:
             return self._again.rest(failure)
         hold = self.result
+        if hold is None and failure is None:
+            return self._lock.after_claim(self._owner, self._deadline, self._lease)
         if hold is None:
             return failing(failure)
         outcome = self._outcome if failure is None else failure
@@ -661,7 +687,7 @@ class Acquire(Step["Hold | None"]):
         if self._again is not None:
             return self._again.over()
         hold = self.result
-        return hold is None or hold.state not in (State.PENDING, State.HELD)
+        return hold is None or hold.state not in (PENDING, HELD)
 
     def abandon(self) -> None:
         """Take the claim back."""
@@ -748,7 +774,7 @@ class Reenter(Step[Hold]):
 
     def _undo(self, error: BaseException) -> Op[None]:
         hold, self._entered = self.result, False
-        if hold.state is State.LOST:
+        if hold.state is LOST:
             return
         # Other threads may have released all other entries: then this undoes the last one.
         depth, _ = hold.begin_release() or (0, False)
@@ -775,21 +801,21 @@ class Release(Step[None]):
         One round trip.
     """
 
-    __slots__ = ("_begun", "_call", "_depth", "_found", "_hold", "_resumed")
+    __slots__ = ("_begun", "_call", "_depth", "_found", "_hold", "_resumed", "_session", "result")
 
-    result = None
-
-    def __init__(self, hold: Hold) -> None:
+    def __init__(self, session: Session, hold: Hold) -> None:
+        self._session = session
         self._hold = hold
         self._begun = self._resumed = False
         self._call: Eval[int] | None = None
         self._found = 0
+        self.result = None
 
     def begin(self) -> Eval[int] | None:
         """Note that the hold ends, or is one less deep; return the release, unless it is lost."""
         hold = self._hold
-        core = hold.core
-        now = core.session.clock()
+        core, clock = hold.core, self._session.clock
+        now = clock()
         if not hold.valid(now) and hold.lost(now):
             return None
         begun = hold.begin_release()
@@ -810,7 +836,7 @@ class Release(Step[None]):
         if not answer or hold.unanswered:
             return False
         if self._depth == 0:
-            hold.core.session.holds.released(hold)
+            self._session.holds.released(hold)
         return True
 
     def rest(self, failure: BaseException | None) -> Op[None]:
@@ -825,13 +851,13 @@ class Release(Step[None]):
             except Exception as error:  # noqa: BLE001 - raised where it can be heard
                 return failing(failure or error)
         if not self._begun:
-            return _end_lost(self._hold.core.session, self._hold)
+            return _end_lost(self._session, self._hold)
         return self.finish(failure)
 
     def finish(self, failure: BaseException | None) -> Op[None]:
         """Carry the release through whose first try came to an answer, or ended by *failure*."""
         hold, depth, found = self._hold, self._depth, self._found
-        session = hold.core.session
+        session = self._session
         call = (
             self._call.anew() if self._call is not None else hold.core.release_script(hold, depth)
         )
@@ -853,7 +879,7 @@ class Release(Step[None]):
                 found = 1
         # Another thread may have released the last depth meanwhile: then there is nothing left to
         # go down in.
-        freed = depth > 0 and (hold.state is State.ENDING or hold.state is State.ENDED)
+        freed = depth > 0 and (hold.state is ENDING or hold.state is ENDED)
         gone = not found and not (self._resumed or freed or call.unknown)
         if depth == 0 and (call.unknown or hold.unanswered):
             retire_number(hold)  # an earlier try may still be under way
@@ -868,7 +894,7 @@ class Release(Step[None]):
     def over(self) -> bool:
         """Return whether the release has come to its end."""
         state = self._hold.state
-        return state is State.ENDED or state is State.LOST or (self._begun and self._depth > 0)
+        return state is ENDED or state is LOST or (self._begun and self._depth > 0)
 
 
 class Refused(Step[None]):
@@ -914,6 +940,18 @@ def extend(session: Session, hold: Hold, lease: float) -> Op[None]:
         # The answer took longer than the lease: somebody else may hold it by now.
         yield from _end_lost(session, hold)
     session.watchdog.watch(hold)
+
+
+def require_replicas(call: Eval[Grant | float], hold: Hold, policy: ReplicaPolicy) -> None:
+    """Ask replicas about *hold* if *call* grants it."""
+    what = f"{hold.core.kind} {hold.name!r}"
+    call.replication = Replication(policy, what, is_grant, hold.lease)
+    hold.ask_replicas(call.replication)
+
+
+def is_grant(answer: object) -> bool:
+    """Return whether a decoded *answer* is a grant."""
+    return isinstance(answer, Grant)
 
 
 # What an end leaves to be done.

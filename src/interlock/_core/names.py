@@ -152,7 +152,7 @@ def latch_ending(name: str) -> str:
     return prefix_name("interlock_latch_ending", name)
 
 
-NOTE_KEPT = 3600.0
+NOTE_KEPT = 600.0
 """Seconds for which a holder may ask why its lock was released by force."""
 
 
@@ -211,14 +211,29 @@ def barrier_parties(name: str) -> str:
     return prefix_name("interlock_barrier_parties", name)
 
 
-def barrier_resets(name: str) -> str:
-    """Return the key that tells which generations of the barrier *name* ended by a reset."""
-    return prefix_name("interlock_barrier_resets", name)
+def barrier_passed(name: str) -> str:
+    """Return the key that tells which generations of the barrier *name* have passed."""
+    return prefix_name("interlock_barrier_passed", name)
 
 
 def barrier_channel(name: str) -> str:
     """Return the channel on which the end of a generation of the barrier *name* is announced."""
     return prefix_name("interlock_barrier__channel", name)
+
+
+def condition_waiting(name: str) -> str:
+    """Return the key of those who wait for the condition *name* and were not notified."""
+    return prefix_name("interlock_condition", name)
+
+
+def condition_leases(name: str) -> str:
+    """Return the key that tells when the leases of all waiters of the condition *name* end."""
+    return prefix_name("interlock_condition_leases", name)
+
+
+def condition_channel(name: str) -> str:
+    """Return what the channel of each waiter of the condition *name* begins with."""
+    return prefix_name("interlock_condition__channel", name)
 
 
 def own_request(name: str, request: str) -> str:

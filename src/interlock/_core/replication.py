@@ -24,31 +24,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.effects import NEVER
-from interlock._core.scripts.script import Grant
 from interlock.errors import InterlockError, ReplicationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.effects import Eval
-    from interlock._core.holds import Hold
     from interlock.options import ReplicaPolicy
 
 SHARE = 3
 """Replicas are given this fraction of the lease at most."""
-
-
-def is_grant(answer: object) -> bool:
-    """Return whether a decoded *answer* is a grant."""
-    return isinstance(answer, Grant)
-
-
-def require_replicas(call: Eval[Grant | float], hold: Hold, policy: ReplicaPolicy) -> None:
-    """Have replicas asked about *hold*, if *call* grants it."""
-    what = f"{hold.core.kind} {hold.name!r}"
-    call.replication = Replication(policy, what, lease=hold.lease)
-    hold.ask_replicas(call.replication)
 
 
 class Replication:
@@ -71,8 +55,8 @@ class Replication:
         self,
         policy: ReplicaPolicy,
         what: str,
-        granted: Callable[[object], bool] = is_grant,
-        lease: float = NEVER,
+        granted: Callable[[object], bool],
+        lease: float,
     ) -> None:
         self.policy = policy
         self.timeout = min(policy.timeout, lease / SHARE)
@@ -80,9 +64,9 @@ class Replication:
         self._what = what
         self._granted = granted
 
-    def concerns(self, call: Eval[object], reply: object) -> bool:
-        """Return whether *reply* to *call*, bare or an error, is a grant that replicas are to have."""
-        return not isinstance(reply, InterlockError) and self._granted(call.script.decode(reply))
+    def concerns(self, decode: Callable[[object], object], reply: object) -> bool:
+        """Return whether a *reply* that *decode* reads, or an error, is a grant for replicas."""
+        return not isinstance(reply, InterlockError) and self._granted(decode(reply))
 
     def conclude(self, acknowledged: int, wanted: int, where: str, problem: str = "") -> None:
         """Note that *acknowledged* replicas of *wanted* have it.

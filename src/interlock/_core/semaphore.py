@@ -217,7 +217,7 @@ class Semaphore:
         """Have replicas asked about the permits that *call* takes."""
         if self._session.replicas is not None:
             what = f"{self.kind} {self.name!r}"
-            call.replication = Replication(self._session.replicas, what, bool)
+            call.replication = Replication(self._session.replicas, what, bool, NEVER)
 
     def _release(self, permits: int, create: int) -> Step[bool]:
         return self._requests.carried_through(

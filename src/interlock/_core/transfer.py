@@ -166,7 +166,9 @@ def adopt(
 def set_lease(possession: Possession, lease: float) -> Op[None]:
     """Have the hold *possession* end in *lease* seconds, be it sooner or later than before.
 
-    It is not renewed any more.
+    It is not renewed any more. If a renewal is under way, the server may execute it later. Then the
+    server frees the lock up to one lease of the client later, and the hold still ends in time. No
+    second command corrects that: it could cut short what the user sets next.
 
     Raises:
         ConfigError: it is not a hold of a lock that can do this.

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.holds import Hold
+
+class Candidate(Protocol):
+    """A hold that may be given to a waiter; `Hold` is one."""
+
+    @property
+    def core(self) -> object:
+        """Return the lock."""
+        ...
+
+    def offer(self) -> None:
+        """Note that another holder, which releases, may make it the holder."""
+        ...
 
 
 class Waiter:
@@ -40,7 +51,7 @@ class Waiter:
         self.asking = False
         self.taken_for: float | None = None
         self.inherited: float | None = None
-        self.candidate: Hold | None = None
+        self.candidate: Candidate | None = None
         self.busy = self.offered = self.gone = False
         self.offered_until = 0.0
 

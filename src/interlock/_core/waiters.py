@@ -351,6 +351,13 @@ class Waiters:
                 if channel in self._sections:
                     self._subscriptions.subscribe(channel)
 
+    def serve_all(self, channel: str) -> None:
+        """End the wait of all who stand in the queue of *channel*: each got what it waits for."""
+        with self._mutex:
+            for ticket in self.queues.get(channel, ()):
+                ticket.gone = True
+                ticket.wake(ask=False)
+
     def wake_all(self) -> None:
         """Wake every waiter of every channel: the client closes."""
         with self._mutex:

@@ -19,7 +19,7 @@ Source: LockTask of Redisson 4.7.0.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from interlock._core.effects import NEVER, Batch, Eval
 from interlock._core.holds import State
@@ -30,18 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock._core.effects import Op
-    from interlock._core.holds import Hold, Holds
+    from interlock._core.holds import Hold, Holds, Renewal
     from interlock.errors import LossReason
-
-
-class Renewal(Protocol):
-    """How holds of one kind are kept alive, many at a time."""
-
-    def __call__(
-        self, keys: Sequence[str], lease: float, holders: Sequence[str], /, *, deadline: float
-    ) -> Eval[list[bool]]:
-        """Return the script that keeps *keys* for another *lease*, and tells which were kept."""
-        ...
 
 
 @dataclass(slots=True)

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
     from typing import Any
 
+    from interlock._core.effects import Client
     from interlock._core.holds import Owner, Possession
     from interlock._core.waiter import Waiter
     from interlock._links.cluster import Cluster
@@ -100,7 +101,7 @@ class AsyncDriver:
         self._cancelled: weakref.WeakKeyDictionary[asyncio.Task[object], Possession] = (
             weakref.WeakKeyDictionary()
         )
-        self._named = NamedOwners()
+        self._named = NamedOwners(lambda: id(asyncio.current_task()))
         self.closed = False
         self.ending = lifecycle.Ending()
         self.session.watchdog.deserted = lifecycle.weakly(self._deserted)
@@ -442,7 +443,7 @@ def _wakeup(waiter: Waiter) -> Wakeup:
     return cast("Wakeup", waiter.wakeup)
 
 
-def home(session: Session) -> AsyncDriver:
+def home(session: Client) -> AsyncDriver:
     """Return the driver of the client that *session* belongs to.
 
     Raises:

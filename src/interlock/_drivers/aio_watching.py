@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from typing import TYPE_CHECKING
 
 from interlock._core.effects import Wait
 from interlock._drivers import clock
 from interlock._drivers.lifecycle import report
-from interlock._drivers.watching import RETRY, this_process
-from interlock.errors import ClosedError, InterlockError
+from interlock._drivers.watching import RETRY
+from interlock.errors import ClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.effects import Op
     from interlock._drivers.aio import AsyncDriver
-
-__all__ = ["Watching", "this_process"]
 
 
 class Watching:
@@ -50,7 +49,7 @@ class Watching:
                     return
             except ClosedError:
                 return
-            except InterlockError as error:
+            except Exception as error:  # noqa: BLE001 - it is reported, and the next look may succeed
                 report("an observer of an election", error)
                 if not await self._pause():
                     return
@@ -72,8 +71,21 @@ class Watching:
                 await told
         except Exception as error:  # noqa: BLE001 - the user's code; the next change is told too
             report("a callback of an election", error)
+        except asyncio.CancelledError as error:
+            # Something that the callback awaited was cancelled, or this task is.
+            if _is_being_cancelled():
+                raise
+            report("a callback of an election", error)
 
     async def close(self) -> None:
         """Tell of no more changes; wait for a callback that runs, unless it calls this."""
         self._stop()
         await self._ended()
+
+
+def _is_being_cancelled() -> bool:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # trio cancels by an exception of its own
+        return False
+    return task is not None and task.cancelling() > 0

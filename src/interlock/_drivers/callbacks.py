@@ -1,6 +1,6 @@
 """Threads for the user's code that nobody waits for.
 
-On_lost callbacks, warnings, hooks that report an error.
+On_lost callbacks, warnings, hooks that report an error, and observers.
 
 Rules:
 
@@ -8,11 +8,14 @@ Rules:
   renews or listens.
 * Callbacks of one hold run one after another. Those of different holds do not wait for each
   other, up to `LIMIT` threads.
+* Observers have threads beside those: a busy observer keeps its thread, and a loss must be told
+  all the same.
 * A thread starts when there is something to call, and ends when there is nothing more.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections import deque
@@ -28,9 +31,16 @@ LIMIT = 32
 
 
 class Callbacks:
-    """Calls what it is given, in threads of its own."""
+    """Calls what it is given, in threads of its own.
 
-    def __init__(self) -> None:
+    Args:
+        name: of the threads.
+        limit: of their number.
+    """
+
+    def __init__(self, name: str, limit: float) -> None:
+        self._name = name
+        self._limit = limit
         self.after_fork()
 
     def after_fork(self) -> None:
@@ -61,11 +71,11 @@ class Callbacks:
     def resume(self) -> None:
         """Start a thread if there is something to call and the limit allows it."""
         with self._mutex:
-            if not self._ready or self._threads >= LIMIT:
+            if not self._ready or self._threads >= self._limit:
                 return
             self._threads += 1
         try:
-            threading.Thread(target=self._run, name="interlock-callback", daemon=True).start()
+            threading.Thread(target=self._run, name=self._name, daemon=True).start()
         except RuntimeError:
             # No thread can start now. The renewal thread tries again every period.
             with self._mutex:
@@ -103,7 +113,8 @@ class Callbacks:
             del callback
 
 
-_callbacks = Callbacks()
+_callbacks = Callbacks("interlock-callback", LIMIT)
+_observers = Callbacks("interlock-observer", math.inf)
 
 
 def call_user(key: object, what: str, callback: Callable[[], object]) -> None:
@@ -112,6 +123,14 @@ def call_user(key: object, what: str, callback: Callable[[], object]) -> None:
     Arguments as of `Callbacks.call`.
     """
     _callbacks.call(key, what, callback)
+
+
+def run_observer(key: object, what: str, serve: Callable[[], object]) -> None:
+    """Call *serve*, which tells an observer its events, in a thread beside those of `call_user`.
+
+    Arguments as of `Callbacks.call`.
+    """
+    _observers.call(key, what, serve)
 
 
 def notify_loss(listener: Callable[[], object]) -> None:
@@ -133,7 +152,9 @@ def report_aside(what: str, error: BaseException) -> None:
 def resume() -> None:
     """Try again to call what waits because no thread could start."""
     _callbacks.resume()
+    _observers.resume()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
     os.register_at_fork(after_in_child=_callbacks.after_fork)
+    os.register_at_fork(after_in_child=_observers.after_fork)

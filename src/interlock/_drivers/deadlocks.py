@@ -54,7 +54,8 @@ class DeadlockWatch:
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
         self._suspected: dict[Party, Sight] = {}
-        self._reported: set[object] = set()
+        # Each with a wait of ours that it needs; it is over with that wait.
+        self._reported: dict[object, Hold] = {}
 
     def look(self, now: float) -> None:
         """Start the thread if somebody has waited for long; called by the renewal thread."""
@@ -101,6 +102,7 @@ class DeadlockWatch:
             callbacks.report_aside("the search for deadlocks", error)
         finally:
             self._suspected.clear()
+            self._reported.clear()
             self._session.doomed.clear()
 
     def _check(self, reader: Reader) -> None:
@@ -110,6 +112,8 @@ class DeadlockWatch:
         self._card.hurry()
         self._wake()
         now, session = clock.now(), self._session
+        waits = session.events.waits
+        self._reported = {cycle: hold for cycle, hold in self._reported.items() if hold in waits}
         look = Look(reader, {session.client_id: self._told_here(now)})
         suspected: dict[Party, Sight] = {}
         for hold in self._long(now):
@@ -141,7 +145,7 @@ class DeadlockWatch:
         cycle, session = same_cycle(links), self._session
         text = told_of(links)
         if cycle not in self._reported:
-            self._reported.add(cycle)
+            self._reported[cycle] = hold
             if session.options.log:
                 logging.getLogger("interlock").error(
                     "deadlock of %d: %s", len(links), text, extra={"event": "lock.deadlock"}

@@ -11,22 +11,64 @@ from __future__ import annotations
 
 import threading
 import weakref
+from typing import TYPE_CHECKING
 
 from interlock._core.holds import Owner
 from interlock.errors import ConfigError
 from interlock.options import check_text
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.holds import Hold
+
+
+class _Reference:
+    """What a hold knows a named owner by: it keeps the word, and knows who acquires the hold.
+
+    Attributes:
+        caller: the thread or task that made the hold.
+    """
+
+    __slots__ = ("_owner", "caller")
+
+    def __init__(self, owner: NamedOwner, caller: object) -> None:
+        self._owner = owner
+        self.caller = caller
+
+    def __call__(self) -> Owner:
+        return self._owner
+
 
 class NamedOwner(Owner):
-    """The owner that one word names."""
+    """The owner that one word names.
+
+    Args:
+        word: the word.
+        caller: tells the thread or task that runs from all others that live.
+    """
 
     shared = True
-    __slots__ = ("_users",)
+    __slots__ = ("_caller", "_users")
 
-    def __init__(self, word: str) -> None:
+    def __init__(self, word: str, caller: Callable[[], object]) -> None:
         super().__init__(f"owner {word!r}")
-        self.reference = None  # the word is kept by what is held under it
+        self._caller = caller
         self._users: dict[int, weakref.ref[Owner]] = {}
+
+    @property
+    def reference(self) -> Callable[[], Owner | None]:
+        """A new reference for each hold."""
+        return _Reference(self, self._caller())
+
+    @reference.setter
+    def reference(self, weak: Callable[[], Owner | None]) -> None:
+        """Ignore the weak one."""
+
+    def may_await(self, claim: Hold) -> bool:
+        """Return whether another thread or task acquires *claim*."""
+        made_by = claim.owner
+        return isinstance(made_by, _Reference) and made_by.caller != self._caller()
 
     def used_by(self, user: Owner) -> None:
         """Note that the thread or task of *user* uses the word."""
@@ -41,9 +83,14 @@ class NamedOwner(Owner):
 
 
 class NamedOwners:
-    """The words of one client."""
+    """The words of one client.
 
-    def __init__(self) -> None:
+    Args:
+        caller: as of `NamedOwner`.
+    """
+
+    def __init__(self, caller: Callable[[], object]) -> None:
+        self._caller = caller
         self._mutex = threading.RLock()
         self._owners: weakref.WeakValueDictionary[str, NamedOwner] = weakref.WeakValueDictionary()
 
@@ -62,6 +109,6 @@ class NamedOwners:
         with self._mutex:
             owner = self._owners.get(word)
             if owner is None:
-                owner = self._owners[word] = NamedOwner(word)
+                owner = self._owners[word] = NamedOwner(word, self._caller)
             owner.used_by(user)
             return owner

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from interlock._core.events import FREQUENT, Event, Observer, Overflowed
 from interlock._core.observing import Frequent
 from interlock._drivers import clock
-from interlock._drivers.callbacks import call_user
+from interlock._drivers.callbacks import run_observer
 from interlock._drivers.lifecycle import report
 from interlock.errors import ConfigError
 
@@ -106,7 +106,7 @@ class Outbox:
             if self._running:
                 return
             self._running = True
-        call_user(self, f"the observer {self._observer!r}", self._run)
+        run_observer(self, f"the observer {type(self._observer).__name__}", self._run)
 
     def _run(self) -> None:
         idle = 0

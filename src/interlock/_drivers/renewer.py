@@ -35,7 +35,7 @@ from interlock._core.session import GRACE
 from interlock._core.watchdog import Round
 from interlock._drivers import callbacks, clock
 from interlock._drivers.deadlocks import DeadlockWatch
-from interlock._drivers.identity import about_this_process
+from interlock._drivers.identity import about_this_process, connection_name
 from interlock._drivers.wakeup import Wakeup
 from interlock._links.batch_connection import BatchConnection
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
@@ -73,7 +73,7 @@ class Renewer:
     def __init__(self, session: Session, topology: Topology, timeout: float) -> None:
         self._session = session
         self._topology = topology
-        self._connection = BatchConnection(topology)
+        self._connection = BatchConnection(topology, self._name())
         self._lanes: dict[Endpoint | None, _Lane] = {}
         self.beside: object = None
         # A server that hangs must leave time for another try within the validity.
@@ -91,6 +91,10 @@ class Renewer:
         self.card = CardWriter(self._session, about_this_process())
         self._deadlocks = DeadlockWatch(self._session, self._topology, self.card, self._wakeup)
         self.started = False
+
+    def _name(self) -> str:
+        """Return what CLIENT LIST calls this client; nothing if it tells nothing of itself."""
+        return connection_name(self._session.client_id) if self._session.options.card else ""
 
     def start(self) -> None:
         """Start the thread unless it runs.
@@ -185,7 +189,7 @@ class Renewer:
         threads: list[threading.Thread] = []
         # The last group is sent from here; with a single server it is the only one.
         for number, group in enumerate(groups[:-1]):
-            connection = BatchConnection(self._topology)
+            connection = BatchConnection(self._topology, self._name())
             thread = threading.Thread(target=part, args=(connection, group, deadline), daemon=True)
             try:
                 thread.start()
@@ -305,7 +309,7 @@ class Renewer:
     def _lane(self, node: Endpoint | None) -> _Lane:
         lane = self._lanes.get(node)
         if lane is None:
-            lane = self._lanes[node] = _Lane(BatchConnection(self._topology))
+            lane = self._lanes[node] = _Lane(BatchConnection(self._topology, self._name()))
         return lane
 
     def _tell(self, result: Round) -> None:

@@ -48,6 +48,7 @@ from interlock.errors import ClosedError, ConfigError, InterlockError, WrongType
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from interlock._core.effects import Client
     from interlock._core.holds import Possession
     from interlock._core.waiter import Waiter
     from interlock._links.cluster import Cluster
@@ -110,7 +111,7 @@ class LostEvent:
         return self.is_set()
 
 
-def home(session: Session) -> ThreadDriver:
+def home(session: Client) -> ThreadDriver:
     """Return the driver of the client that *session* belongs to.
 
     Raises:
@@ -155,7 +156,7 @@ class ThreadDriver:
         self.observers = Observers(self.session)
         self._renewer = Renewer(self.session, topology, self._timeout)
         self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
-        self._named = NamedOwners()
+        self._named = NamedOwners(threading.get_ident)
         self.closed = self._exiting = False
         self.ending = lifecycle.Ending()
         # Nothing of these refers back to the driver: it goes with the last face that has it, and
@@ -183,8 +184,11 @@ class ThreadDriver:
                 if not self._renewer.started:
                     self._begin()
                 call = step.begin()
-                if call is not None and step.done(call.script.decode(self.eval(call))):
-                    return step.result
+                if call is not None:
+                    # Bound first: Python 3.11 looks for a method before it calls an attribute.
+                    decode = call.script.decode
+                    if step.done(decode(self.eval(call))):
+                        return step.result
             except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
                 failure = error
             rest, failure = step.rest(failure), None  # an error that a frame keeps keeps the frame
@@ -213,7 +217,6 @@ class ThreadDriver:
 
     def _begin(self) -> None:
         """Have everything in place that the first operation needs, and a claim must not be without."""
-        warn_in_event_loop()
         if self.closed:
             return  # whatever needs the server will say so
         options = self.session.options
@@ -271,11 +274,12 @@ class ThreadDriver:
         timeout = self._timeout
         if call.deadline != NEVER:
             timeout = min(timeout, max(call.deadline - clock.now(), GRACE))
+        send, mutex_held_here = self._pool.eval, self._mutex_held_here  # bound first, as above
         try:
-            if self._mutex_held_here():  # a signal handler struck in the middle of a step
+            if mutex_held_here():  # a signal handler struck in the middle of a step
                 with self._subscriber.mutex.let_go():
-                    return self._pool.eval(call, timeout)
-            return self._pool.eval(call, timeout)
+                    return send(call, timeout)
+            return send(call, timeout)
         except ClosedError:
             self._end_with_the_process()
             raise

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 import trio
 
-from interlock._core.effects import Effect, Enqueue, Op, R, Step, Wait, ended
+from interlock._core.effects import Effect, Enqueue, Op, R, RunOn, Step, Wait, ended
 from interlock._core.holds import Owner
 from interlock._drivers import clock, tasks
 from interlock._drivers.threads import ThreadDriver
@@ -153,6 +153,8 @@ class TrioDriver:
     async def _perform(self, effect: Effect, waiting: list[Waiter]) -> object:
         if isinstance(effect, Enqueue):
             return self.session.waiters.join(effect.channel, Wakeup(), waiting)
+        if isinstance(effect, RunOn) and effect.session is self.session:
+            return await self.run(effect.op)  # it may wait for long, and must not keep a thread
         if not isinstance(effect, Wait):
             return await self._in_thread(_alone(effect))
         wakeup = Wakeup() if effect.waiter is None else cast("Wakeup", effect.waiter.wakeup)

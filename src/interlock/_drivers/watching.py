@@ -7,12 +7,12 @@ An error in a callback is reported, and the next change is told all the same.
 from __future__ import annotations
 
 import os
-import socket
 import threading
+import weakref
 from typing import TYPE_CHECKING, TypeVar
 
 from interlock._drivers.lifecycle import report
-from interlock.errors import ClosedError, InterlockError
+from interlock.errors import ClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,11 +24,6 @@ T = TypeVar("T")
 
 RETRY = 0.5
 """Seconds after which an observer looks again that the server did not answer."""
-
-
-def this_process() -> tuple[str, int]:
-    """Return the host's name and the number of this process."""
-    return socket.gethostname(), os.getpid()
 
 
 class Watching:
@@ -52,18 +47,32 @@ class Watching:
         self._changed = changed
         self._tell = tell
         self._stop = stop
+        self._over = False
+        self._begin()
+        _living.add(self)
+
+    def _begin(self) -> None:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="interlock-watch", daemon=True)
         self._thread.start()
 
+    def after_fork(self) -> None:
+        """Go on in a forked child, which has none of its parent's threads."""
+        if not self._over:
+            self._begin()
+
     def _run(self) -> None:
+        self._watch()
+        self._over = True
+
+    def _watch(self) -> None:
         while not self._stopped.is_set():
             try:
                 if not self._driver.run(self._changed()):
                     return
             except ClosedError:
                 return
-            except InterlockError as error:
+            except Exception as error:  # noqa: BLE001 - it is reported, and the next look may succeed
                 report("an observer of an election", error)
                 _ = self._stopped.wait(RETRY)
                 continue
@@ -72,12 +81,33 @@ class Watching:
     def _call(self) -> None:
         try:
             _ = self._tell()
+        except SystemExit as error:
+            # An exception hook of threads would ignore it.
+            exiting = RuntimeError("sys.exit() ended this callback only, not the process")
+            exiting.__cause__ = error
+            report("a callback of an election", exiting)
         except BaseException as error:  # noqa: BLE001 - the user's code; the next change is told too
             report("a callback of an election", error)
 
     def close(self) -> None:
         """Tell of no more changes; wait for a callback that runs, unless it calls this."""
+        self._over = True
         self._stopped.set()
         self._stop()
         if self._thread is not threading.current_thread():
             self._thread.join()
+
+
+_living: weakref.WeakSet[Watching] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for watching in list(_living):
+        try:
+            watching.after_fork()
+        except Exception as error:  # noqa: BLE001 - one observer's trouble must not keep the others from it
+            report("an observer of an election, after a fork", error)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_after_fork)  # after the clients', which are new by then

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from interlock._links.connection import Connection
 from interlock._links.redirection import Route
+from interlock._links.resp import pack
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
 class NodeBatchConnection:
     """Sends batches to one node, over a connection that is made when it is needed, and again when it was lost."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, name: str) -> None:
         self._endpoint = endpoint
+        self._name = name
         self._connection: Connection | None = None
 
     def batch(
@@ -63,6 +65,9 @@ class NodeBatchConnection:
     def _connected(self, patience: float) -> Connection:
         if self._connection is None:
             self._connection = Connection(self._endpoint, patience)
+            if self._name:
+                # Without the right to do that, it has no name.
+                _ = self._connection.exchange([pack(("CLIENT", "SETNAME", self._name))], patience)
         return self._connection
 
     def drop(self) -> None:
@@ -76,10 +81,15 @@ class BatchConnection:
     """Sends batches to the nodes that serve their keys, one node after another.
 
     A thread that must not wait for another node has a batch connection of its own.
+
+    Args:
+        topology: says which node serves a key.
+        name: what CLIENT LIST calls the connections; empty for none.
     """
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, name: str = "") -> None:
         self._topology = topology
+        self._name = name
         self._connections: dict[Endpoint, NodeBatchConnection] = {}
 
     def batch(
@@ -137,7 +147,7 @@ class BatchConnection:
     def _to(self, node: Endpoint) -> NodeBatchConnection:
         connection = self._connections.get(node)
         if connection is None:
-            connection = self._connections[node] = NodeBatchConnection(node)
+            connection = self._connections[node] = NodeBatchConnection(node, self._name)
         return connection
 
     def _forget_the_gone(self) -> None:

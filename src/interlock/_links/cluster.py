@@ -73,7 +73,7 @@ class Cluster:
         self._reset()
 
     def epoch(self) -> int:
-        """Return 0: the failovers of a cluster's shards are not counted here."""
+        """Return 0: the nodes themselves know the epochs of their shards."""
         return 0
 
     @classmethod

@@ -99,9 +99,11 @@ class Connection:
             self.set_timeout(timeout)
         packed = call.packed or pack_evalsha(call)
         self._pending = 1
+        # Bound first: Python 3.11 looks for a method before it calls an attribute.
+        exchange, feed, gets = self._exchange, self._feed, self._gets
         try:
-            self._feed(self._exchange(self._socket, packed, timeout))
-            reply = self._gets()
+            feed(exchange(self._socket, packed, timeout))
+            reply = gets()
             # Short replies come whole; what is not so, an end of the connection too, is for the
             # general way of reading.
             if reply is False:

@@ -55,6 +55,7 @@ class Sentinels:
     ) -> None:
         self.service = service
         self.epoch = 0
+        self._epochs: dict[Address, int] = {}
         self._current: Address | None = None
         # Sorted: whoever lists the same Sentinels in another order means the same service.
         self.where = f"{service} (Sentinels {', '.join(sorted(node.where for node in nodes))})"
@@ -62,6 +63,11 @@ class Sentinels:
         self._others = others
         self.host = host
         self._seen = False
+
+    @property
+    def nodes(self) -> Sequence[Endpoint]:
+        """The Sentinels, the one that answered last in front."""
+        return self._nodes
 
     def connect(self, timeout: float) -> Any:
         """Return a connection to a Sentinel that answers.
@@ -137,6 +143,7 @@ class Sentinels:
             is_newer = epoch > self.epoch or self._current in (None, address)
             if is_newer or votes[primary] > len(nodes) // 2:
                 self.epoch, self._current = epoch, address
+                self._epochs[address] = epoch
                 # Another list, not a change in this one: others may be going through it.
                 self._nodes = [node, *(other for other in nodes if other is not node)]
                 self._seen = True
@@ -154,6 +161,10 @@ class Sentinels:
         nodes = self._nodes
         for number, node in enumerate(nodes):
             yield node, max((until - time.monotonic()) / (len(nodes) - number + 1), LEAST)
+
+    def epoch_of(self, address: Address) -> int:
+        """Return the epoch by which *address* was named last."""
+        return self._epochs.get(address, 0)
 
     def announced(self, address: Address) -> None:
         """Take *address* for the primary's, whose epoch the next answer will tell."""

@@ -72,6 +72,7 @@ class SentinelEndpoint(Endpoint):
         self._asking = threading.RLock()
         self._found: tuple[float, Address] | None = None
         self._primary: Address | None = None
+        self._epoch = 0
         self._open = OpenConnections()
 
     def connect(self, timeout: float) -> Any:
@@ -108,8 +109,12 @@ class SentinelEndpoint(Endpoint):
         return [self._node(self._look_up(timeout))]
 
     def epoch(self) -> int:
-        """Return the epoch of the present primary."""
-        return self.sentinels.epoch
+        """Return the epoch of the primary that connections lead to.
+
+        It is larger only when the connections to the former primary are cut. Else that could
+        still draw a fencing token of the new epoch, and the next primary would repeat it.
+        """
+        return self._epoch
 
     def moved(self, address: Address) -> None:
         """Take *address* for the primary's, and cut the connections to any other.
@@ -126,6 +131,7 @@ class SentinelEndpoint(Endpoint):
     def _arrived(self, address: Address) -> None:
         self.seen = True
         self.moved(address)
+        self._epoch = max(self._epoch, self.sentinels.epoch_of(address))
         self.connected()
 
     def _look_up(self, timeout: float) -> Address:

@@ -108,14 +108,16 @@ class WaitCommand:
     def concerns(self, replies: Sequence[object]) -> bool:
         """Return whether any of *replies* to the calls is a grant."""
         return any(
-            call.replication is not None and call.replication.concerns(call, reply)
+            call.replication is not None and call.replication.concerns(call.script.decode, reply)
             for call, reply in zip(self._calls, replies, strict=True)
         )
 
     def conclude(self, replies: list[object]) -> None:
         """Put into *replies* the errors of what was granted and is not replicated well enough."""
         for place, call in enumerate(self._calls):
-            if call.replication is None or not call.replication.concerns(call, replies[place]):
+            if call.replication is None or not call.replication.concerns(
+                call.script.decode, replies[place]
+            ):
                 continue
             try:
                 if self._demoted:

@@ -10,6 +10,7 @@ from interlock._misuse import publish
 from interlock.asyncio.barrier import Barrier
 from interlock.asyncio.client import Client, connect
 from interlock.asyncio.composite_lock import MultiLock, RedLock
+from interlock.asyncio.condition import Condition
 from interlock.asyncio.count_down_latch import CountDownLatch
 from interlock.asyncio.decorators import Locked, Once
 from interlock.asyncio.election import Election, Observation
@@ -23,6 +24,7 @@ from interlock.asyncio.semaphore import Semaphore
 __all__ = [
     "Barrier",
     "Client",
+    "Condition",
     "CountDownLatch",
     "Election",
     "Event",
@@ -42,7 +44,6 @@ __all__ = [
 ]
 
 publish(__name__, Client, CountDownLatch, Hold, LeasedSemaphore, Lock, Locked, LostEvent, MultiLock)
-publish(
-    __name__, Barrier, Election, Event, Observation, Once, Permit, ReadWriteLock, RedLock, Semaphore
-)
+publish(__name__, Barrier, Condition, Election, Event, Observation, Once, Permit, ReadWriteLock)
+publish(__name__, RedLock, Semaphore)
 connect.__module__ = Client.__module__

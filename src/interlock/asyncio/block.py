@@ -14,14 +14,21 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
     from typing import Any
 
     from interlock._core.holds import Owner
-    from interlock.asyncio.lock import Lock
+
+
+class Entered(Protocol):
+    """A lock, as its blocks see it."""
+
+    def leave(self, block: Block, error: BaseException | None) -> Awaitable[None]:
+        """Release what *block* acquired; *error* ends it."""
+        ...
 
 
 class _Here(threading.local):
@@ -44,7 +51,7 @@ class Block:
 
     __slots__ = ("__weakref__", "given_away", "lock", "owner")
 
-    def __init__(self, lock: Lock | None) -> None:
+    def __init__(self, lock: Entered | None) -> None:
         self.lock = lock
         self.owner: Owner | None = None
         self.given_away = False
@@ -54,21 +61,21 @@ class Block:
 
     def __call__(self, *args: Any) -> Awaitable[None]:
         """Leave the block; as a method of the class it is given the lock, too."""
-        lock: Lock = self.lock or args[0]
+        lock: Entered = self.lock or args[0]
         return lock.leave(self, args[-2])
 
 
 class Exit:
     """The ``__aexit__`` of a class of locks: each look-up gives a block of its own."""
 
-    def __get__(self, lock: Lock | None, kind: type[Lock] | None = None) -> Block:
+    def __get__(self, lock: Entered | None, kind: type[Entered] | None = None) -> Block:
         """Return a new block."""
         block = Block(lock)
         _here.newest = weakref.ref(block)
         return block
 
 
-def entered(lock: Lock) -> weakref.ref[Block] | None:
+def entered(lock: Entered) -> weakref.ref[Block] | None:
     """Return the block that the running ``__aenter__`` of *lock* is for; None when that is called by hand."""
     newest = _here.newest
     if newest is None:

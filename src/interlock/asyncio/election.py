@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from interlock._core.election import Watch
-from interlock._drivers.aio_watching import Watching, this_process
+from interlock._drivers.aio_watching import Watching
 from interlock._misuse import NOT_GIVEN, wants_async_with
 from interlock.asyncio.lock import Lock
 from interlock.errors import ConfigError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["Election", "Observation", "this_process"]
+__all__ = ["Election", "Observation"]
 
 
 @wants_async_with

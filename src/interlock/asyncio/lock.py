@@ -18,7 +18,7 @@ from interlock._misuse import (
 from interlock.asyncio.block import Block, Exit, entered
 from interlock.asyncio.hold import Hold
 from interlock.errors import ConfigError, InterlockError, NotHeldError
-from interlock.options import FOREVER, check_lease, check_text, check_timeout, lease_of
+from interlock.options import FOREVER, check_lease, check_reason, check_timeout, lease_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -107,7 +107,7 @@ class Lock:
         hold = await driver.perform(
             self.core.acquire(
                 self._fixed_owner or current_owner(),
-                driver.session.clock() + limit,
+                FOREVER if limit == FOREVER else driver.session.clock() + limit,
                 self._lease if lease is None else lease_of(lease, driver),
             )
         )
@@ -147,7 +147,11 @@ class Lock:
         depth = 0 if former is None else former.depth
         try:
             hold = await driver.perform(
-                self.core.acquire(owner, driver.session.clock() + limit, self._lease)
+                self.core.acquire(
+                    owner,
+                    FOREVER if limit == FOREVER else driver.session.clock() + limit,
+                    self._lease,
+                )
             )
             if hold is not None:
                 if block is None or looked_up is None:
@@ -279,8 +283,12 @@ class Lock:
             return await self.driver.run(self.core.force_release())
         if not isinstance(self.core, LockBase):
             raise ConfigError(f"{self.core.kind} has no holder id: break the holds of its members")
-        text = check_text(reason, "a reason")
+        text = check_reason(reason)
         return await self.driver.run(self.core.force_release_of(holder, text))
+
+    def caller(self) -> Owner:
+        """Return the owner that the caller is; not for users."""
+        return self._fixed_owner or current_owner()
 
     @property
     def hold(self) -> Hold | None:

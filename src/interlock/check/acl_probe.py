@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import NoPermissionError, ResponseError
 
+from interlock._core.card import INDEX
 from interlock._links.replies import error_code
 from interlock.check.facts import RightsFacts
 from interlock.check.rights import rules
@@ -42,7 +43,9 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "hexists": ("x",),
     "hget": ("x",),
     "hmget": ("x",),
+    "hscan": ("0",),
     "hset": ("x", "x", "x"),
+    "hstrlen": ("x",),
     "incrby": ("x",),
     "lindex": ("0",),
     "lpos": ("x",),
@@ -53,6 +56,7 @@ _ARGUMENTS: dict[str, tuple[str, ...]] = {
     "zadd": ("x", "x"),
     "zcount": ("x", "x"),
     "zrange": ("0", "0"),
+    "zrangebyscore": ("0", "0"),
     "zrem": ("x",),
     "zremrangebyrank": ("x", "x"),
     "zremrangebyscore": ("0", "0"),
@@ -64,13 +68,18 @@ _TAKEN_BACK: dict[str, tuple[str, ...]] = {"decr": (), "rpush": ("x",)}
 """What can only be tried by doing it."""
 _OTHERS: dict[str, tuple[str | int, ...]] = {
     "asking": ("ASKING",),
+    "client|setname": ("CLIENT", "SETNAME", "interlock-check"),
+    "cluster|info": ("CLUSTER", "INFO"),
     "cluster|slots": ("CLUSTER", "SLOTS"),
     "info": ("INFO", "replication"),
+    "pubsub|channels": ("PUBSUB", "CHANNELS", "interlock-check"),
     "pubsub|numsub": ("PUBSUB", "NUMSUB"),
     "pubsub|shardnumsub": ("PUBSUB", "SHARDNUMSUB"),
     "role": ("ROLE",),
+    "scan": ("SCAN", 0, "COUNT", 1),
     "wait": ("WAIT", 0, 1),
     "waitaof": ("WAITAOF", 0, 0, 1),
+    "zscan": ("ZSCAN", INDEX, 0),
 }
 
 
@@ -129,7 +138,7 @@ class _AclProbe:
     def _note(self, answer: str) -> None:
         """Keep an error that is neither about rights nor about the arguments."""
         code = error_code(answer)
-        if code not in ("ERR", "NOPERM", "NOSCRIPT", "WRONGTYPE"):
+        if code not in ("ERR", "NOPERM", "NOSCRIPT", "WRONGTYPE", "MOVED"):
             self._refused.setdefault(code, answer)
 
     def _fail(self, error: ResponseError) -> None:

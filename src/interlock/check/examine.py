@@ -7,9 +7,11 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from interlock._links.cluster import Cluster
+from interlock._links.sentinel_endpoint import SentinelEndpoint
 from interlock.check.collect import collect
 from interlock.check.report import Finding, Report, ServerReport, Severity
 from interlock.check.rules import apply_rules
+from interlock.check.sentinels import examine_sentinels
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -29,8 +31,8 @@ def examine(given: Iterable[Endpoint | Cluster], requirements: Requirements) -> 
     That one cannot be reached is a finding too.
 
     Args:
-        given: servers, or what finds them: of a Sentinel service the primary is looked at, of a
-            cluster every primary.
+        given: servers, or what finds them: of a Sentinel service the Sentinels and the primary are
+            looked at, of a cluster every primary.
         requirements: what they are to be fit for.
 
     Raises:
@@ -49,6 +51,8 @@ def examine(given: Iterable[Endpoint | Cluster], requirements: Requirements) -> 
         required = requirements.reaching(servers.rights, sharded=_sharded(servers, requirements))
         rights += servers.rights
         sharded = sharded or required.sharded
+        if isinstance(servers, SentinelEndpoint):
+            found.append(examine_sentinels(servers, requirements, timeout))
         found += [
             _examine(node, _name(servers, node, required), required, timeout) for node in nodes
         ]

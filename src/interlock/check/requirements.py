@@ -7,7 +7,7 @@ import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
-from interlock.check.rights import KINDS, Rights, acl_line, rights
+from interlock.check.rights import COUNTED, COUNTING, EVERYTHING, KINDS, Rights, acl_line, rights
 from interlock.errors import ConfigError
 from interlock.options import Options, check_name
 
@@ -36,7 +36,7 @@ class Requirements:
     sharded: bool = False
 
     def __post_init__(self) -> None:
-        unknown = [kind for kind in self.objects if kind not in KINDS]
+        unknown = [kind for kind in self.objects if kind not in EVERYTHING]
         if unknown or not self.objects:
             raise ConfigError(f"wanted objects of {', '.join(KINDS)}, found {unknown or 'none'}")
         if not _PATTERN.fullmatch(check_name(self.names)):
@@ -64,7 +64,8 @@ class Requirements:
     @property
     def rights(self) -> Rights:
         """Return what the user must be permitted."""
-        others = (*self._confirming(), *self.finding)
+        counting = "cluster|slots" in self.finding and not COUNTED.isdisjoint(self.objects)
+        others = (*self._confirming(), *self.finding, *((COUNTING,) if counting else ()))
         telling = self.options.pubsub != "off"
         return rights(self.objects, dict.fromkeys(others), telling=telling, sharded=self.sharded)
 

@@ -12,13 +12,17 @@ from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._core import names
+from interlock._core.card import CARD, INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-_LUA = resources.files("interlock._core").joinpath("lua")
+_FOLDERS = tuple(
+    resources.files(package).joinpath("lua")
+    for package in ("interlock._core", "interlock.inspection")
+)
 _COMMENT = re.compile(r"--.*")
-_CALL = re.compile(r"redis\.p?call\('(\w+)'")
+_CALL = re.compile(r"(?:redis\.p?call|asked)\('(\w+)'")
 
 QUEUE = frozenset({"time", "zadd", "zrange", "zrem", "zscore"})
 """Commands of the waiting clients' queue: its scripts do without where they are not permitted."""
@@ -27,8 +31,11 @@ FOR_QUEUE = {
     "fenced_lock_acquire": QUEUE | {"hdel"},
 }
 """What scripts call for nothing else."""
-OPTIONAL = frozenset({"pubsub"})
-"""Commands that are permitted by their subcommands."""
+OPTIONAL = frozenset({"pubsub", "cluster"})
+"""Commands that scripts do without where they are not permitted, or call in a cluster only."""
+COUNTING = "cluster|info"
+"""What `COUNTED` need in a cluster, where failovers must not repeat tokens."""
+COUNTED = frozenset({"fenced_lock", "election"})
 SCRIPTS = ("evalsha", "eval")
 """Commands of every object."""
 
@@ -39,10 +46,12 @@ class Place(NamedTuple):
     Attributes:
         of: from the object's name to what they begin with.
         varied: whether something follows that is different each time.
+        fixed: what an ACL calls them if their names have nothing to do with the object's.
     """
 
     of: Callable[[str], str]
     varied: bool = False
+    fixed: str = ""
 
     def example(self, name: str) -> str:
         """Return one that belongs to the object *name*."""
@@ -53,6 +62,8 @@ class Place(NamedTuple):
 
         A name, or the beginning of names and ``*``.
         """
+        if self.fixed:
+            return self.fixed
         text = self.of(name_pattern) + ("*" if self.varied else "")
         if not name_pattern.endswith("*"):
             return text
@@ -69,6 +80,7 @@ class Kind:
         keys: besides the one that is called like the object.
         channels: where it announces and hears; none if it sends no messages.
         named: whether it uses the key that is called like the object.
+        others: commands that no script calls.
         queued: whether waiting clients stand in a queue.
     """
 
@@ -76,6 +88,7 @@ class Kind:
     keys: tuple[Place, ...] = ()
     channels: tuple[Place, ...] = ()
     named: bool = True
+    others: tuple[str, ...] = ()
     queued: bool = False
 
     @property
@@ -89,7 +102,8 @@ class Kind:
 
 @cache
 def _called(script: str) -> frozenset[str]:
-    text = _LUA.joinpath(f"{script}.lua").read_text(encoding="utf-8")
+    files = (folder.joinpath(f"{script}.lua") for folder in _FOLDERS)
+    text = next(file for file in files if file.is_file()).read_text(encoding="utf-8")
     called = frozenset(_CALL.findall(_COMMENT.sub("", text))) - OPTIONAL
     return called - FOR_QUEUE.get(script, frozenset())
 
@@ -110,6 +124,10 @@ def _request(name: str) -> str:
 
 def _own_request(name: str) -> str:
     return names.own_request(name, "")
+
+
+def _condition_turn(name: str) -> str:
+    return names.waiter_channel(names.condition_channel(name), "")
 
 
 def _turn(name: str) -> str:
@@ -195,6 +213,17 @@ KINDS = {
         channels=(Place(names.event_channel),),
         named=False,
     ),
+    # This is for a condition of a plain lock.
+    "condition": Kind(
+        (
+            *_PLAIN,
+            *("condition_enlist", "condition_look", "condition_notify"),
+            *("condition_end", "condition_leave", "condition_renew"),
+        ),
+        keys=(Place(names.condition_waiting), Place(names.condition_leases), _OWN_REQUESTS),
+        channels=(*_HEARD, Place(_condition_turn, varied=True)),
+        queued=True,
+    ),
     "barrier": Kind(
         (
             *("barrier_arrive", "barrier_look", "barrier_end"),
@@ -202,7 +231,7 @@ KINDS = {
         ),
         keys=(
             *(Place(names.barrier_key), Place(names.barrier_parties)),
-            *(Place(names.barrier_resets), _OWN_REQUESTS),
+            *(Place(names.barrier_passed), _OWN_REQUESTS),
         ),
         channels=(Place(names.barrier_channel),),
         named=False,
@@ -221,6 +250,32 @@ KINDS = {
     ),
 }
 """By the name of the factory on the client. A composite lock needs what its members need."""
+
+
+_CARDS = (
+    Place(CARD.format, fixed=CARD.format("\n").partition("{")[0] + "*"),
+    Place(lambda _: INDEX, fixed=INDEX),
+    Place(lambda name: names.forced_note(name, "interlock-check"), fixed="interlock_forced:*"),
+)
+_READING = ("card_read", "lock_info")
+OPERATIONS = {
+    # To write cards, to look for deadlocks, and to ask why a lock was released by force.
+    "cards": Kind(
+        ("card_write", "forced_note_read", *_READING), _CARDS, others=("client|setname",)
+    ),
+    # To list, show and break holds; to break one takes the rights of the lock, too.
+    "operator": Kind(
+        (*_READING, "forced_note_write", "forced_note_read"),
+        (
+            *(Place(names.fair_queue), Place(names.fair_timeouts), Place(names.fence_token)),
+            *(Place(names.read_entries, varied=True), Place(names.permit_leases)),
+            *(Place(names.election_key), Place(names.election_token), *_CARDS),
+        ),
+        others=("scan", "zscan", "pubsub|numsub", "pubsub|channels"),
+    ),
+}
+"""What goes beyond the objects: clients do without cards, applications without operators."""
+EVERYTHING = {**KINDS, **OPERATIONS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,12 +312,12 @@ def rights(
     """Return what *kinds* need together.
 
     Args:
-        kinds: names of `KINDS`.
+        kinds: names of `EVERYTHING`.
         others: further commands, called by nobody's script.
         telling: whether releases are announced.
         sharded: whether messages go by sharded channels.
     """
-    chosen = [KINDS[kind] for kind in kinds]
+    chosen = [EVERYTHING[kind] for kind in kinds]
     queued = telling and any(kind.queued for kind in chosen)
     called = frozenset[str]().union(*(kind.commands for kind in chosen))
     data = sorted(called | QUEUE if queued else called)
@@ -273,11 +328,13 @@ def rights(
         "ping",
         *((f"pubsub|{'shard' if sharded else ''}numsub",) if queued else ()),
     )
-    others = [command for command in others if not (channels and command in messages)]
     named = (_NAME,) if any(kind.named for kind in chosen) else ()
     queue = (_QUEUE,) if queued else ()
     keys = (*named, *dict.fromkeys(place for kind in chosen for place in kind.keys), *queue)
-    return Rights(tuple(data), messages if channels else (), tuple(others), keys, channels)
+    further = dict.fromkeys((*others, *(word for kind in chosen for word in kind.others)))
+    for command in messages if channels else ():
+        _ = further.pop(command, None)
+    return Rights(tuple(data), messages if channels else (), tuple(further), keys, channels)
 
 
 def rules(mark: str, places: Iterable[Place], name_pattern: str) -> tuple[str, ...]:

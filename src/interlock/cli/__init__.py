@@ -1,35 +1,27 @@
 """The command `interlock`.
 
-Each subcommand is a module with ``configure(parser)`` and ``main(given, command, environ)``, and a row in
-`_SUBCOMMANDS`.
+Each subcommand is a row in `_SUBCOMMANDS` and a module with ``DESCRIPTION``, ``EPILOG``,
+``configure(parser)`` and ``main(given, environ)``; that of `run` takes the command, too.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import signal
 import sys
 import warnings
+from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._version import __version__
-from interlock.cli import (
-    console,
-    deadlocks,
-    doctor,
-    exporter,
-    locks_list,
-    release,
-    run,
-    show,
-)
 from interlock.cli.options import Parser
 from interlock.cli.signals import POSIX
 from interlock.cli.status import Status, UsageError, say, signal_status
 from interlock.errors import ConfigError, InterlockError, WrongTypeError
 
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 
 _SIGPIPE = 13
@@ -37,32 +29,22 @@ _SIGPIPE = 13
 
 class _Subcommand(NamedTuple):
     summary: str
-    configure: Callable[[argparse.ArgumentParser], None]
-    main: Callable[[Mapping[str, object], Sequence[str] | None, Mapping[str, str]], int]
+    module: str
 
 
 _SUBCOMMANDS = {
-    "deadlocks": _Subcommand(
-        "look for threads that wait for each other", deadlocks.configure, deadlocks.main
-    ),
-    "doctor": _Subcommand(
-        "look at a server for whatever endangers locks", doctor.configure, doctor.main
-    ),
-    "console": _Subcommand("serve web pages of all locks", console.configure, console.main),
-    "exporter": _Subcommand(
-        "serve Prometheus metrics of all locks", exporter.configure, exporter.main
-    ),
-    "list": _Subcommand("list who holds and awaits what", locks_list.configure, locks_list.main),
-    "release": _Subcommand("break one hold of a lock", release.configure, release.main),
-    "show": _Subcommand("show who holds and awaits one lock", show.configure, show.main),
-    "run": _Subcommand("run a command while holding a lock", run.configure, run.main),
+    "deadlocks": _Subcommand("look for threads that wait for each other", "deadlocks"),
+    "doctor": _Subcommand("look at a server for whatever endangers locks", "doctor"),
+    "console": _Subcommand("serve web pages of all locks", "console"),
+    "exporter": _Subcommand("serve Prometheus metrics of all locks", "exporter"),
+    "list": _Subcommand("list who holds and awaits what", "locks_list"),
+    "release": _Subcommand("break one hold of a lock", "release"),
+    "show": _Subcommand("show who holds and awaits one lock", "show"),
+    "top": _Subcommand("show the locks with the most trouble, live", "top"),
+    "run": _Subcommand("run a command while holding a lock", "run"),
 }
 if POSIX:  # Windows lacks what the embedded server needs
-    from interlock.cli import server
-
-    _SUBCOMMANDS["server"] = _Subcommand(
-        "install, look at or stop the embedded server", server.configure, server.main
-    )
+    _SUBCOMMANDS["server"] = _Subcommand("install, look at or stop the embedded server", "server")
 
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
@@ -87,6 +69,8 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
             # Nobody reads any more (`| head`); Python would complain again when it exits.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return signal_status(_SIGPIPE)
+        except KeyboardInterrupt:
+            return signal_status(signal.SIGINT)
 
 
 def _show_warning(message: Warning | str, *_where: object, **_how: object) -> None:
@@ -106,8 +90,18 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
     )
     parser.add_argument("--version", action="version", version=f"interlock {__version__}")
     subparsers = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
+    # Importing all of them would take as long as `interlock run` itself.
+    named = next((word for word in arguments if not word.startswith("-")), None)
+    module = (
+        import_module(f"{__name__}.{_SUBCOMMANDS[named].module}") if named in _SUBCOMMANDS else None
+    )
     for name, row in _SUBCOMMANDS.items():
-        row.configure(subparsers.add_parser(name, help=row.summary, allow_abbrev=False))
+        subparser = subparsers.add_parser(name, help=row.summary, allow_abbrev=False)
+        if module is not None and name == named:
+            subparser.description = module.DESCRIPTION
+            subparser.epilog = module.EPILOG
+            subparser.formatter_class = argparse.RawDescriptionHelpFormatter
+            module.configure(subparser)
     found, unknown = parser.parse_known_args(arguments)
     given: dict[str, object] = vars(found)
     subcommand = str(given.pop("subcommand"))
@@ -118,4 +112,11 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
             else "; the command goes behind --: interlock run NAME -- CMD [ARG...]"
         )
         raise UsageError(f"unknown arguments: {' '.join(unknown)}{hint}")
-    return _SUBCOMMANDS[subcommand].main(given, command, environ)
+    assert module is not None, "argparse takes no other words"
+    if subcommand == "run":
+        return int(module.main(given, command, environ))
+    if command is not None:
+        raise UsageError(
+            f"interlock {subcommand} runs no command: leave out -- and what follows it"
+        )
+    return int(module.main(given, environ))

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from interlock._links.urls import open_url
-from interlock.cli.listening import Address, address, need
-from interlock.cli.locks_list import add_url, url_of
+from interlock.cli import listening
+from interlock.cli.listening import Address
+from interlock.cli.reading import url_of
 from interlock.cli.status import UsageError, say
 from interlock.options import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
+
+    from interlock.console import Network
 
 DESCRIPTION = """\
 Serve web pages that show all locks of a service: who holds and awaits what, deadlocks, clients and
@@ -23,7 +28,8 @@ losses. Pages update themselves. Without --allow-release nothing can be changed.
 
 EPILOG = """\
 Anything but a loopback address needs a secret: a token, which readers type in once, or the header
-by which a reverse proxy names its user. That proxy must remove the header from requests.
+by which a reverse proxy names its user. That proxy must remove the header from requests. The header
+is believed from --proxy alone: without it, from this machine.
 
 exit status:
     0   it was ended by a signal
@@ -32,7 +38,7 @@ exit status:
 examples:
   interlock console --url redis://db.example:6379/0
   INTERLOCK_CONSOLE_TOKEN=... interlock console --listen :8700 --allow-release
-  interlock console --listen 10.0.0.5:8700 --user-header X-Forwarded-User
+  interlock console --listen 10.0.0.5:8700 --user-header X-Forwarded-User --proxy 10.0.0.2
 """
 
 LEAST_TOKEN = 16
@@ -41,16 +47,7 @@ LEAST_TOKEN = 16
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this subcommand."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument(
-        "--listen",
-        type=address,
-        default=Address("127.0.0.1", 8700),
-        metavar="HOST:PORT",
-        help="where to serve (default: 127.0.0.1:8700)",
-    )
+    listening.configure(parser, Address("127.0.0.1", 8700))
     parser.add_argument(
         "--token-file",
         metavar="FILE",
@@ -63,26 +60,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the header by which a reverse proxy names its user",
     )
     parser.add_argument(
+        "--proxy",
+        type=_network,
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="from where that header is believed: an address or network; repeatable "
+        "(default: this machine)",
+    )
+    parser.add_argument(
         "--allow-release", action="store_true", help="let readers break holds, after a question"
     )
-    add_url(parser)
 
 
-def main(
-    given: Mapping[str, object], command: Sequence[str] | None, environ: Mapping[str, str]
-) -> int:
+def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     """Serve until a signal ends it, and return the exit status; arguments as of `locks_list.main`.
 
     Raises:
-        UsageError: a command, an address without a secret, or an extra that is missing.
+        UsageError: an address without a secret, or an extra that is missing.
         ConfigError: a URL that cannot be.
     """
-    if command is not None:
-        raise UsageError("interlock console runs no command: leave out -- and what follows it")
-    need("console", "starlette", "uvicorn", "jinja2")
+    listening.need("console", "starlette", "uvicorn", "jinja2")
     import uvicorn  # noqa: PLC0415 - an extra
 
-    from interlock.console import Access, Watch, make_app  # noqa: PLC0415 - as above
+    from interlock.console import THIS_MACHINE, Access, Watch, make_app  # noqa: PLC0415 - as above
 
     listen = cast("Address", given["listen"])
     token, header = _token(given, environ), str(given["user_header"])
@@ -91,7 +92,12 @@ def main(
             f"{listen.host or 'all addresses'} can be reached from elsewhere: give a token "
             "(--token-file, $INTERLOCK_CONSOLE_TOKEN) or a proxy's --user-header"
         )
-    access = Access(token, header, allow_release=bool(given["allow_release"]))
+    proxies = cast("list[Network]", given["proxy"])
+    if proxies and not header:
+        raise UsageError("--proxy means nothing without --user-header")
+    access = Access(
+        token, header, proxies or THIS_MACHINE, allow_release=bool(given["allow_release"])
+    )
     options = Options(log=False)
     app = make_app(Watch(open_url(url_of(given, environ)), options), access)
     config = uvicorn.Config(
@@ -106,15 +112,29 @@ def main(
     )
     server = uvicorn.Server(config)
     try:
-        listening = config.bind_socket()
+        bound = config.bind_socket()
         # Browsers that come before the server is up wait a moment.
-        listening.listen()
+        bound.listen()
     except (OSError, SystemExit) as error:
-        raise UsageError(f"cannot listen at {listen.host}:{listen.port}") from error
-    host, port = listening.getsockname()[:2]
+        raise listening.cannot_listen(listen, error.__context__ or error) from error
+    host, port = bound.getsockname()[:2]
     say(f"console at http://{f'[{host}]' if ':' in host else host}:{port}/")
-    server.run(sockets=[listening])
+    # While it runs uvicorn has handlers of its own. Then it raises the signal again, for this one.
+    listening.on_end(partial(setattr, server, "should_exit", True))
+    server.run(sockets=[bound])
     return 0
+
+
+def _network(text: str) -> Network:
+    """Return the network, or the one address, that *text* means.
+
+    Raises:
+        argparse.ArgumentTypeError: it means none.
+    """
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _token(given: Mapping[str, object], environ: Mapping[str, str]) -> str:

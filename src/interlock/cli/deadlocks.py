@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import TYPE_CHECKING
 
-from interlock._links.urls import open_url
-from interlock.cli.locks_list import add_url, url_of
-from interlock.cli.status import Status, UsageError
+from interlock.cli.reading import add_url, open_reader
+from interlock.cli.status import Status
 from interlock.cli.table import client_of, clock_time, safe
-from interlock.inspection import Reader
 from interlock.inspection.deadlocks import find_deadlocks
-from interlock.options import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    import argparse
+    from collections.abc import Mapping
 
 DESCRIPTION = """\
 Look for deadlocks: threads and tasks, in any processes, each of which waits for a lock that the
@@ -35,31 +32,22 @@ exit status:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this subcommand."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add_url(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object for each line")
 
 
-def main(
-    given: Mapping[str, object], command: Sequence[str] | None, environ: Mapping[str, str]
-) -> int:
+def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     """Print the deadlocks, and return the exit status.
 
     Args:
         given: option -> value, from the command line.
-        command: what stood behind ``--``; None if there was none.
         environ: for the URL.
 
     Raises:
-        UsageError: a command, which there cannot be.
         ConfigError: a URL that cannot be.
         ServerUnavailableError: a server could not be asked.
     """
-    if command is not None:
-        raise UsageError("interlock deadlocks runs no command: leave out -- and what follows it")
-    with Reader(open_url(url_of(given, environ)), Options()) as reader:
+    with open_reader(given, environ) as reader:
         found = find_deadlocks(reader)
     for deadlock in found:
         if given["json"]:

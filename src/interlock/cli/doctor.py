@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from interlock._links.urls import open_url
 from interlock.check import Requirements, Severity, examine
-from interlock.check.rights import KINDS
-from interlock.cli.status import Status, UsageError
+from interlock.check.rights import KINDS, OPERATIONS
+from interlock.cli.status import Status
 from interlock.cli.values import urls_of, urls_of_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    import argparse
+    from collections.abc import Mapping
 
     from interlock.check import Report
 
@@ -40,11 +41,15 @@ examples:
 """
 
 
+_OPERATIONS = {
+    "cards": "To write the cards that operators read, it also needs these. Without them no card is "
+    "written, and one line of the log says so:",
+    "operator": "To run interlock list, show, top, deadlocks and release, it also needs:",
+}
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this subcommand."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "--url",
         dest="urls",
@@ -64,9 +69,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--for",
         dest="objects",
         action="append",
-        choices=(*KINDS, "all"),
+        choices=(*KINDS, *OPERATIONS, "all"),
         metavar="OBJECT",
-        help=f"what the application uses, several times for several: {', '.join(KINDS)}, or all (default: lock); `interlock run` needs fenced_lock",
+        help=f"what the application uses, several times for several: {', '.join(KINDS)}, or all of them (default: lock); `interlock run` needs fenced_lock; cards for those that operators read; operator for interlock list, show, deadlocks and, with the locks' kinds, release",
     )
     parser.add_argument(
         "--names",
@@ -80,22 +85,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
 
 
-def main(
-    given: Mapping[str, object], command: Sequence[str] | None, environ: Mapping[str, str]
-) -> int:
+def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     """Look, print what was found, and return the exit status.
 
     Args:
         given: option -> value, from the command line.
-        command: what stood behind ``--``; None if there was none.
         environ: for the URL.
 
     Raises:
-        UsageError: a command, which there cannot be.
         ConfigError: a URL, objects or names that cannot be.
     """
-    if command is not None:
-        raise UsageError("interlock doctor runs no command: leave out -- and what follows it")
     chosen = cast("list[str]", given["objects"] or ["lock"])
     requirements = Requirements(
         tuple(KINDS) if "all" in chosen else tuple(chosen), str(given["names"])
@@ -111,4 +110,17 @@ def main(
 
 def _text(report: Report, requirements: Requirements) -> str:
     about = f"{', '.join(requirements.objects)} under {requirements.name_pattern!r}"
-    return f"{report}\n\nA user with all the rights of {about}, and no others:\n{report.acl}"
+    besides = [
+        f"{what}\n{_besides(requirements, kind)}"
+        for kind, what in _OPERATIONS.items()
+        if kind not in requirements.objects
+    ]
+    line = f"A user with all the rights of {about}, and no others:\n{report.acl}"
+    return "\n\n".join((str(report), *besides, line))
+
+
+def _besides(requirements: Requirements, kind: str) -> str:
+    """Return the rules that *kind* needs in addition to *requirements*."""
+    more = replace(requirements, objects=(*requirements.objects, kind))
+    has = set(requirements.acl_line().split())
+    return " ".join(rule for rule in more.acl_line().split() if rule not in has)

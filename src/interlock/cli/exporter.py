@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
-import signal
 import threading
 from typing import TYPE_CHECKING, cast
 
 from interlock._links.urls import open_url
-from interlock.cli.listening import Address, address, need
-from interlock.cli.locks_list import add_url, url_of
-from interlock.cli.status import UsageError, say
+from interlock.cli import listening
+from interlock.cli.listening import Address
+from interlock.cli.reading import url_of
+from interlock.cli.status import say
 from interlock.options import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    import argparse
+    from collections.abc import Mapping
 
 DESCRIPTION = """\
 Serve Prometheus metrics of all locks of a service, whatever language holds them, under /metrics.
@@ -35,31 +35,17 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this subcommand."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument(
-        "--listen",
-        type=address,
-        default=Address("", 9464),
-        metavar="HOST:PORT",
-        help="where to serve (default: :9464, all addresses)",
-    )
-    add_url(parser)
+    listening.configure(parser, Address("", 9464))
 
 
-def main(
-    given: Mapping[str, object], command: Sequence[str] | None, environ: Mapping[str, str]
-) -> int:
+def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     """Serve until a signal ends it, and return the exit status; arguments as of `locks_list.main`.
 
     Raises:
-        UsageError: a command, which there cannot be, or an extra that is missing.
+        UsageError: an extra is missing.
         ConfigError: a URL that cannot be.
     """
-    if command is not None:
-        raise UsageError("interlock exporter runs no command: leave out -- and what follows it")
-    need("prometheus", "prometheus_client")
+    listening.need("prometheus", "prometheus_client")
     from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415 - an extra
 
     from interlock.exporter import Fleet  # noqa: PLC0415 - as above
@@ -70,16 +56,10 @@ def main(
     try:
         server, thread = start_http_server(listen.port, listen.host or "0.0.0.0", registry)  # noqa: S104 - as documented
     except OSError as error:
-        raise UsageError(f"cannot listen at {listen.host}:{listen.port}: {error}") from error
+        raise listening.cannot_listen(listen, error) from error
     say(f"metrics at http://{listen.host or '0.0.0.0'}:{server.server_port}/metrics")  # noqa: S104
     ended = threading.Event()
-
-    def end(number: int, frame: object) -> None:
-        del number, frame
-        ended.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        _ = signal.signal(number, end)
+    listening.on_end(ended.set)
     while not ended.wait(3600):
         pass
     server.shutdown()

@@ -1,12 +1,17 @@
-"""Where a subcommand that serves listens, and what it needs beside the core."""
+"""What subcommands that serve have in common: where they listen, what they need, how they end."""
 
 from __future__ import annotations
 
 import argparse
+import signal
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from interlock.cli.reading import add_url
 from interlock.cli.status import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _MOST = 65535
 
@@ -35,6 +40,18 @@ def address(text: str) -> Address:
     return Address(host.removeprefix("[").removesuffix("]"), int(port))
 
 
+def configure(parser: argparse.ArgumentParser, default: Address) -> None:
+    """Teach *parser* where to listen, by *default* there, and which servers to read."""
+    parser.add_argument(
+        "--listen",
+        type=address,
+        default=default,
+        metavar="HOST:PORT",
+        help=f"where to serve (default: {default.host}:{default.port}); :PORT is all addresses",
+    )
+    add_url(parser)
+
+
 def need(extra: str, *modules: str) -> None:
     """Raise unless *modules* of *extra* are installed.
 
@@ -43,3 +60,19 @@ def need(extra: str, *modules: str) -> None:
     """
     if missing := [module for module in modules if find_spec(module) is None]:
         raise UsageError(f"{', '.join(missing)} is not installed: pip install 'interlock[{extra}]'")
+
+
+def cannot_listen(listen: Address, error: BaseException) -> UsageError:
+    """Return the error for an address that is not ours, or taken."""
+    return UsageError(f"cannot listen at {listen.host}:{listen.port}: {error}")
+
+
+def on_end(end: Callable[[], object]) -> None:
+    """Call *end* when a signal asks this process to end."""
+
+    def handle(number: int, frame: object) -> None:
+        del number, frame
+        _ = end()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        _ = signal.signal(number, handle)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import queue
+import threading
 from typing import TYPE_CHECKING, cast
 
-from interlock._links.urls import open_url
-from interlock.cli.status import UsageError, say
+from interlock.cli.reading import add_url, open_reader
+from interlock.cli.status import say
 from interlock.cli.table import lines, row_of
-from interlock.cli.values import url_of_file, urls_of
-from interlock.inspection import Reader
 from interlock.inspection.reader import KINDS
-from interlock.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,6 +39,8 @@ examples:
   interlock list --late --json
 """
 
+AHEAD = 2
+"""Pages that are read before they are printed."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -59,39 +60,8 @@ def duration(text: str) -> float:
     return seconds
 
 
-def add_url(parser: argparse.ArgumentParser) -> None:
-    """Teach *parser* where the server is."""
-    parser.add_argument(
-        "--url", metavar="URL", help="the server (default: $INTERLOCK_URL, $REDIS_URL)"
-    )
-    parser.add_argument(
-        "--url-file",
-        dest="url",
-        type=url_of_file,
-        metavar="FILE",
-        help="read the URL from FILE: `ps` shows that of --url to every user",
-    )
-
-
-def url_of(given: Mapping[str, object], environ: Mapping[str, str]) -> str | None:
-    """Return the URL that was given, or that the environment names.
-
-    Raises:
-        UsageError: the environment names several.
-    """
-    if given["url"]:
-        return str(given["url"])
-    named = urls_of(environ)
-    if len(named) > 1:
-        raise UsageError("INTERLOCK_URL names several servers: choose one by --url")
-    return named[0] if named else None
-
-
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this subcommand."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "pattern", nargs="?", default="*", metavar="PATTERN", help="of names, such as 'orders:*'"
     )
@@ -117,27 +87,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object for each line")
 
 
-def main(
-    given: Mapping[str, object], command: Sequence[str] | None, environ: Mapping[str, str]
-) -> int:
+def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     """Print the locks page by page as they are read, and return the exit status.
 
     Args:
         given: option -> value, from the command line.
-        command: what stood behind ``--``; None if there was none.
         environ: for the URL.
 
     Raises:
-        UsageError: a command, which there cannot be.
         ConfigError: a URL that cannot be.
         ServerUnavailableError: a server could not be asked.
     """
-    if command is not None:
-        raise UsageError("interlock list runs no command: leave out -- and what follows it")
     kinds = cast("list[str]", given["kinds"] or [])
-    with Reader(open_url(url_of(given, environ)), Options()) as reader:
+    with open_reader(given, environ) as reader:
         heading = True
-        for page in reader.pages(str(given["pattern"]), kinds):
+        for page in _ahead(reader.pages(str(given["pattern"]), kinds)):
             chosen = list(_chosen(page, given))
             if given["json"]:
                 for info in chosen:
@@ -148,6 +112,26 @@ def main(
         if reader.forbidden:
             say(f"{reader.forbidden} keys were left out: the user has no right to read them")
     return 0
+
+
+def _ahead(pages: Iterator[list[LockInfo]]) -> Iterator[list[LockInfo]]:
+    """Yield *pages*; a thread reads the next ones while these are printed."""
+    pipe: queue.Queue[list[LockInfo] | BaseException | None] = queue.Queue(AHEAD)
+
+    def read() -> None:
+        try:
+            for page in pages:
+                pipe.put(page)
+            pipe.put(None)
+        except BaseException as error:  # noqa: BLE001 - raised below, where it is waited for
+            pipe.put(error)
+
+    # If nobody reads the list any more it must not keep the process.
+    threading.Thread(target=read, daemon=True).start()
+    while (page := pipe.get()) is not None:
+        if isinstance(page, BaseException):
+            raise page
+        yield page
 
 
 def _chosen(page: Sequence[LockInfo], given: Mapping[str, object]) -> Iterator[LockInfo]:

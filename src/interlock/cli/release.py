@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
 import interlock
-from interlock.cli.locks_list import add_url, url_of
+from interlock.cli.reading import add_url, url_of
 from interlock.cli.show import text_of
-from interlock.cli.status import Status, UsageError, say
+from interlock.cli.status import Status, say
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    import argparse
+    from collections.abc import Mapping
 
 DESCRIPTION = """\
 Break the hold that HOLDER has of the lock NAME, and no other: if another holder has the lock by
 now, nothing is changed. The holder is told at its next renewal. Its program may still be at work
 on what the lock protects: only a fencing token keeps it from doing harm.
+
+The id of a hold that `interlock show` tells the age of is that hold's alone. Java's ids, and those
+of holds of less than about two seconds, name a thread: its next hold of the lock has the same one.
 """
 
 EPILOG = """\
@@ -32,11 +35,12 @@ examples:
 """
 
 
+_BY_THREAD = {"lock", "fair_lock", "fenced_lock", "read_write_lock"}
+"""Kinds whose holder ids name threads."""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this subcommand."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("name", metavar="NAME", help="the name of the lock")
     parser.add_argument(
         "--holder",
@@ -53,23 +57,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
 
 
-def main(
-    given: Mapping[str, object], command: Sequence[str] | None, environ: Mapping[str, str]
-) -> int:
+def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     """Break the hold, and return the exit status.
 
     Args:
         given: option -> value, from the command line.
-        command: what stood behind ``--``; None if there was none.
         environ: for the URL.
 
     Raises:
-        UsageError: a command, which there cannot be.
         ConfigError: a URL that cannot be, or nobody can hold what NAME is.
         ServerUnavailableError: a server could not be asked.
     """
-    if command is not None:
-        raise UsageError("interlock release runs no command: leave out -- and what follows it")
     name, holder = str(given["name"]), str(given["holder"])
     with interlock.connect(url_of(given, environ), card=False) as client:
         info = client.describe(name)
@@ -85,4 +83,10 @@ def main(
             return Status.CONFLICT
         if info is not None:
             print("\n".join(text_of(info)))
+            told = [each.held_for for each in info.holders if each.holder == holder]
+            if info.kind in _BY_THREAD and told == [None]:
+                say(
+                    f"no card tells of this hold, so {holder} names a thread: "
+                    "it may be a later hold than the one that you looked at"
+                )
     return 0

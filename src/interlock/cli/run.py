@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import time
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from interlock.errors import (
 from interlock.options import Options
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Mapping, Sequence
 
     from interlock import Client, Hold
@@ -69,9 +69,6 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this subcommand."""
     parser.usage = USAGE
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("name", metavar="NAME", help="the name of the lock")
     add_options(parser)
 

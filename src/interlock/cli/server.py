@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING
 
 from interlock._embedded import EmbeddedServer, find_binary, install, stop
 from interlock._embedded.place import place_of
 from interlock._embedded.supervisor import ask
-from interlock.cli.status import Status, UsageError
+from interlock.cli.status import Status
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    import argparse
+    from collections.abc import Mapping
 
 DESCRIPTION = """\
 Manage the embedded server: a redis-server or valkey-server that the processes of one user on one
@@ -24,35 +24,29 @@ machine share when no URL is given.
   stop      end it now, even if clients are connected
 """
 
+EPILOG = None
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this subcommand."""
-    parser.description = DESCRIPTION
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("action", choices=("install", "status", "stop"), metavar="ACTION")
     parser.add_argument(
         "--name", default="default", help="which one of this user's embedded servers (default)"
     )
 
 
-def main(
-    given: Mapping[str, object], command: Sequence[str] | None, environ: Mapping[str, str]
-) -> int:
+def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     """Do it, say what came of it, and return the exit status.
 
     Args:
         given: option -> value, from the command line.
-        command: what stood behind ``--``; None if there was none.
         environ: not used.
 
     Raises:
-        UsageError: a command, which there cannot be.
         ConfigError: a bad name, or this machine or user cannot have the server.
         ServerUnavailableError: the download failed, or the server did not end.
     """
     del environ
-    if command is not None:
-        raise UsageError("interlock server runs no command: leave out -- and what follows it")
     name = str(given["name"])
     match given["action"]:
         case "install":

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import TYPE_CHECKING
 
-from interlock._links.urls import open_url
-from interlock.cli.locks_list import add_url, url_of
-from interlock.cli.status import Status, UsageError, say
-from interlock.cli.table import client_of, clock_time, kind_of, renewed_of, safe
-from interlock.inspection import Reader
-from interlock.options import Options
+from interlock.cli.reading import add_url, open_reader
+from interlock.cli.status import Status, say
+from interlock.cli.table import client_of, clock_time, kind_of, renewed_of, safe, waiting_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    import argparse
+    from collections.abc import Iterator, Mapping
 
     from interlock.inspection import LockInfo
 
@@ -33,35 +30,26 @@ exit status:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this subcommand."""
-    parser.description = DESCRIPTION
-    parser.epilog = EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("name", metavar="NAME", help="the name of the lock")
     add_url(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def main(
-    given: Mapping[str, object], command: Sequence[str] | None, environ: Mapping[str, str]
-) -> int:
+def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     """Print the lock, and return the exit status.
 
     Args:
         given: option -> value, from the command line.
-        command: what stood behind ``--``; None if there was none.
         environ: for the URL.
 
     Raises:
-        UsageError: a command, which there cannot be.
         ConfigError: a URL that cannot be.
         ServerUnavailableError: a server could not be asked.
     """
-    if command is not None:
-        raise UsageError("interlock show runs no command: leave out -- and what follows it")
     name = str(given["name"])
-    with Reader(open_url(url_of(given, environ)), Options()) as reader:
+    with open_reader(given, environ) as reader:
         info = reader.describe(name)
-    if reader.forbidden:
+    if info is None and reader.forbidden:
         say(f"the user has no right to read {name!r}")
         return Status.UNAVAILABLE
     if info is None:
@@ -93,7 +81,7 @@ def text_of(info: LockInfo) -> Iterator[str]:
             yield f"  doubt   {safe(holder.client.doubt)}"
     if info.holder_count > len(info.holders):
         yield f"and {info.holder_count - len(info.holders)} more holders"
-    yield f"waiting:  {max(info.waiting, len(info.waiters))}"
+    yield f"waiting:  {waiting_of(info).replace('-', 'nobody')}"
     for place, waiter in enumerate(info.waiters, 1):
         where = safe(client_of(waiter.client, "another library, or waiting for less than a second"))
         thread = f" {safe(waiter.thread)}" if waiter.thread else ""

@@ -35,6 +35,8 @@ class Row(NamedTuple):
 
 def safe(text: str) -> str:
     """Return *text* with everything escaped that a terminal would act on."""
+    if text.isprintable():
+        return text
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
     )
@@ -103,11 +105,12 @@ def waiting_of(info: LockInfo) -> str:
     """Return how many wait, and how long the first of them has."""
     if not info.waiting and not info.waiters:
         return "-"
-    count = max(info.waiting, len(info.waiters))
+    count = max(info.waiter_count, len(info.waiters))
     longest = max((each.waited for each in info.waiters if each.waited is not None), default=None)
-    text = (
-        str(count) if info.kind == "fair_lock" else f"{count} clients" if count > 1 else "1 client"
-    )
+    clients = info.waiting_clients
+    text = f"{clients} clients" if clients > 1 else "1 client" if clients else ""
+    if count > 1:
+        text = f"{count} in {text}" if text else str(count)
     return text if longest is None else f"{text}, first {clock_time(longest)}"
 
 

@@ -4,8 +4,8 @@
 see it. Pages are made by the server; one small script keeps them up to date.
 """
 
-from interlock.console.access import Access
+from interlock.console.access import THIS_MACHINE, Access, Network
 from interlock.console.app import make_app
 from interlock.console.watch import Watch
 
-__all__ = ["Access", "Watch", "make_app"]
+__all__ = ["THIS_MACHINE", "Access", "Network", "Watch", "make_app"]

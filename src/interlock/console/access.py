@@ -2,6 +2,7 @@
 
 Rules:
 
+* The header that names a user is believed from a proxy's address alone: a client could send it too.
 * Without a token or a user header only this machine may connect, under a name of its own. So a
   page elsewhere cannot reach the console by a name that leads here (DNS rebinding).
 * A change is a POST with the token of its form. That token belongs to the browser's cookie, and
@@ -12,20 +13,29 @@ Rules:
 from __future__ import annotations
 
 import hmac
+import ipaddress
 import re
 import secrets
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from starlette.requests import Request
+
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 COOKIE = "interlock_console"
 """The cookie: a random text, and its signature if the browser has shown the token."""
 LOCAL = ("localhost", "127.0.0.1", "::1")
-_HOST = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+)(?::[0-9]+)?")
 """Names of this machine that are believed without a token."""
+_HOST = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+)(?::[0-9]+)?")
+THIS_MACHINE: Sequence[Network] = (
+    ipaddress.IPv4Network("127.0.0.0/8"),
+    ipaddress.IPv6Network("::1/128"),
+)
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -49,11 +59,13 @@ class Access:
     Args:
         token: the secret that a reader must show once; empty for none.
         user_header: the header by which a reverse proxy names its user; empty for none.
+        proxies: the addresses from which that header is believed.
         allow_release: whether the console may break holds.
     """
 
     token: str = ""
     user_header: str = ""
+    proxies: Sequence[Network] = THIS_MACHINE
     allow_release: bool = False
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
 
@@ -66,10 +78,22 @@ class Access:
         """Return whether *request* may be answered."""
         if self.user_header:
             named = bool(request.headers.get(self.user_header))
-            return named and (not self.token or self._knows_token(request))
+            return (
+                named and self._is_proxy(request) and (not self.token or self._knows_token(request))
+            )
         if self.token:
             return self._knows_token(request)
         return self.open and _host_of(request) in LOCAL
+
+    def _is_proxy(self, request: Request) -> bool:
+        """Return whether *request* was sent by a proxy that may name users."""
+        try:
+            peer = ipaddress.ip_address(request.client.host if request.client else "")
+        except ValueError:
+            return False
+        # A socket for both families shows an IPv4 address like this.
+        mapped = peer.ipv4_mapped if isinstance(peer, ipaddress.IPv6Address) else None
+        return any((mapped or peer) in network for network in self.proxies)
 
     def _knows_token(self, request: Request) -> bool:
         """Return whether *request* shows the token, or a cookie that stands for it."""

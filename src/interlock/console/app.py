@@ -21,7 +21,7 @@ import interlock.asyncio
 from interlock.console.access import COOKIE, HEADERS
 from interlock.console.graph import ROW
 from interlock.console.watch import FILTERS, Happening, who
-from interlock.errors import InterlockError
+from interlock.errors import ConfigError, InterlockError
 from interlock.inspection.face import read_lock_async
 
 if TYPE_CHECKING:
@@ -310,6 +310,12 @@ class Console:
         del request
         return HTMLResponse(text, status_code=status)
 
+    async def failed(self, request: Request, error: Exception) -> Response:
+        """Return the page that says that the server did not answer, or what was wrong."""
+        if isinstance(error, ConfigError):
+            return self.refused(request, 400, str(error))
+        return self.refused(request, 503, f"The server did not answer: {error}")
+
     @staticmethod
     def _give_cookie(request: Request, answer: Response, value: str) -> None:
         answer.set_cookie(
@@ -374,6 +380,7 @@ def make_app(watch: Watch, access: Access) -> ASGIApp:
             Mount("/static", StaticFiles(directory=HERE / "static")),
         ],
         lifespan=console.lifespan,
+        exception_handlers={InterlockError: console.failed},
     )
     return _Gate(app, console)
 

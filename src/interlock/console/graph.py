@@ -5,13 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from interlock._core.deadlock import Party
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from interlock.inspection import HolderInfo, LockInfo, WaiterInfo
+    from interlock._core.deadlock import Link
+    from interlock.inspection import ClientInfo, LockInfo
+    from interlock.inspection.cards import Card
 
 ROW = 44
 """Height of a row of the picture."""
+MOST = 300
+"""Lines of a picture; those of deadlocks come first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +25,7 @@ class Edge:
     """A line of the picture.
 
     Attributes:
-        owner: a holder id.
+        owner: the `party` of a holder or waiter.
         lock: the name of a lock.
         waits: whether the owner waits for the lock; else it holds the lock.
         dead: whether the line is a part of a deadlock.
@@ -58,49 +64,59 @@ class Graph:
         return self.labels.get(owner, owner)
 
 
-def graph_of(locks: Sequence[LockInfo]) -> Graph:
-    """Return the graph of *locks*, as far as cards and queues tell who waits."""
-    holds = {info.name: [each.holder for each in info.holders] for info in locks}
-    waits = {info.name: [each.holder for each in info.waiters] for info in locks}
+def graph_of(
+    locks: Sequence[LockInfo],
+    waiting: Sequence[Card] = (),
+    cycles: Sequence[Sequence[Link]] = (),
+) -> Graph:
+    """Return the graph of *locks*.
+
+    Args:
+        locks: with their holders, and the waiters in their queues.
+        waiting: the cards of clients with a thread or task that waits.
+        cycles: the deadlocks.
+    """
+    cards = {card.client.client_id: card for card in waiting}
     labels: dict[str, str] = {}
+
+    def node(client: ClientInfo, holder: str, key: str, thread: str) -> str:
+        """Return the owner of *holder*, as far as cards tell whose it is."""
+        plain, card = holder.removesuffix(":write"), cards.get(client.client_id)
+        place = (plain, key)
+        entry = None if card is None else card.holds.get(place) or card.waits.get(place)
+        owner = plain if entry is None else _owner(Party(client.client_id, entry.owner))
+        thread = thread or ("" if entry is None else entry.thread)
+        parts = [client.host, f"pid {client.pid}" if client.pid else "", thread]
+        labels[owner] = " ".join(part for part in parts if part) or plain
+        return owner
+
+    dead_waits = {(_owner(link.party), link.key) for links in cycles for link in links}
+    dead_holds = {
+        (_owner(following.party), link.key)
+        for links in cycles
+        for link, following in zip(links, (*links[1:], links[0]), strict=True)
+    }
+    edges: dict[Edge, None] = {}
+    shown = {info.name for info in locks}
     for info in locks:
-        everybody: list[HolderInfo | WaiterInfo] = [*info.holders, *info.waiters]
-        for each in everybody:
-            client = each.client
-            parts = [client.host, f"pid {client.pid}" if client.pid else "", each.thread]
-            labels[each.holder] = " ".join(part for part in parts if part) or each.holder
-    targets: dict[str, set[str]] = {}
-    for name, waiters in waits.items():
-        for waiter in waiters:
-            targets.setdefault(waiter, set()).update(holds.get(name, ()))
-    cycles = _cycles(targets)
-    steps = {(cycle[n], cycle[(n + 1) % len(cycle)]) for cycle in cycles for n in range(len(cycle))}
-    edges: list[Edge] = []
-    for name, holders in holds.items():
-        for waiter in waits[name]:
-            dead = any((waiter, holder) in steps for holder in holders)
-            edges.append(Edge(waiter, name, waits=True, dead=dead))
-        for holder in holders:
-            dead = any((waiter, holder) in steps for waiter in waits[name])
-            edges.append(Edge(holder, name, waits=False, dead=dead))
-    return Graph(tuple(edges), labels, tuple(cycles))
+        for waiter in info.waiters:
+            owner = node(waiter.client, waiter.holder, info.name, waiter.thread)
+            dead = (owner, info.name) in dead_waits
+            edges[Edge(owner, info.name, waits=True, dead=dead)] = None
+        for each in info.holders:
+            owner = node(each.client, each.holder, info.name, each.thread)
+            dead = (owner, info.name) in dead_holds
+            edges[Edge(owner, info.name, waits=False, dead=dead)] = None
+    for card in waiting:
+        for entry in card.waits.values():
+            if entry.key in shown:
+                owner = node(card.client, entry.holder, entry.key, entry.thread)
+                dead = (owner, entry.key) in dead_waits
+                edges[Edge(owner, entry.key, waits=True, dead=dead)] = None
+    first = sorted(edges, key=lambda edge: not edge.dead)[:MOST]
+    told = tuple(tuple(_owner(link.party) for link in links) for links in cycles)
+    return Graph(tuple(first), labels, told)
 
 
-def _cycles(targets: Mapping[str, set[str]]) -> list[tuple[str, ...]]:
-    """Return the cycles of the graph, each once."""
-    found: dict[frozenset[str], tuple[str, ...]] = {}
-    for start in targets:
-        path, seen = [start], {start}
-        stack = [iter(sorted(targets[start]))]
-        while stack:
-            owner = next(stack[-1], None)
-            if owner is None:
-                _ = stack.pop()
-                _ = path.pop()
-            elif owner == start:
-                found.setdefault(frozenset(path), tuple(path))
-            elif owner not in seen and owner in targets:
-                seen.add(owner)
-                path.append(owner)
-                stack.append(iter(sorted(targets[owner])))
-    return list(found.values())
+def _owner(party: Party) -> str:
+    return f"{party.client_id}/{party.owner}"

@@ -6,11 +6,13 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from interlock.console.graph import Graph, graph_of
 from interlock.errors import InterlockError
 from interlock.inspection import Reader
+from interlock.inspection.deadlocks import DeadlockSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,8 +30,10 @@ LOOKING = 15.0
 """Seconds after a request for which somebody still counts as looking on."""
 KEPT = 500
 """Happenings that are remembered."""
-DESCRIBED = 40
-"""Locks whose waiters are looked up for the graph, with each reading."""
+DRAWN = 100
+"""Locks that the graph shows."""
+MOST_CARDS = 200
+"""Cards of waiting clients that are read each time."""
 LONG = 300.0
 """Seconds after which a hold counts as long."""
 EXPIRING = 3.0
@@ -119,6 +123,7 @@ class Watch:
         self.snapshot = Snapshot()
         self.happenings: deque[Happening] = deque(maxlen=KEPT)
         self._interval = interval
+        self._search = DeadlockSearch()
         self._looked_at = 0.0
         self._wakeup = threading.Event()
         self._closing = False
@@ -167,8 +172,8 @@ class Watch:
             took = time.monotonic() - started
             looking = time.monotonic() - self._looked_at < LOOKING
             pause = self._interval if looking else IDLE_INTERVAL
-            # Reading never takes more than half of the time.
-            _ = self._wakeup.wait(max(pause - took, took))
+            # Reading never takes more than two thirds of the time.
+            _ = self._wakeup.wait(max(pause - took, took / 2))
 
     def _read(self) -> Snapshot:
         last = self.snapshot
@@ -176,13 +181,14 @@ class Watch:
             with Reader(self.servers, self.options) as reader:
                 locks = [info for page in reader.pages("*") for info in page]
                 locks.sort(key=trouble)
-                awaited = [info for info in locks if info.waiting or info.waiters][:DESCRIBED]
-                described = [
-                    found
-                    for info in awaited
-                    if (found := info if info.waiters else reader.describe(info.name))
-                ]
-                graph = graph_of(described)
+                awaited = [info for info in locks if info.waiting or info.waiters]
+                # Only cards tell who waits for a lock without a queue.
+                cards = list(islice(reader.waiting_cards(), MOST_CARDS)) if awaited else []
+                self._search.look(reader, cards)
+                cycles = self._search.cycles
+                dead = {link.key for links in cycles for link in links}
+                awaited.sort(key=lambda info: info.name not in dead)
+                graph = graph_of(awaited[:DRAWN], cards, cycles)
                 counts = {name: sum(map(shows, locks)) for name, shows in FILTERS.items()}
                 return Snapshot(
                     last.version + 1, time.time(), tuple(locks), graph, "", reader.forbidden, counts
@@ -200,6 +206,11 @@ class Watch:
         else:
             if last.error:
                 self.note(Happening(time.time(), "", "the server can be read again"))
+            known = set(map(frozenset, last.graph.cycles))
+            for cycle in snapshot.graph.cycles:
+                if frozenset(cycle) not in known:
+                    what = ", ".join(map(snapshot.graph.label, cycle))
+                    self.note(Happening(time.time(), "", f"deadlock: {what} wait for each other"))
             if last.at:
                 for happening in changes(last.locks, snapshot.locks, snapshot.at - last.at):
                     self.note(happening)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core.card import CARD, FORMAT
@@ -63,12 +64,14 @@ class Card:
         number: how often it was written, as far as its client knows.
         holds: by holder and key.
         waits: by holder and key.
+        permits: how many of its holds are permits of semaphores.
     """
 
     client: ClientInfo
     number: int = 0
     holds: dict[tuple[str, str], Entry] = field(default_factory=dict[tuple[str, str], Entry])
     waits: dict[tuple[str, str], Entry] = field(default_factory=dict[tuple[str, str], Entry])
+    permits: int = 0
 
 
 class DoubtError(ValueError):
@@ -90,19 +93,18 @@ def read_card(client_id: str, reply: object) -> Card | None:
     if reply is None:
         return None
     try:
-        now, left, *flat = cast("list[Any]", reply)
+        now, *flat = cast("list[Any]", reply)
         fields = {_text(flat[i]): flat[i + 1] for i in range(0, len(flat) - 1, 2)}
         written = _number(fields.pop("written", b""), 0, 1e15)
         _ = fields.pop("number", b"")
         silent = max((int(now) - written) / 1000, 0.0)
-        told = _object(fields.pop("client", b""))
+        told = _client_line(fields.pop("client", b""))
         version = told.get("format")
         if version != FORMAT:
             return _doubtful(client_id, f"its format is {str(version)[:20]!r}, not {FORMAT}")
         period = _bounded(told.get("period"), 0.01, LONGEST_TIME)
     except (DoubtError, TypeError, ValueError) as error:
         return _doubtful(client_id, str(error)[:100] or "it cannot be read")
-    del left
     holds: dict[tuple[str, str], Entry] = {}
     waits: dict[tuple[str, str], Entry] = {}
     doubt = ""
@@ -132,23 +134,8 @@ def read_card(client_id: str, reply: object) -> Card | None:
         waits=_whole(told.get("waits")),
         doubt=doubt,
     )
-    return Card(client, _whole(told.get("number")) or 0, holds, waits)
-
-
-def client_of_name(name: str, address: str) -> ClientInfo | None:
-    """Return whom the connection *name* tells of, as CLIENT LIST has it; None for another name."""
-    parts = name.split(":", 4)
-    if len(parts) != 5 or parts[0] != "interlock":  # noqa: PLR2004 - the parts of our names
-        return None
-    _, client_id, host, pid, program = parts
-    return ClientInfo(
-        client_id[:64],
-        library="interlock",
-        host=host[:LONGEST_TEXT],
-        pid=int(pid) if pid.isdecimal() and len(pid) < 10 else None,  # noqa: PLR2004
-        program=program[:LONGEST_TEXT],
-        address=address,
-    )
+    permits = _whole(told.get("permits")) or 0
+    return Card(client, _whole(told.get("number")) or 0, holds, waits, permits)
 
 
 def _doubtful(client_id: str, why: str) -> Card:
@@ -167,6 +154,12 @@ def _entry(holder: str, key: str, told: dict[str, Any], silent: float) -> Entry:
         renewed=told.get("renewed") is True,
         trace_id=_short(told.get("trace")),
     )
+
+
+@lru_cache(maxsize=16_384)
+def _client_line(value: object) -> dict[str, Any]:
+    """Return what a card tells of its client; a page of locks asks for the same ones again."""
+    return _object(value)
 
 
 def _object(value: object) -> dict[str, Any]:
@@ -204,6 +197,6 @@ def _text(value: object) -> str:
     return cast("bytes", value).decode("utf-8", "replace")
 
 
-def fields_for(wanted: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the fields of a card that tell of its client and of the *wanted* holds."""
-    return ["written", "client", *(entry_field("h", holder, key) for holder, key in wanted)]
+def fields_for(wanted: Sequence[tuple[str, str, str]]) -> list[str]:
+    """Return the fields of a card that tell of its client and of *wanted* (mark, holder, key)."""
+    return ["written", "client", *(entry_field(*each) for each in wanted)]

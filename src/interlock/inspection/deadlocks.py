@@ -18,7 +18,7 @@ from interlock._core.deadlock import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from interlock._core.deadlock import Link
     from interlock.inspection.cards import Card
@@ -126,6 +126,55 @@ def told_by(card: Card) -> Told:
     return Told(card.number, owners, waits)
 
 
+class DeadlockSearch:
+    """Looks at the graph of all clients again and again; two looks prove a deadlock.
+
+    Args:
+        clock: tells seconds.
+
+    Attributes:
+        cycles: the deadlocks that the last look has seen, and that are proven.
+        undecided: whether the last look has seen a cycle that is not proven.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._suspected: dict[object, Sight] = {}
+        self._proven: dict[object, tuple[Link, ...]] = {}
+        self._cards: dict[str, Card] = {}
+        self.cycles: tuple[tuple[Link, ...], ...] = ()
+        self.undecided = False
+
+    def look(self, reader: Reader, waiting: Iterable[Card]) -> None:
+        """Look once.
+
+        Args:
+            reader: reads cards and holders.
+            waiting: the cards of clients with a thread or task that waits.
+
+        Raises:
+            ServerUnavailableError: a server cannot be reached, or did not answer.
+        """
+        look, present = Look(reader), dict[object, Sight]()
+        for start in _long_waiters(waiting):
+            sight = look.cycle(start, self._clock)
+            if sight is not None:
+                present.setdefault(same_cycle(sight.links), sight)
+        for name, sight in present.items():
+            first = self._suspected.setdefault(name, sight)
+            if confirmed(first, _begin_like(sight, first)):
+                self._proven[name] = sight.links
+        self._cards = look.cards
+        self._suspected = {name: self._suspected[name] for name in present}
+        self._proven = {name: each for name, each in self._proven.items() if name in present}
+        self.cycles = tuple(self._proven.values())
+        self.undecided = len(self._proven) < len(present)
+
+    def found(self) -> list[Deadlock]:
+        """Return the proven deadlocks."""
+        return [_deadlock(links, self._cards) for links in self.cycles]
+
+
 def find_deadlocks(
     reader: Reader,
     *,
@@ -137,23 +186,11 @@ def find_deadlocks(
     Without a suspicion that is one look. A suspected cycle is looked at again until it is
     confirmed or gone, for `LONGEST_LOOK` seconds at most.
     """
-    suspected: dict[object, Sight] = {}
-    found: dict[object, Deadlock] = {}
-    began = clock()
+    search, began = DeadlockSearch(clock), clock()
     while True:
-        look, present = Look(reader), dict[object, Sight]()
-        for start in _long_waiters(reader):
-            sight = look.cycle(start, clock)
-            if sight is not None:
-                present.setdefault(same_cycle(sight.links), sight)
-        for name, sight in present.items():
-            first = suspected.setdefault(name, sight)
-            rotated = _begin_like(sight, first)
-            if confirmed(first, rotated):
-                found[name] = _deadlock(sight.links, look.cards)
-        suspected = {name: suspected[name] for name in present}
-        if all(name in found for name in suspected) or clock() - began > LONGEST_LOOK:
-            return list(found.values())
+        search.look(reader, reader.waiting_cards())
+        if not search.undecided or clock() - began > LONGEST_LOOK:
+            return search.found()
         sleep(PAUSE)
 
 
@@ -164,10 +201,10 @@ def _begin_like(sight: Sight, first: Sight) -> Sight:
     return sight._replace(links=tuple(links))
 
 
-def _long_waiters(reader: Reader) -> list[Party]:
+def _long_waiters(waiting: Iterable[Card]) -> list[Party]:
     return [
         Party(card.client.client_id, entry.owner)
-        for card in reader.waiting_cards()
+        for card in waiting
         for entry in card.waits.values()
         if entry.age >= PATIENCE
     ]

@@ -56,6 +56,8 @@ class HolderInfo:
         renewed: whether it is renewed; None where no card tells.
         thread: the thread or task; empty where no card tells.
         trace_id: of the trace in which it was acquired; empty if there is none.
+        owner: tells the threads and tasks of one client apart, which have another holder id for
+            each lasting hold; None where no card tells.
     """
 
     holder: str
@@ -68,6 +70,12 @@ class HolderInfo:
     renewed: bool | None = None
     thread: str = ""
     trace_id: str = ""
+    owner: int | None = None
+
+    @property
+    def party(self) -> str:
+        """Return what all holds and waits of one thread or task have in common."""
+        return _party(self)
 
     @property
     def late(self) -> bool:
@@ -94,6 +102,7 @@ class WaiterInfo:
         waited: seconds; None where no card tells.
         remaining: seconds for which its place in a fair queue is kept; None without a queue.
         thread: the thread or task; empty where no card tells.
+        owner: as of `HolderInfo`.
     """
 
     holder: str
@@ -101,6 +110,16 @@ class WaiterInfo:
     waited: float | None = None
     remaining: float | None = None
     thread: str = ""
+    owner: int | None = None
+
+    @property
+    def party(self) -> str:
+        """Return what all holds and waits of one thread or task have in common."""
+        return _party(self)
+
+
+def _party(each: HolderInfo | WaiterInfo) -> str:
+    return each.holder if each.owner is None else f"{each.client.client_id}/{each.owner}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +127,20 @@ class LockInfo:
     """One lock, or another object with holders, as the server had it.
 
     Attributes:
-        name: the key in Redis.
+        name: the key in Redis; of an election its name.
         kind: the factory of such an object, as far as the server shows it: ``"lock"``,
             ``"fair_lock"``, ``"fenced_lock"``, ``"read_write_lock"``, ``"group_lock"``,
-            ``"semaphore"``, ``"leased_semaphore"`` or ``"count_down_latch"``.
+            ``"semaphore"``, ``"leased_semaphore"``, ``"count_down_latch"`` or ``"election"``.
         mode: ``"read"`` or ``"write"`` for a read/write lock, else empty.
         holders: who holds it; of very many only the first.
         holder_count: how many hold it.
         remaining: seconds until the last hold ends unless it is renewed; None if never.
-        waiters: who waits, in the order of a fair queue. Cards tell of others in `describe` only.
+        waiters: who waits: the fair queue in its order, or those of whom cards tell, the longest
+            wait first; of very many only some.
         waiting: how many wait in the fair queue, or else how many clients listen for a release.
         free: free permits of a semaphore, or the count of a latch; else None.
         token: the last fencing token; None where there is none.
+        waiter_count: how many threads and tasks wait, as far as the queue and cards tell.
     """
 
     name: str
@@ -132,6 +153,7 @@ class LockInfo:
     waiting: int = 0
     free: int | None = None
     token: int | None = None
+    waiter_count: int = 0
 
     @property
     def late(self) -> bool:
@@ -143,6 +165,12 @@ class LockInfo:
         """Return the seconds of its longest hold, None where no card tells."""
         known = [each.held_for for each in self.holders if each.held_for is not None]
         return max(known, default=None)
+
+    @property
+    def waiting_clients(self) -> int:
+        """Return how many clients wait for it, as far as that is known."""
+        told = {each.client.client_id for each in self.waiters}
+        return max(len(told), 0 if self.kind == "fair_lock" else self.waiting)
 
     def as_dict(self) -> dict[str, object]:
         """Return the same as what JSON can carry."""

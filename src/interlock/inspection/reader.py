@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core import names
-from interlock._core.card import CARD
+from interlock._core.card import CARD, INDEX
 from interlock._core.effects import Script
 from interlock._links.cluster import Cluster
 from interlock._links.connection import Connection
@@ -43,14 +43,20 @@ LIMIT = 64
 """Holders and waiters that are told of one lock in a list."""
 ALL = 1000
 """Holders and waiters that are told of one lock by itself."""
+TOGETHER = 50
+"""Keys that one script looks at, on a server that is no cluster."""
 REMEMBERED = 100_000
 """Names that are remembered, to tell each only once."""
-MOST_CLIENTS = 2000
-"""Connections that CLIENT LIST is asked for; the server does nothing else while it answers."""
-
+Call = tuple[str, tuple[str | int, ...]]
+"""A key, and the arguments of a script for that key."""
 _LUA = resources.files("interlock.inspection").joinpath("lua")
 _PASSED_OVER = {"NOPERM", "MOVED", "ASK", "TRYAGAIN", "WRONGTYPE"}
 _OURS = ("redisson_", "interlock_")
+_CARD_BEGIN, _CARD_END = CARD.format("\n").split("\n")
+LONGEST_ID = 100
+"""Bytes of the id of a client."""
+_NUMBERS = frozenset({"semaphore", "count_down_latch"})
+_ELECTION = "interlock_election:"
 _ENTRY = ":rwlock_timeout:"
 _LEASES = ":timeout"
 
@@ -72,8 +78,44 @@ KINDS = (
     "leased_semaphore",
     "semaphore",
     "count_down_latch",
+    "election",
 )
 """What `LockInfo.kind` may be."""
+
+
+PERMIT = 32
+"""Characters of the id of a permit."""
+
+
+@dataclass(slots=True)
+class _Crowd:
+    """Who waits for one key without a queue.
+
+    Attributes:
+        count: how many.
+        waiters: the first of them that were found.
+    """
+
+    count: int = 0
+    waiters: list[WaiterInfo] = field(default_factory=list[WaiterInfo])
+
+
+_NOBODY = _Crowd()
+
+
+@dataclass(slots=True)
+class _Told:
+    """What only a look at all cards tells.
+
+    Attributes:
+        crowds: who waits, by key.
+        permits: who holds a permit, by its id and the semaphore's key.
+    """
+
+    crowds: dict[str, _Crowd] = field(default_factory=dict[str, _Crowd])
+    permits: dict[tuple[str, str], tuple[ClientInfo, cards.Entry]] = field(
+        default_factory=dict[tuple[str, str], "tuple[ClientInfo, cards.Entry]"]
+    )
 
 
 class Reader:
@@ -93,7 +135,9 @@ class Reader:
         self._timeout = servers.command_timeout or options.command_timeout
         self._nodes: Sequence[Endpoint] = ()
         self._connections: dict[Endpoint, Connection] = {}
-        self._lists_clients: bool | None = None
+        self._told: _Told | None = None
+        self._kept: dict[str, cards.Card | None] = {}
+        self._kept_entries = 0
         self.forbidden = 0
 
     def __enter__(self) -> Self:
@@ -113,7 +157,8 @@ class Reader:
         """Yield the locks whose keys match *pattern*, some at a time.
 
         A semaphore and a latch look like any other number. So without *kinds* only those are told
-        that a client waits for.
+        that a client waits for. A number that nobody waits for is told as a semaphore, or as a
+        latch if *kinds* asks for latches and not for semaphores.
 
         Args:
             pattern: as of the command KEYS.
@@ -131,19 +176,23 @@ class Reader:
         if unknown := sorted(wanted - set(KINDS)):
             raise ConfigError(f"wanted kinds of {', '.join(KINDS)}, found {unknown[0]!r}")
         self._find_nodes()
+        self._told, self._kept, self._kept_entries = None, {}, 0
         seen: set[int] = set()
         for node in self._nodes:
             for keys in self._scans(node, pattern, wanted, step):
                 page = [
                     info
                     for info in self._look(node, keys, LIMIT)
-                    if (not wanted or info.kind in wanted) and hash(info.name) not in seen
+                    if hash(_key_of(info)) not in seen and _may_be(info, wanted)
                 ]
                 if page:
                     if len(seen) > REMEMBERED:
                         seen.clear()
-                    seen.update(hash(info.name) for info in page)
-                    yield self._finish(node, page)
+                    seen.update(hash(_key_of(info)) for info in page)
+                    finished = self._finish(node, page)
+                    if wanted & _NUMBERS:
+                        finished = list(_numbers(finished, wanted))
+                    yield finished
 
     def describe(self, key: str) -> LockInfo | None:
         """Return everything that is known about the lock *key*; None if nobody holds or awaits it.
@@ -156,21 +205,24 @@ class Reader:
         """
         self._find_nodes()
         node = self._owner(key)
+        forbidden = self.forbidden
         # The number of a leased semaphore looks like that of a plain one.
         permits = self._look(node, [names.permit_leases(key)], ALL)
         # The queue of a fair lock may be found under that name too.
         found = [info for info in permits if info.kind == "leased_semaphore"]
         found = found or self._look(node, [key], ALL)
+        found = found or self._look(node, [names.election_key(key)], ALL)
         if not found:
             return None
-        return self._finish(node, found[:1])[0]
+        self.forbidden = forbidden  # of what is not this lock
+        self._told = None
+        return self._finish(node, found[:1], _key_of(found[0]))[0]
 
     def card(self, client_id: str) -> cards.Card | None:
         """Return the whole card of a client; None if there is none, or if it may not be read."""
         self._find_nodes()
         key = cards.card_key(client_id)
-        [reply] = self._run(self._owner(key), CARD_READ, [(key, cards.LONGEST_VALUE)])
-        return None if isinstance(reply, ReplyError) else cards.read_card(client_id, reply)
+        return next(self._read_cards(self._owner(key), [(key, (0,))]), None)
 
     def holders(self, key: str) -> tuple[str, ...]:
         """Return the holder ids of the lock *key*."""
@@ -180,20 +232,38 @@ class Reader:
 
     def waiting_cards(self) -> Iterator[cards.Card]:
         """Yield the cards of all clients with a thread or task that waits."""
+        return self._busy_cards(permits=False)
+
+    def _busy_cards(self, *, permits: bool) -> Iterator[cards.Card]:
+        """Yield the cards of clients that wait, with *permits* also of those that hold some."""
         self._find_nodes()
-        begin, end = CARD.split("{{{}}}")
+        for node, keys in self._card_keys():
+            # Of most cards two fields are enough to tell that they are not needed.
+            short: list[Call] = [(key, (2, "written", "client")) for key in keys]
+            whole: list[Call] = [
+                (cards.card_key(card.client.client_id), (0,))
+                for card in self._read_cards(node, short)
+                if card.client.waits or (permits and card.permits)
+            ]
+            yield from self._read_cards(node, whole)
+
+    def _card_keys(self) -> Iterator[tuple[Endpoint, list[str]]]:
+        """Yield the keys of all cards, some at a time, with the server that has them."""
+        if not isinstance(self._servers, Cluster):
+            node, cursor = self._nodes[0], "0"
+            while True:
+                [reply] = self._ask(node, [("ZSCAN", INDEX, cursor, "COUNT", STEP)])
+                if isinstance(reply, ReplyError):
+                    break  # without the right, or with something else under that key
+                told, flat = cast("tuple[bytes, list[bytes]]", reply)
+                cursor = told.decode()
+                ids = [_text(each) for each in flat[::2] if len(each) <= LONGEST_ID]
+                yield node, [cards.card_key(each) for each in ids]
+                if cursor == "0":
+                    return
         for node in self._nodes:
-            for keys in self._scan(node, "hash", f"{begin}{{*}}{end}", STEP):
-                calls = [(key, cards.LONGEST_VALUE, "written", "client") for key in keys]
-                for key, reply in zip(keys, self._run(node, CARD_READ, calls), strict=True):
-                    client_id = key.removeprefix(begin).strip("{}")
-                    if isinstance(reply, ReplyError):
-                        continue
-                    short = cards.read_card(client_id, reply)
-                    if short is not None and short.client.waits:
-                        whole = self.card(client_id)
-                        if whole is not None:
-                            yield whole
+            for keys in self._scan(node, "hash", f"{_CARD_BEGIN}*{_CARD_END}", STEP):
+                yield node, keys
 
     # Where to ask.
 
@@ -221,17 +291,46 @@ class Reader:
             raise
 
     def _run(
-        self, node: Endpoint, script: Script[object], calls: Sequence[Sequence[str | int]]
+        self, node: Endpoint, script: Script[object], limit: int, calls: Sequence[Call]
     ) -> list[object]:
-        """Return the replies of *node* to *script* with each key and arguments of *calls*."""
-        replies = self._ask(node, [("EVALSHA", script.sha, 1, *call) for call in calls])
+        """Return what *script* answers for each of *calls*, several of which go together.
+
+        A key that the user may not read refuses all that go with it: these are asked one by one.
+        """
+        size = 1 if isinstance(self._servers, Cluster) else TOGETHER
+        groups = [calls[start : start + size] for start in range(0, len(calls), size)]
+        found: list[object] = []
+        for group, reply in zip(groups, self._answers(node, script, limit, groups), strict=True):
+            if not isinstance(reply, ReplyError):
+                found += cast("list[object]", reply)
+            elif len(group) == 1:
+                found.append(reply)
+            else:
+                singly = [[call] for call in group]
+                for answer in self._answers(node, script, limit, singly):
+                    error = isinstance(answer, ReplyError)
+                    found += [answer] if error else cast("list[object]", answer)
+        return found
+
+    def _answers(
+        self,
+        node: Endpoint,
+        script: Script[object],
+        limit: int,
+        groups: Sequence[Sequence[Call]],
+    ) -> list[object]:
+        """Return the replies of *node* to *script*, one for each of *groups*."""
+        tails: list[tuple[str | int, ...]] = []
+        for group in groups:
+            keys = [key for key, _ in group]
+            arguments = [argument for _, arguments in group for argument in arguments]
+            tails.append((len(keys), *keys, limit, *arguments))
+        replies = self._ask(node, [("EVALSHA", script.sha, *tail) for tail in tails])
         missing = [i for i, reply in enumerate(replies) if _code(reply) == "NOSCRIPT"]
         if missing:
             # The text goes with the first one; the server knows it by its digest from then on.
             commands = [
-                ("EVAL", script.text, 1, *calls[i])
-                if n == 0
-                else ("EVALSHA", script.sha, 1, *calls[i])
+                ("EVAL", script.text, *tails[i]) if n == 0 else ("EVALSHA", script.sha, *tails[i])
                 for n, i in enumerate(missing)
             ]
             for i, reply in zip(missing, self._ask(node, commands), strict=True):
@@ -248,14 +347,17 @@ class Reader:
     def _scans(
         self, node: Endpoint, pattern: str, kinds: frozenset[str], step: int
     ) -> Iterator[list[str]]:
+        matches = glob(pattern)
         if not kinds or kinds & set(KINDS[:5]):
             for keys in self._scan(node, "hash", pattern, step):
                 yield [key for key in keys if not key.startswith(_OURS)]
+        if not kinds or "election" in kinds:
+            for keys in self._scan(node, "hash", f"{_ELECTION}*", step):
+                yield [key for key in keys if matches(_of_election(key))]
         if not kinds or "leased_semaphore" in kinds:
-            matches = glob(pattern)
             for keys in self._scan(node, "zset", f"*{_LEASES}", step):
                 yield [key for key in keys if matches(_of_leases(key))]
-        if kinds & {"semaphore", "count_down_latch"}:
+        if kinds & _NUMBERS:
             for keys in self._scan(node, "string", pattern, step):
                 yield [key for key in keys if _ENTRY not in key and not key.startswith(_OURS)]
         elif not kinds:
@@ -281,12 +383,12 @@ class Reader:
         """Return the semaphores and latches that a client listens for."""
         asking = "SHARDCHANNELS" if self._sharded else "CHANNELS"
         first, second = names.semaphore_channel(""), names.latch_channel("")
-        commands = [("PUBSUB", asking, f"{begin.rstrip('{}')}*") for begin in (first, second)]
+        begins = [begin.removesuffix("{}").rstrip(":") for begin in (first, second)]
+        commands = [("PUBSUB", asking, f"{begin}*") for begin in begins]
         matches, found = glob(pattern), dict[str, None]()
-        for reply in self._ask(node, commands):
+        for begin, reply in zip(begins, self._ask(node, commands), strict=True):
             for channel in () if isinstance(reply, ReplyError) else cast("list[bytes]", reply):
-                _, _, rest = _text(channel).partition(":")
-                name = rest.removeprefix("_channel__")
+                name = _text(channel).removeprefix(begin).removeprefix(":")
                 inner = name[1:-1] if name.startswith("{") and name.endswith("}") else name
                 if matches(inner):
                     found[inner] = None
@@ -300,22 +402,22 @@ class Reader:
         """Return those of *keys* that are locks, without what cards tell."""
         if not keys:
             return []
-        calls: list[Sequence[str | int]] = []
+        calls: list[Call] = []
         for key in keys:
             name = _of_leases(key) if key.endswith(_LEASES) else key
-            calls.append(
-                (
-                    key,
-                    limit,
-                    names.fair_queue(name),
-                    names.fair_timeouts(name),
-                    names.read_entries(name),
-                    names.fence_token(name),
-                    name,
-                )
+            token = names.fence_token(name)
+            if key.startswith(_ELECTION):
+                token = names.election_token(_of_election(key))
+            others = (
+                names.fair_queue(name),
+                names.fair_timeouts(name),
+                names.read_entries(name),
+                token,
+                name,
             )
+            calls.append((key, others))
         found: list[LockInfo] = []
-        for key, reply in zip(keys, self._run(node, LOCK_INFO, calls), strict=True):
+        for key, reply in zip(keys, self._run(node, LOCK_INFO, limit, calls), strict=True):
             if isinstance(reply, ReplyError):
                 self._note(node, reply)
             elif reply is not None:
@@ -333,78 +435,175 @@ class Reader:
         if code not in _PASSED_OVER:
             raise ServerUnavailableError(f"{node.where} cannot be read: {reply}", code=code)
 
-    def _finish(self, node: Endpoint, page: list[LockInfo]) -> list[LockInfo]:
-        """Return *page* with how many wait, and with what cards tell of the holders."""
-        waiting = self._listening(node, page)
-        wanted: list[tuple[str, str, str]] = []
+    def _finish(
+        self, node: Endpoint, page: list[LockInfo], only: str | None = None
+    ) -> list[LockInfo]:
+        """Return *page* with all that is known of its locks; *only* is the key of a single one."""
+        waiting, latches = self._listening(node, page)
+        if only is None:
+            told = self._kept_cards(page)
+        else:
+            wanted = [(*_place(each), "h", only) for info in page for each in info.holders]
+            wanted += [(*_place(each), "w", only) for info in page for each in info.waiters]
+            told = self._cards(wanted)
+        # Cards of all clients are looked at only for those whose id no holder or queue tells.
+        if any(waiting.values()) or any(info.kind == "leased_semaphore" for info in page):
+            self._told = self._told or self._read_all(only)
+        crowds = {} if self._told is None else self._told.crowds
+        finished: list[LockInfo] = []
         for info in page:
-            parts: tuple[HolderInfo | WaiterInfo, ...] = (*info.holders, *info.waiters)
-            wanted += (
-                (each.client.client_id, each.holder.removesuffix(":write"), info.name)
-                for each in parts
+            key, kind = _key_of(info), info.kind
+            crowd = crowds.get(key, _NOBODY) if kind != "fair_lock" else _NOBODY
+            if kind == "semaphore" and key in latches:
+                kind = "count_down_latch"
+            queue = tuple([_waiter_with_card(each, info.name, told) for each in info.waiters])
+            # `replace` looks at every field by name, and there may be very many locks.
+            finished.append(
+                LockInfo(
+                    info.name,
+                    kind,
+                    info.mode,
+                    tuple([self._with_card(each, info, told) for each in info.holders]),
+                    info.holder_count,
+                    info.remaining,
+                    queue or tuple(sorted(crowd.waiters, key=_waited, reverse=True)),
+                    max(info.waiting, waiting.get(key, 0)),
+                    info.free,
+                    info.token,
+                    info.waiting if queue else crowd.count,
+                )
             )
-        told = self._cards(wanted)
-        return [
-            replace(
-                info,
-                holders=tuple(_with_card(each, info.name, told) for each in info.holders),
-                waiters=tuple(_waiter_with_card(each, told) for each in info.waiters),
-                waiting=max(info.waiting, waiting.get(info.name, 0)),
-            )
-            for info in page
-        ]
+        return finished
 
-    def _listening(self, node: Endpoint, page: Sequence[LockInfo]) -> dict[str, int]:
-        """Return how many clients listen for a release of each lock of *page*."""
-        channels = {_channel(info): info.name for info in page if info.kind != "fair_lock"}
+    def _listening(
+        self, node: Endpoint, page: Sequence[LockInfo]
+    ) -> tuple[dict[str, int], set[str]]:
+        """Return how many clients listen for each key of *page*, and which of these are latches."""
+        channels = {_channel(info): _key_of(info) for info in page if info.kind != "fair_lock"}
+        latches = {names.latch_channel(info.name) for info in page if info.kind == "semaphore"}
+        channels |= {
+            names.latch_channel(info.name): info.name for info in page if info.kind == "semaphore"
+        }
         if not channels or self._options.pubsub == "off":
-            return {}
+            return {}, set()
         asking = "SHARDNUMSUB" if self._sharded else "NUMSUB"
         # Plain channels of a cluster are counted by each node for its own clients.
         asked = [node] if self._sharded or len(self._nodes) == 1 else self._nodes
         counts: dict[str, int] = {}
+        found: set[str] = set()
         for each in asked:
             [reply] = self._ask(each, [("PUBSUB", asking, *channels)])
             if isinstance(reply, ReplyError):
-                return {}
+                return {}, set()
             flat = cast("list[Any]", reply)
-            for channel, count in zip(flat[::2], flat[1::2], strict=True):
-                name = channels.get(_text(channel), "")
-                counts[name] = counts.get(name, 0) + int(count)
-        return counts
+            for channel, count in zip(map(_text, flat[::2]), map(int, flat[1::2]), strict=True):
+                key = channels.get(channel, "")
+                counts[key] = counts.get(key, 0) + count
+                if count and channel in latches:
+                    found.add(key)
+        return counts, found
 
     # What cards tell.
 
-    def _cards(self, wanted: Iterable[tuple[str, str, str]]) -> dict[str, cards.Card]:
-        """Return the cards of clients, with the *wanted* entries (client id, holder, key)."""
-        entries: dict[str, list[tuple[str, str]]] = {}
-        for client_id, holder, key in wanted:
+    def _read_all(self, only: str | None) -> _Told:
+        """Return what all cards tell together, of the key *only* if that is given."""
+        told, left = _Told(), REMEMBERED
+        for card in self._busy_cards(permits=True):
+            for (holder, key), entry in card.holds.items():
+                if ":" in holder or only not in (None, key):
+                    continue
+                for start in range(0, len(holder), PERMIT):
+                    if left:
+                        left -= 1
+                        permit = holder[start : start + PERMIT]
+                        told.permits[permit, key] = card.client, entry
+            for entry in card.waits.values():
+                if only not in (None, entry.key) or (not left and entry.key not in told.crowds):
+                    continue
+                crowd = told.crowds.setdefault(entry.key, _Crowd())
+                crowd.count += 1
+                if left and len(crowd.waiters) < (LIMIT if only is None else ALL):
+                    left -= 1
+                    crowd.waiters.append(_waiter(entry, card.client))
+        return told
+
+    def _with_card(
+        self, holder: HolderInfo, info: LockInfo, told: dict[str, cards.Card]
+    ) -> HolderInfo:
+        """Return *holder* with what cards tell of it."""
+        if info.kind == "leased_semaphore" and self._told is not None:
+            found = self._told.permits.get((holder.holder, _key_of(info)))
+            return holder if found is None else _with_entry(holder, *found)
+        card = told.get(holder.client.client_id)
+        if card is None:
+            return holder
+        entry = card.holds.get((holder.holder.removesuffix(":write"), _key_of(info)))
+        if entry is None:
+            return replace(holder, client=card.client)
+        return _with_entry(holder, card.client, entry)
+
+    def _cards(self, wanted: Iterable[tuple[str, str, str, str]]) -> dict[str, cards.Card]:
+        """Return the cards of clients, with the *wanted* entries (client id, holder, mark, key)."""
+        entries: dict[str, list[tuple[str, str, str]]] = {}
+        for client_id, holder, mark, key in wanted:
             if client_id:
-                entries.setdefault(client_id, []).append((holder, key))
+                entries.setdefault(client_id, []).append((mark, holder, key))
         by_node: dict[Endpoint, list[str]] = {}
         for client_id in entries:
             node = self._owner(cards.card_key(client_id))
             by_node.setdefault(node, []).append(client_id)
         found: dict[str, cards.Card] = {}
         for node, clients in by_node.items():
-            calls: list[Sequence[str | int]] = [
-                (cards.card_key(each), cards.LONGEST_VALUE, *cards.fields_for(entries[each]))
-                for each in clients
-            ]
-            for client_id, reply in zip(clients, self._run(node, CARD_READ, calls), strict=True):
-                if isinstance(reply, ReplyError):
-                    continue
-                card = cards.read_card(client_id, reply)
-                if card is not None:
-                    found[client_id] = card
+            calls: list[Call] = []
+            for each in clients:
+                fields = cards.fields_for(entries[each])
+                calls.append((cards.card_key(each), (len(fields), *fields)))
+            for card in self._read_cards(node, calls):
+                found[card.client.client_id] = card
         return found
+
+    def _kept_cards(self, infos: Iterable[LockInfo]) -> dict[str, cards.Card]:
+        """Return the whole cards of the clients of *infos*; most come again with the next page."""
+        wanted = {each.client.client_id for info in infos for each in info.holders}
+        wanted |= {each.client.client_id for info in infos for each in info.waiters}
+        wanted.discard("")
+        by_node: dict[Endpoint, list[Call]] = {}
+        for client_id in wanted - self._kept.keys():
+            key = cards.card_key(client_id)
+            by_node.setdefault(self._owner(key), []).append((key, (0,)))
+            self._kept[client_id] = None
+        for node, calls in by_node.items():
+            for card in self._read_cards(node, calls):
+                self._kept[card.client.client_id] = card
+                self._kept_entries += len(card.holds) + len(card.waits)
+        kept = {each: told for each in wanted if (told := self._kept[each]) is not None}
+        if self._kept_entries + len(self._kept) > REMEMBERED:
+            self._kept, self._kept_entries = {}, 0
+        return kept
+
+    def _read_cards(self, node: Endpoint, calls: Sequence[Call]) -> Iterator[cards.Card]:
+        """Yield the cards that there are."""
+        while calls:
+            again: list[Call] = []
+            replies = self._run(node, CARD_READ, cards.LONGEST_VALUE, calls)
+            for call, reply in zip(calls, replies, strict=True):
+                if reply == 1:
+                    again.append(call)
+                elif not isinstance(reply, ReplyError):
+                    client_id = call[0].removeprefix(_CARD_BEGIN).removesuffix(_CARD_END)
+                    card = cards.read_card(client_id, reply)
+                    if card is not None:
+                        yield card
+            calls = again
 
 
 def _info(key: str, reply: list[Any]) -> LockInfo:
     """Return the lock that `lock_info` told of."""
     told, left, count, holders, waiters, length, token, free = reply
     kind, mode, name = told.decode(), "", key
-    if kind in ("read", "write"):
+    if key.startswith(_ELECTION):
+        kind, name = "election", _of_election(key)
+    elif kind in ("read", "write"):
         kind, mode = "read_write_lock", kind
     elif kind == "group":
         kind = "group_lock"
@@ -449,35 +648,83 @@ def _client(holder: str) -> ClientInfo:
     return ClientInfo(holder.partition(":")[0])
 
 
-def _with_card(holder: HolderInfo, key: str, told: dict[str, cards.Card]) -> HolderInfo:
-    card = told.get(holder.client.client_id)
-    if card is None:
-        return holder
-    entry = card.holds.get((holder.holder.removesuffix(":write"), key))
-    if entry is None:
-        return replace(holder, client=card.client)
-    return replace(
-        holder,
-        client=card.client,
-        held_for=entry.age,
-        lease=entry.lease,
-        renewed=entry.renewed,
-        thread=entry.thread,
-        trace_id=entry.trace_id,
+def _with_entry(holder: HolderInfo, client: ClientInfo, entry: cards.Entry) -> HolderInfo:
+    return HolderInfo(
+        holder.holder,
+        client,
+        holder.mode,
+        holder.depth,
+        holder.remaining,
+        entry.age,
+        entry.lease,
+        entry.renewed,
+        entry.thread,
+        entry.trace_id,
+        entry.owner,
     )
 
 
-def _waiter_with_card(waiter: WaiterInfo, told: dict[str, cards.Card]) -> WaiterInfo:
+def _waiter(entry: cards.Entry, client: ClientInfo) -> WaiterInfo:
+    return WaiterInfo(entry.holder, client, entry.age, thread=entry.thread, owner=entry.owner)
+
+
+def _waiter_with_card(waiter: WaiterInfo, key: str, told: dict[str, cards.Card]) -> WaiterInfo:
     card = told.get(waiter.client.client_id)
-    return waiter if card is None else replace(waiter, client=card.client)
+    if card is None:
+        return waiter
+    entry = card.waits.get((waiter.holder, key))
+    if entry is None:
+        return replace(waiter, client=card.client)
+    return WaiterInfo(
+        waiter.holder, card.client, entry.age, waiter.remaining, entry.thread, entry.owner
+    )
+
+
+def _place(each: HolderInfo | WaiterInfo) -> tuple[str, str]:
+    """Return the client and the holder, as a card names them."""
+    return each.client.client_id, each.holder.removesuffix(":write")
+
+
+def _waited(waiter: WaiterInfo) -> float:
+    return waiter.waited or 0.0
+
+
+def _key_of(info: LockInfo) -> str:
+    """Return the key under which cards know *info*."""
+    return names.election_key(info.name) if info.kind == "election" else info.name
+
+
+def _may_be(info: LockInfo, wanted: frozenset[str]) -> bool:
+    """Return whether *info* may be of a kind that is *wanted*; none means all."""
+    return (
+        not wanted or info.kind in wanted or (info.kind == "semaphore" and bool(wanted & _NUMBERS))
+    )
+
+
+def _numbers(page: Iterable[LockInfo], wanted: frozenset[str]) -> Iterator[LockInfo]:
+    """Yield the *wanted* ones of *page*; a number that nobody awaits may be of either kind."""
+    for info in page:
+        unknown = info.kind == "semaphore" and not info.waiting
+        if info.kind in wanted:
+            yield info
+        elif unknown:
+            yield replace(info, kind="count_down_latch")
 
 
 def _channel(info: LockInfo) -> str:
+    if info.kind == "election":
+        return names.election_channel(info.name)
     if info.kind == "read_write_lock":
         return names.read_write_channel(info.name)
     if info.kind in ("leased_semaphore", "semaphore"):
         return names.semaphore_channel(info.name)
     return names.lock_channel(info.name)
+
+
+def _of_election(key: str) -> str:
+    """Return the name of the election whose leader is in *key*."""
+    name = key.removeprefix(_ELECTION)
+    return name[1:-1] if name.startswith("{") and "{" not in name[1:] else name
 
 
 def _of_leases(key: str) -> str:

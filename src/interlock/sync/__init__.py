@@ -7,6 +7,7 @@ from interlock._misuse import publish
 from interlock.sync.barrier import Barrier
 from interlock.sync.client import Client, connect
 from interlock.sync.composite_lock import MultiLock, RedLock
+from interlock.sync.condition import Condition
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Once
 from interlock.sync.election import Election, Observation
@@ -20,6 +21,7 @@ from interlock.sync.semaphore import Semaphore
 __all__ = [
     "Barrier",
     "Client",
+    "Condition",
     "CountDownLatch",
     "Election",
     "Event",
@@ -39,7 +41,6 @@ __all__ = [
 ]
 
 publish(__name__, Client, CountDownLatch, Hold, LeasedSemaphore, Lock, Locked, LostEvent, MultiLock)
-publish(
-    __name__, Barrier, Election, Event, Observation, Once, Permit, ReadWriteLock, RedLock, Semaphore
-)
+publish(__name__, Barrier, Condition, Election, Event, Observation, Once, Permit, ReadWriteLock)
+publish(__name__, RedLock, Semaphore)
 connect.__module__ = Client.__module__

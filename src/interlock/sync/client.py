@@ -7,6 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from interlock._core import barrier as core_barrier
+from interlock._core import condition as core_condition
 from interlock._core import count_down_latch as core_latch
 from interlock._core import election as core_election
 from interlock._core import event as core_event
@@ -17,22 +18,24 @@ from interlock._core import semaphore as core_semaphore
 from interlock._core.fair_lock import FairLock
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.group_lock import GroupLock
-from interlock._core.holds import Owner
+from interlock._core.holds import Owner, Permit, State
 from interlock._core.no_hold import NoHold
 from interlock._core.read_write_lock import ReadLock, WriteLock
 from interlock._core.spin_lock import SpinLock
+from interlock._drivers.identity import this_process
 from interlock._drivers.threads import ThreadDriver, current_owner
 from interlock._links.urls import open_url, servers_of
 from interlock._misuse import CLIENT_NAMES, NOT_GIVEN, suggests, wants_with
 from interlock._naming import check_template
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import ConfigError, InterlockError
-from interlock.options import Options, check_min_hold, check_text, check_timeout, lease_of
+from interlock.options import Options, check_min_hold, check_reason, check_timeout, lease_of
 from interlock.sync.barrier import Barrier
 from interlock.sync.composite_lock import MultiLock, RedLock
+from interlock.sync.condition import Condition
 from interlock.sync.count_down_latch import CountDownLatch
 from interlock.sync.decorators import Locked, Once
-from interlock.sync.election import Election, this_process
+from interlock.sync.election import Election
 from interlock.sync.event import Event
 from interlock.sync.hold import Hold
 from interlock.sync.leased_semaphore import LeasedSemaphore
@@ -210,6 +213,15 @@ class Client:
         for info in read_locks(self._servers, options, pattern, kinds):
             yield info
 
+    def holds(self) -> list[Hold]:
+        """Return what threads and threads of this client hold at this moment; no round trip.
+
+        Permits of semaphores are not among them. Such a `Hold` does not keep the lock: it is
+        renewed as long as its owner can release it.
+        """
+        held = [hold for hold in self._driver.session.holds if hold.state is State.HELD]
+        return [Hold(self._driver, hold) for hold in held if not isinstance(hold, Permit)]
+
     def force_release(self, name: str, *, holder: str, reason: str = "") -> bool:
         """Break the hold that *holder* has of *name*, whatever kind of lock that is.
 
@@ -231,7 +243,7 @@ class Client:
         info = self.describe(name)
         if info is None or holder not in {each.holder for each in info.holders}:
             return False
-        text, session = check_text(reason, "a reason"), self._driver.session
+        text, session = check_reason(reason), self._driver.session
         return self._driver.run(forced.force_release(session, info.kind, name, holder, text))
 
     def deadlocks(self) -> list[Deadlock]:
@@ -465,13 +477,18 @@ class Client:
             core = _ADOPTABLE[given.kind](session, given.name)
         else:
             raise ConfigError(f"{ticket!r} is not a ticket that Hold.hand_over() returned")
-        hold = self._driver.run(
-            transfer.adopt(
-                core, current_owner(), given.holder, given.token, lease_of(lease, self._driver)
-            )
-        )
-        face = Hold(self._driver, hold)
-        hold.hand(weakref.ref(face))
+        owner, driver = current_owner(), self._driver
+        seconds, former = lease_of(lease, driver), core.hold_of(owner)
+        try:
+            hold = driver.run(transfer.adopt(core, owner, given.holder, given.token, seconds))
+            face = Hold(driver, hold)
+            hold.hand(weakref.ref(face))
+        except BaseException:
+            # A Ctrl-C between two steps: nobody has what was just adopted.
+            held = core.hold_of(owner)
+            if held is not None and held is not former:
+                driver.perform(held.release())
+            raise
         return face
 
     def locked(
@@ -569,6 +586,25 @@ class Client:
         """Return the event *name*, which any process sets, clears or waits for; no round trip."""
         return Event(self._driver, core_event.Event(self._driver.session, name))
 
+    def condition(self, lock: Lock | str, *, name: str | None = None) -> Condition:
+        """Return a condition of *lock*, whose owners wait for each other's news; no round trip.
+
+        Args:
+            lock: any lock, of this client's or of several servers; a name for `lock` of it.
+            name: what tells several conditions of one lock apart; the lock's own unless given.
+                All who use the condition give the same one.
+
+        Raises:
+            TypeError: *lock* is neither a name nor a lock of this face.
+        """
+        held = self.lock(lock) if isinstance(lock, str) else lock
+        kind: type[object] = type(held)
+        if not issubclass(kind, Lock):
+            raise TypeError(f"a condition needs a lock of its face, not {kind.__name__}")
+        chosen = held.name if name is None else name
+        core = core_condition.Condition(self._driver.session, held.core, chosen)
+        return Condition(self._driver, core, held)
+
     def barrier(
         self,
         name: str,
@@ -605,8 +641,9 @@ class Client:
             name: all candidates use the same one.
             candidate: what the leader calls itself; ``"<host>:<pid>"`` unless given.
             timeout: seconds that a ``with`` statement waits; None for ever.
-            lease: seconds after which a term ends by itself; None for a term that is renewed until
-                the leader resigns.
+            lease: seconds after which a term ends by itself, whether the leader lives or not; None
+                for a term that is renewed until the leader resigns. How soon a dead leader is
+                followed is the client's `Options.lease`.
         """
         core = core_election.Election(self._driver.session, name, candidate, this_process)
         return Election(self._driver, core, timeout=timeout, lease=lease)

@@ -7,7 +7,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from interlock._core.election import Watch
-from interlock._drivers.watching import Watching, this_process
+from interlock._drivers.watching import Watching
 from interlock._misuse import NOT_GIVEN, wants_with
 from interlock.sync.lock import Lock
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = ["Election", "Observation", "this_process"]
+__all__ = ["Election", "Observation"]
 
 
 @wants_with

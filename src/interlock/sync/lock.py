@@ -17,7 +17,7 @@ from interlock._misuse import (
     wants_with,
 )
 from interlock.errors import ConfigError, InterlockError, NotHeldError
-from interlock.options import FOREVER, check_lease, check_text, check_timeout, lease_of
+from interlock.options import FOREVER, check_lease, check_reason, check_timeout, lease_of
 from interlock.sync.block import Block, Exit, entered
 from interlock.sync.hold import Hold
 
@@ -104,7 +104,7 @@ class Lock:
         hold = driver.perform(
             self.core.acquire(
                 self._fixed_owner or current_owner(),
-                driver.session.clock() + limit,
+                FOREVER if limit == FOREVER else driver.session.clock() + limit,
                 self._lease if lease is None else lease_of(lease, driver),
             )
         )
@@ -144,7 +144,11 @@ class Lock:
         depth = 0 if former is None else former.depth
         try:
             hold = driver.perform(
-                self.core.acquire(owner, driver.session.clock() + limit, self._lease)
+                self.core.acquire(
+                    owner,
+                    FOREVER if limit == FOREVER else driver.session.clock() + limit,
+                    self._lease,
+                )
             )
             if hold is not None:
                 if block is None or looked_up is None:
@@ -272,8 +276,12 @@ class Lock:
             return self.driver.run(self.core.force_release())
         if not isinstance(self.core, LockBase):
             raise ConfigError(f"{self.core.kind} has no holder id: break the holds of its members")
-        text = check_text(reason, "a reason")
+        text = check_reason(reason)
         return self.driver.run(self.core.force_release_of(holder, text))
+
+    def caller(self) -> Owner:
+        """Return the owner that the caller is; not for users."""
+        return self._fixed_owner or current_owner()
 
     @property
     def hold(self) -> Hold | None:

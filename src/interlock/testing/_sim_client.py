@@ -1,38 +1,135 @@
-"""A simulated client: an operating system process with a clock, a session, a renewal thread and any number of processes."""
+"""A simulated client and its processes.
+
+A client is an operating system process with a clock, a session and a renewal thread. A `Process` is
+one of its threads or tasks: an owner of locks, with a program.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from interlock._core.cleanup import CleanupQueue
-from interlock._core.effects import NEVER, Op, Wait
+from interlock._core.effects import NEVER, Op, Step, Wait
+from interlock._core.holds import Owner, State
+from interlock._core.lock import Lock
 from interlock._core.session import Session
 from interlock._core.waiter import Waiter
 from interlock._core.waiters import Waiters
 from interlock.testing._sim_network import DRIFT
-from interlock.testing._sim_process import Process
 from interlock.testing._sim_pubsub import Subscriber
 from interlock.testing._sim_runner import Runner
 from interlock.testing._sim_time import IDLE, Clock, Idle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
-    from typing import Any
+    from collections.abc import Sequence
+    from random import Random
 
     from interlock._core.effects import Cleanup, Eval
+    from interlock._core.holds import Hold
     from interlock._core.lock_base import LockBase
     from interlock._core.watchdog import Round
     from interlock.errors import ServerUnavailableError
     from interlock.options import Options
-    from interlock.testing._sim_network import Exchange, Network
-    from interlock.testing._sim_process import Program
-    from interlock.testing._sim_time import Action
+    from interlock.testing._sim_network import Doubted, Exchange, Network
+    from interlock.testing._sim_time import Action, Timeline
     from interlock.testing.schedule import Fault
-    from interlock.testing.simulator import Simulator
 
 RESUMING_TAKES = 0.001
 """Seconds, at most, in which all that waited for a paused client reaches it."""
+
+
+class Overseer(Protocol):
+    """The simulation, as a client sees it; `World` has the documentation."""
+
+    timeline: Timeline
+
+    @property
+    def doubts(self) -> Doubted: ...
+    def disturbed(self) -> None: ...
+    def note_use(self, lock: LockBase, lease: float) -> None: ...
+    def fault_at(self, runner: Runner[Any], number: int) -> Fault | None: ...
+    def ended(self, runner: Runner[Any]) -> None: ...
+    def check_bound(self, runner: Runner[Any], overdue: float) -> None: ...
+
+
+Program: TypeAlias = Callable[["Process"], Generator[Op[Any], Any, object]]
+"""What a process does: a generator function that yields operations and is sent their results."""
+
+
+class Process(Runner["SimulatedClient"]):
+    """A thread or task of a simulated client; made by `Simulator.spawn`.
+
+    Its name is ``"<client>.<number>"`` unless one was given.
+
+    Attributes:
+        owner: whom the locks belong to that it acquires.
+    """
+
+    def __init__(self, client: SimulatedClient, program: Program, name: str) -> None:
+        super().__init__(client, name)
+        self.owner = Owner(f"process {name!r}", lambda: self.ended)
+        self._nap: Op[None] | None = None
+        self.start(program(self))
+
+    @property
+    def acting(self) -> bool:
+        """Whether an operation other than `sleep` is under way."""
+        return bool(self._frames) and self._frames[0].op is not self._nap
+
+    @property
+    def random(self) -> Random:
+        """The run's source of randomness."""
+        return self.client.random
+
+    def lock(self, name: str, *, reentrant: bool = True) -> Lock:
+        """Return the plain lock *name*."""
+        return Lock(self.client.session, name, reentrant=reentrant)
+
+    def acquire(
+        self, lock: LockBase, timeout: float | None = None, *, lease: float | None = None
+    ) -> Step[Hold | None]:
+        """Return the operation that acquires *lock*; its result is the hold, or None when *timeout* came first.
+
+        Args:
+            lock: of whatever kind.
+            timeout: seconds to wait; None for ever, 0 for one try.
+            lease: seconds; None for a hold that is renewed.
+        """
+        deadline = NEVER if timeout is None else self.client.clock() + timeout
+        self.client.note_use(lock, lease)
+        self._expect_end(deadline)
+        return lock.acquire(self.owner, deadline, lease)
+
+    def holds(self, lock: LockBase) -> bool:
+        """Return whether this process has acquired *lock* and neither released nor lost it, as far as it knows."""
+        hold = self.client.session.holds.get(lock.hold_key, self.owner)
+        return hold is not None and hold.depth > 0 and hold.state in (State.HELD, State.ENDING)
+
+    def release(self, lock: LockBase) -> Step[None]:
+        """Return the operation that goes down by one depth in *lock*."""
+        options = self.client.session.options
+        self._expect_end(self.client.clock() + options.outage_timeout + 2 * options.command_timeout)
+        return lock.release(self.owner)
+
+    def extend(self, lock: LockBase, lease: float) -> Op[None]:
+        """Return the operation that has *lock* for at least *lease* seconds from now."""
+        self.client.note_use(lock, lease)
+        return lock.extend(self.owner, lease)
+
+    def sleep(self, seconds: float) -> Op[None]:
+        """Return the operation that does nothing for *seconds*."""
+        self._nap = self._sleep_until(self.client.clock() + seconds)
+        return self._nap
+
+    def _sleep_until(self, when: float) -> Op[None]:
+        yield from Wait(None, when)
+
+    def _expect_end(self, due_by: float) -> None:
+        policy = self.client.session.replicas
+        self._began = self.client.now
+        self._due_by = due_by + (0 if policy is None else policy.timeout)
 
 
 class SimulatedClient:
@@ -53,7 +150,7 @@ class SimulatedClient:
 
     def __init__(
         self,
-        simulator: Simulator,
+        simulator: Overseer,
         network: Network,
         name: str,
         client_id: str,
@@ -161,14 +258,14 @@ class SimulatedClient:
         """Remember that *lock* is used, so that the invariants look at it."""
         self._simulator.note_use(lock, lease or self.session.options.lease)
 
-    def fault_at(self, runner: Runner, number: int) -> Fault | None:
+    def fault_at(self, runner: Runner[Any], number: int) -> Fault | None:
         """Return what befalls effect *number* of *runner*."""
         fault = self._simulator.fault_at(runner, number)
         if runner is self._keeper and fault is not None and fault.kind in ("raise", "abandon"):
             return None  # nobody interrupts the renewal thread
         return fault
 
-    def patience(self, runner: Runner) -> float:
+    def patience(self, runner: Runner[Any]) -> float:
         """Return for how long *runner* waits for one reply."""
         timeout = self.session.options.command_timeout
         if runner is self._keeper:
@@ -188,21 +285,21 @@ class SimulatedClient:
             self.after(0, self._look_up)
         return self.network.exchange(calls, timeout, answer, who, fault)
 
-    def ended(self, runner: Runner) -> None:
-        """Have it looked at how *runner* ended."""
+    def ended(self, runner: Runner[Any]) -> None:
+        """Raise the error that ended *runner*, unless any process may end by it."""
         self._simulator.ended(runner)
 
     def blur(self, keys: Sequence[str]) -> None:
         """Have no depths compared under *keys* for a while: what decides them may arrive in any order."""
         self._simulator.doubts.blur(self.network, keys)
 
-    def check_bound(self, runner: Runner, began: float, due_by: float) -> None:
-        """Have it checked that an operation of *runner* ended in time, unless the client stood still meanwhile."""
+    def check_bound(self, runner: Runner[Any], began: float, due_by: float) -> None:
+        """Check that an operation of *runner* ended in time, unless the client stood still."""
         if began > self._paused_until + RESUMING_TAKES:
             self._simulator.check_bound(runner, self.clock() - due_by)
 
     def clean_up(self, effect: Cleanup[object]) -> None:
-        """Have the background bring *effect* to the server, in a race with what the caller asks for next."""
+        """Give *effect* to the background, in a race with the caller's next command."""
         self.blur(effect.call.keys)
         self.cleanups.add(effect, self.clock())
         self.settled.append(effect)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from interlock._core.holds import Hold
+    from interlock.testing._sim_client import SimulatedClient
     from interlock.testing._sim_network import Network
     from interlock.testing._sim_rules import Dumps
-    from interlock.testing.simulator import Simulator
 
 
 class Doubts:
@@ -22,14 +22,15 @@ class Doubts:
     interrupted. Scripts tell depths absolutely, so that nothing worse comes of it than another depth being shown for a while.
     """
 
-    def __init__(self, simulator: Simulator) -> None:
-        self._simulator = simulator
+    def __init__(self, networks: Sequence[Network], clients: Sequence[SimulatedClient]) -> None:
+        self._networks = networks
+        self._clients = clients
         self._tainted: dict[int, Hold] = {}
         self._blurred: set[tuple[str, str]] = set()
 
     def taint(self, network: Network, key: str | None) -> None:
         """Note that *key* (None: every key) of *network* is removed from outside."""
-        for client in self._simulator.clients:
+        for client in self._clients:
             for hold in client.session.holds:
                 if client.network is network and key in (None, hold.key):
                     self._tainted[id(hold)] = hold
@@ -52,23 +53,22 @@ class Doubts:
             self._blurred = {
                 (where, key)
                 for where, key in self._blurred
-                if key in dumps[where] or under_way(self._simulator, where, key)
+                if key in dumps[where] or self.under_way(where, key)
             }
 
-
-def under_way(simulator: Simulator, where: str, key: str) -> bool:
-    """Return whether something may still run for *key* at the server *where*."""
-    travelling = [
-        call
-        for network in simulator.networks
-        if network.where == where
-        for exchange in network.travelling
-        for call in exchange.calls
-    ]
-    settling = [
-        call
-        for client in simulator.clients
-        if client.network.where == where
-        for call in client.cleanups.calls()
-    ]
-    return any(key in call.keys for call in travelling + settling)
+    def under_way(self, where: str, key: str) -> bool:
+        """Return whether something may still run for *key* at the server *where*."""
+        travelling = [
+            call
+            for network in self._networks
+            if network.where == where
+            for exchange in network.travelling
+            for call in exchange.calls
+        ]
+        settling = [
+            call
+            for client in self._clients
+            if client.network.where == where
+            for call in client.cleanups.calls()
+        ]
+        return any(key in call.keys for call in travelling + settling)

@@ -6,18 +6,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from interlock.testing._sim_world import World
     from interlock.testing.schedule import Fault
-    from interlock.testing.simulator import Simulator
 
 
-def plan(simulator: Simulator) -> None:
+def plan(simulator: World) -> None:
     """Put the faults that have a time, and the first that is drawn, on the agenda."""
     for when, fault in simulator.schedule.times:
         simulator.timeline.at(when, partial(strike, simulator, fault))
     _plan_next(simulator)
 
 
-def _plan_next(simulator: Simulator) -> None:
+def _plan_next(simulator: World) -> None:
     drawn = simulator.schedule.next_timed(simulator.random)
     if drawn is None:
         return
@@ -31,7 +31,7 @@ def _plan_next(simulator: Simulator) -> None:
     simulator.timeline.after(seconds, happen)
 
 
-def strike(simulator: Simulator, fault: Fault) -> None:
+def strike(simulator: World, fault: Fault) -> None:
     """Have *fault* happen now; one whose target is gone does nothing."""
     random = simulator.random
     alive = [c for c in simulator.clients if not c.crashed and fault.target in ("", c.name)]

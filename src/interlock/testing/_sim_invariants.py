@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from interlock._core.hand_over import COURTESY
 from interlock._core.holds import State
-from interlock.testing._sim_doubts import under_way
 from interlock.testing._sim_minding import EverythingMinded
 from interlock.testing._sim_queue import BoundedOvertaking
 from interlock.testing._sim_rules import RULES, Dump, Dumps
@@ -17,17 +16,17 @@ if TYPE_CHECKING:
     from interlock._core.holds import Hold
     from interlock._core.lock_base import LockBase
     from interlock.testing._sim_client import SimulatedClient
-    from interlock.testing.simulator import Simulator
+    from interlock.testing._sim_world import World
 
 
 class Invariant(Protocol):
     """Something that must always be true."""
 
-    def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
+    def after_step(self, simulator: World, dumps: Dumps) -> None:
         """Call ``simulator.fail`` if it is not true now."""
         ...
 
-    def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:
+    def at_rest(self, simulator: World, dumps: Dumps) -> None:
         """Call ``simulator.fail`` if it is not true after the end of all processes and leases."""
         ...
 
@@ -39,7 +38,7 @@ class _Seen:
         self._dumps: list[Dump] = []
         self._locks = 0
 
-    def anything_new(self, simulator: Simulator, dumps: Dumps) -> bool:
+    def anything_new(self, simulator: World, dumps: Dumps) -> bool:
         """Return whether a server stores something else than before, or a lock is new."""
         found = list(dumps.values())
         same = self._locks == len(simulator.locks) and len(found) == len(self._dumps)
@@ -55,7 +54,7 @@ class ServerExclusion:
     def __init__(self) -> None:
         self._seen = _Seen()
 
-    def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
+    def after_step(self, simulator: World, dumps: Dumps) -> None:
         """Look at every lock."""
         if not self._seen.anything_new(simulator, dumps):
             return
@@ -64,7 +63,7 @@ class ServerExclusion:
             if wrong := RULES[lock.kind].wrong(lock, dump):
                 simulator.fail(f"I-01: {lock.key!r}: {wrong}: {dump.get(lock.key)}")
 
-    def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:
+    def at_rest(self, simulator: World, dumps: Dumps) -> None:
         """Do nothing more."""
 
 
@@ -75,7 +74,7 @@ class ValidHolds:
     its key and nothing has arrived there after its sender gave up.
     """
 
-    def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
+    def after_step(self, simulator: World, dumps: Dumps) -> None:
         """Look at every hold that its client believes in."""
         valid: dict[tuple[str, str], list[Hold]] = {}
         for client in simulator.clients:
@@ -95,11 +94,11 @@ class ValidHolds:
                 if RULES[one.core.kind].exclude(one, other):
                     simulator.fail(f"I-02: both are valid: {one!r} and {other!r}")
 
-    def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:
+    def at_rest(self, simulator: World, dumps: Dumps) -> None:
         """Do nothing more."""
 
 
-def _settled(simulator: Simulator, client: SimulatedClient, hold: Hold) -> bool:
+def _settled(simulator: World, client: SimulatedClient, hold: Hold) -> bool:
     """Return whether nothing is under way that could change the depth of *hold* on the server."""
     where = client.network.where
     return not (
@@ -107,7 +106,7 @@ def _settled(simulator: Simulator, client: SimulatedClient, hold: Hold) -> bool:
         or client.paused
         or simulator.doubts.blurred(where, hold.key)
         or any(process.acting for process in client.processes)
-        or under_way(simulator, where, hold.key)
+        or simulator.doubts.under_way(where, hold.key)
     )
 
 
@@ -121,7 +120,7 @@ class GrowingTokens:
         self._largest: dict[tuple[str, str, int], int] = {}
         self._seen: dict[int, tuple[Hold, int]] = {}
 
-    def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
+    def after_step(self, simulator: World, dumps: Dumps) -> None:
         """Look at every hold with a token."""
         del dumps
         for client in simulator.clients:
@@ -130,12 +129,10 @@ class GrowingTokens:
                 if held and hold.token is not None:
                     self._look_at(simulator, client, hold, hold.token)
 
-    def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:
+    def at_rest(self, simulator: World, dumps: Dumps) -> None:
         """Do nothing more."""
 
-    def _look_at(
-        self, simulator: Simulator, client: SimulatedClient, hold: Hold, token: int
-    ) -> None:
+    def _look_at(self, simulator: World, client: SimulatedClient, hold: Hold, token: int) -> None:
         if id(hold) in self._seen:
             if token != self._seen[id(hold)][1]:
                 simulator.fail(f"I-04: the token of {hold!r} became {token}")
@@ -160,7 +157,7 @@ class NoLostWakeUp:
         self._freed: dict[tuple[str, str, str], tuple[float, bool]] = {}
         self._ends: dict[tuple[str, str, str], float] = {}
 
-    def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
+    def after_step(self, simulator: World, dumps: Dumps) -> None:
         """Look at every lock that is waited for."""
         now = simulator.timeline.now
         for place, lock in simulator.locks.items():
@@ -181,10 +178,10 @@ class NoLostWakeUp:
                 if now - max(since, simulator.disturbed_at) > bound:
                     simulator.fail(f"I-05: {lock.key!r} is waited for and free since {since:.4f}")
 
-    def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:
+    def at_rest(self, simulator: World, dumps: Dumps) -> None:
         """Do nothing more."""
 
-    def _bound(self, simulator: Simulator, *, released: bool) -> float:
+    def _bound(self, simulator: World, *, released: bool) -> float:
         options = simulator.clients[0].session.options
         round_trips = 20 * simulator.latency[1]
         if not simulator.schedule.benign:
@@ -192,7 +189,7 @@ class NoLostWakeUp:
         return (COURTESY if released else options.poll_cap) + round_trips
 
 
-def _waited_for(simulator: Simulator, lock: LockBase) -> bool:
+def _waited_for(simulator: World, lock: LockBase) -> bool:
     return any(
         client.session.waiters.crowded(lock.channel)
         for client in simulator.clients
@@ -207,7 +204,7 @@ class EveryKeyEnds:
     def __init__(self) -> None:
         self._seen = _Seen()
 
-    def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
+    def after_step(self, simulator: World, dumps: Dumps) -> None:
         """Look at every key."""
         if not self._seen.anything_new(simulator, dumps):
             return
@@ -217,17 +214,17 @@ class EveryKeyEnds:
                 if stored.ttl is None and key not in survivors:
                     simulator.fail(f"I-12: {key!r} has no TTL: {stored}")
 
-    def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:
+    def at_rest(self, simulator: World, dumps: Dumps) -> None:
         """Do nothing more."""
 
 
 class NothingLeft:
     """I-11: at rest nothing is left: no key, no subscription, no hold, no waiter, nothing to settle."""
 
-    def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
+    def after_step(self, simulator: World, dumps: Dumps) -> None:
         """Do nothing before the end."""
 
-    def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:
+    def at_rest(self, simulator: World, dumps: Dumps) -> None:
         """Look at everything."""
         for network in simulator.networks:
             if left := dumps[network.where].keys() - simulator.survivors():

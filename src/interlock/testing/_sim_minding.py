@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from interlock._core.holds import Hold
     from interlock.testing._sim_client import SimulatedClient
     from interlock.testing._sim_rules import Dump, Dumps
-    from interlock.testing.simulator import Simulator
+    from interlock.testing._sim_world import World
 
 
 class EverythingMinded:
@@ -25,7 +25,7 @@ class EverythingMinded:
         self._holds: dict[int, Hold] = {}
         self._found: dict[str, tuple[Dump, int, set[str]]] = {}
 
-    def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
+    def after_step(self, simulator: World, dumps: Dumps) -> None:
         """Look at every lock."""
         for client in simulator.clients:
             for hold in client.session.holds.table.values():
@@ -34,10 +34,10 @@ class EverythingMinded:
             if not client.crashed and not busy:
                 self._look_at(simulator, client, dumps)
 
-    def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:
+    def at_rest(self, simulator: World, dumps: Dumps) -> None:
         """Do nothing more."""
 
-    def _look_at(self, simulator: Simulator, client: SimulatedClient, dumps: Dumps) -> None:
+    def _look_at(self, simulator: World, client: SimulatedClient, dumps: Dumps) -> None:
         where = client.network.where
         ours = re.compile(client.session.client_id + ":[1-9][0-9]*")
 

@@ -10,11 +10,9 @@ from interlock.testing._sim_time import IDLE, Clock, Idle
 from interlock.testing.redis_model import ModelError, RedisModel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from interlock._core.effects import Eval
-    from interlock.testing._sim_doubts import Doubts
-    from interlock.testing._sim_pubsub import Subscriber
     from interlock.testing._sim_time import Timeline
     from interlock.testing.redis_model import Stored
     from interlock.testing.schedule import Fault
@@ -126,6 +124,20 @@ class Exchange:
         return IDLE
 
 
+class Doubted(Protocol):
+    """The doubts of a simulation, as a network sees them; `Doubts` has the documentation."""
+
+    def taint(self, network: Network, key: str | None) -> None: ...
+    def blur(self, network: Network, keys: Iterable[str]) -> None: ...
+
+
+class Subscriber(Protocol):
+    """A subscriber connection, as the server sees it."""
+
+    def deliver(self, channel: str, payload: bytes | None = None) -> None: ...
+    def cut(self) -> None: ...
+
+
 class Overseer(Protocol):
     """Who watches the scripts that run; the simulator."""
 
@@ -134,7 +146,7 @@ class Overseer(Protocol):
         ...
 
     @property
-    def doubts(self) -> Doubts:
+    def doubts(self) -> Doubted:
         """What cannot be known for certain."""
         ...
 

@@ -11,7 +11,7 @@ from interlock._core.spin_lock import SpinLock
 if TYPE_CHECKING:
     from interlock._core.lock_base import LockBase
     from interlock.testing._sim_rules import Dump, Dumps
-    from interlock.testing.simulator import Simulator
+    from interlock.testing._sim_world import World
 
 LEFT_FREE_EVERY = 2.0
 """Seconds: that often a lock is left for a moment to those who do not stand in the queue."""
@@ -52,7 +52,7 @@ class BoundedOvertaking:
         self._standing: dict[tuple[tuple[str, str, str], str], _Standing] = {}
         self._disturbed_at = 0.0
 
-    def after_step(self, simulator: Simulator, dumps: Dumps) -> None:
+    def after_step(self, simulator: World, dumps: Dumps) -> None:
         """Look at every lock that has a queue."""
         if self._disturbed_at != simulator.disturbed_at:
             # A restart or an operator may have changed anything.
@@ -63,11 +63,11 @@ class BoundedOvertaking:
             if isinstance(lock, Lock) and not isinstance(lock, SpinLock):
                 self._look_at(simulator, place, lock, dumps[lock.session.where])
 
-    def at_rest(self, simulator: Simulator, dumps: Dumps) -> None:
+    def at_rest(self, simulator: World, dumps: Dumps) -> None:
         """Do nothing more."""
 
     def _look_at(
-        self, simulator: Simulator, place: tuple[str, str, str], lock: LockBase, dump: Dump
+        self, simulator: World, place: tuple[str, str, str], lock: LockBase, dump: Dump
     ) -> None:
         [network] = [n for n in simulator.networks if n.where == lock.session.where]
         first = place not in self._looks
@@ -91,7 +91,7 @@ class BoundedOvertaking:
                 )
 
     @staticmethod
-    def _unused(simulator: Simulator, lock: LockBase, claim: str) -> None:
+    def _unused(simulator: World, lock: LockBase, claim: str) -> None:
         """Look at a claim that nobody has taken."""
         if simulator.schedule.benign and not simulator.disturbed_at:
             simulator.fail(f"I-13: {lock.key!r} was given to {claim} in vain")
@@ -111,7 +111,7 @@ class BoundedOvertaking:
 
     def _update(
         self,
-        simulator: Simulator,
+        simulator: World,
         place: tuple[str, str, str],
         before: _Look,
         now: _Look,

@@ -33,7 +33,9 @@ def confirm(
     """
     longest = 0.0
     for place, call in enumerate(calls):
-        if call.replication is not None and call.replication.concerns(call, replies[place]):
+        if call.replication is not None and call.replication.concerns(
+            call.script.decode, replies[place]
+        ):
             seconds, acknowledged, wanted = _outcome(lags, call.replication)
             longest = max(longest, seconds)
             try:

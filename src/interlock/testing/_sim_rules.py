@@ -107,6 +107,16 @@ def fields_of_values(lock: LockBase, dump: Dump) -> str | None:
     return None if expected == fields.keys() else f"fields: {sorted(fields)}"
 
 
+def _as_known(hold: Hold, dump: Dump) -> int:
+    """Return the depth of one who waits: a look tells it that the server has it no more."""
+    del dump
+    return hold.depth
+
+
+def _never(_one: Hold, _other: Hold) -> bool:
+    return False
+
+
 def _no_keys(_: LockBase) -> frozenset[str]:
     return frozenset()
 
@@ -145,6 +155,9 @@ RULES: dict[str, Rules] = {
     "read lock": Rules(depth_of_reader, readers_or_writer, apart),
     "write lock": Rules(wrong=readers_or_writer, exclude=apart),
     "fenced lock": Rules(survivors=lambda lock: frozenset({names.fence_token(lock.key)})),
+    # A party or a waiter owns nothing. The tests of both count how many go on.
+    "barrier": Rules(_as_known, exclude=_never),
+    "condition": Rules(_as_known, exclude=_never),
     "election": Rules(survivors=lambda lock: _kept_by_election(lock.key)),
 }
 """The rules of each kind."""

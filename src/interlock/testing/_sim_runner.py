@@ -6,8 +6,9 @@ waiters are taken back at its end.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from interlock._core.effects import (
     NEVER,
@@ -24,16 +25,18 @@ from interlock._core.effects import (
 )
 from interlock._core.session import GRACE
 from interlock.errors import InterlockError, ServerUnavailableError
-from interlock.testing._sim_frame import Frame, addressed, close, home, tell
 from interlock.testing._sim_time import IDLE, Idle
 from interlock.testing.schedule import Interrupted, delay_request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
+    from random import Random
 
+    from interlock._core.effects import Client
+    from interlock._core.session import Session
     from interlock._core.waiter import Waiter
-    from interlock.testing._sim_client import SimulatedClient
     from interlock.testing._sim_network import Exchange
+    from interlock.testing._sim_time import Action, Clock
     from interlock.testing.schedule import Fault
 
 WAKING_TAKES = 0.0002
@@ -50,7 +53,92 @@ READ_BEFORE = 0.5
 """How likely it is that a reply was read when an interruption comes between it and whoever waits for it."""
 
 
-class Runner:
+class Host(Protocol):
+    """A simulated client, as its runners see it; `SimulatedClient` has the documentation."""
+
+    clock: Clock
+    random: Random
+    session: Session
+
+    def at(self, when: float, action: Action) -> None: ...
+    def after(self, seconds: float, action: Action) -> None: ...
+    def note(self, who: str, what: str) -> None: ...
+    def blur(self, keys: Sequence[str]) -> None: ...
+    def clean_up(self, effect: Cleanup[object]) -> None: ...
+    def ended(self, runner: Runner[Any]) -> None: ...
+    def check_bound(self, runner: Runner[Any], began: float, due_by: float) -> None: ...
+    def fault_at(self, runner: Runner[Any], number: int) -> Fault | None: ...
+    def patience(self, runner: Runner[Any]) -> float: ...
+    def exchange(
+        self,
+        calls: Sequence[Eval[object]],
+        timeout: float,
+        answer: Callable[[list[object] | ServerUnavailableError], None],
+        who: str,
+        fault: Fault | None,
+    ) -> Exchange: ...
+
+
+H = TypeVar("H", bound=Host)
+
+
+@dataclass(slots=True)
+class Frame:
+    """An operation under way.
+
+    Attributes:
+        op: the operation.
+        client: the client that it is performed for.
+        name: what traces call it.
+        failed: whether something was raised in it, so that it is cleaning up.
+        interrupted: whether that was a Ctrl-C or a cancellation.
+        waiting: what to take back at its end.
+    """
+
+    op: Op[Any]
+    client: Host
+    name: str
+    failed: bool = False
+    interrupted: bool = False
+    waiting: list[Waiter] = field(default_factory=list["Waiter"])
+
+
+def home(session: Client) -> Host:
+    """Return the client that *session* belongs to."""
+    return cast("Host", session.home)
+
+
+def addressed(
+    effect: Eval[object] | Batch[object] | Gather[object], client: Host
+) -> list[tuple[Host, Sequence[Eval[object]]]]:
+    """Return which client sends which scripts in one write, for an *effect* of *client*."""
+    if isinstance(effect, Eval):
+        return [(client, (effect,))]
+    if isinstance(effect, Batch):
+        return [(client, effect.evals)]
+    return [(home(session), (call,)) for session, call in effect.calls]
+
+
+def tell(effect: Eval[object] | Batch[object] | Gather[object], replies: Sequence[object]) -> None:
+    """Tell of *replies* who wants to know of them first."""
+    if isinstance(effect, Eval) and effect.then is not None:
+        effect.then(replies[0])
+
+
+def close(running: Generator[Any, Any, Any]) -> None:
+    """Close a generator, whatever its ``finally`` still asks for: there is nobody left to do it."""
+    while True:
+        try:
+            running.close()
+        except RuntimeError:
+            continue  # it yielded again
+        except BaseException:  # noqa: BLE001 - what a dying process raises, nobody hears
+            return
+        else:
+            return
+
+
+class Runner(Generic[H]):
     """Runs a program: a generator of operations, which are generators of effects.
 
     Attributes:
@@ -63,7 +151,7 @@ class Runner:
         error: what it raised.
     """
 
-    def __init__(self, client: SimulatedClient, name: str, *, quiet: bool = False) -> None:
+    def __init__(self, client: H, name: str, *, quiet: bool = False) -> None:
         self.name = name
         self.client = client
         self._quiet = quiet
@@ -135,7 +223,7 @@ class Runner:
             else:
                 outcome = self._meet(asked) if self._frames else self._begin(asked, self.client)
 
-    def _begin(self, op: Op[Any] | Step[Any], client: SimulatedClient) -> Outcome:
+    def _begin(self, op: Op[Any] | Step[Any], client: Host) -> Outcome:
         name = getattr(op, "__name__", type(op).__name__.lower())
         self._frames.append(Frame(iter(op), client, name))
         return _NOW

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
     from interlock._core.lock_base import LockBase
-    from interlock.testing._sim_process import Process
+    from interlock.testing._sim_client import Process
 
 
 def _read_or_write(me: Process, name: str) -> LockBase:

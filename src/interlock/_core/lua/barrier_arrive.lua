@@ -1,9 +1,13 @@
 -- barrier_arrive: count a party as arrived, and end the generation if it is the last one; once.
 --
--- KEYS[1]  barrier  hash: generation, parties, and broken when it is
+-- Its index is the number of those who wait, or the place of a party that left. So each index is
+-- given once in a generation.
+--
+-- KEYS[1]  barrier  hash: generation, parties, broken when it is, places, place:{party} of each
 -- KEYS[2]  waiting  zset {party: when its lease ends, epoch milliseconds by the server's clock}
--- KEYS[3]  request  string, "<generation> <index>" of this call, for when it arrives again
--- KEYS[4]  spent    string, the same of an answered call, to be removed; or no key
+-- KEYS[3]  passed   zset {generation that passed: when, epoch milliseconds}
+-- KEYS[4]  request  string, "<generation> <index>" of this call, for when it arrives again
+-- KEYS[5]  spent    string, the same of an answered call, to be removed; or no key
 -- ARGV[1]  party    string, an id that nobody else has
 -- ARGV[2]  parties  integer > 0, how many it takes
 -- ARGV[3]  lease    integer > 0, milliseconds that the party is believed without a renewal
@@ -15,7 +19,7 @@
 -- Returns  {generation, index}; index -1 when it is broken; {parties, -2} if it has others
 -- Source   threading.Barrier of Python 3.13
 -- Wire     ours alone: Redisson has no such object
-local barrier, waiting, request, spent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local barrier, waiting, passed, request, spent = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local party, parties, lease = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local ttl, kept, publish, channel = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
@@ -24,7 +28,7 @@ if before then
   local generation, index = before:match('^(%d+) (%d+)$')
   return {generation, tonumber(index)}
 end
-local known = redis.call('hmget', barrier, 'generation', 'parties', 'broken')
+local known = redis.call('hmget', barrier, 'generation', 'parties', 'broken', 'places')
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- A DEL is let through when memory is full, and with it all that follows.
@@ -37,7 +41,6 @@ local generation = tonumber(known[1] or now * 1000)
 if not known[3] and redis.call('zcount', waiting, '-inf', now) > 0 then
   known[3] = '1'
   redis.call('hset', barrier, 'broken', 1)
-  redis.call('persist', barrier)
   redis.call('del', waiting)
   if publish ~= '' then
     redis.call(publish, channel, '0')
@@ -45,20 +48,46 @@ if not known[3] and redis.call('zcount', waiting, '-inf', now) > 0 then
 end
 local name = string.format('%.0f', generation)
 if known[3] then
+  redis.call('pexpire', barrier, kept)
   return {name, -1}
 end
-redis.call('set', request, name .. ' ' .. index, 'px', ttl)
+local place, places = index, tonumber(known[4] or 0)
+if places ~= index then
+  -- Somebody left.
+  local fields, taken = redis.call('hgetall', barrier), {}
+  places = 0
+  for i = 1, #fields, 2 do
+    local other, at = fields[i]:match('^place:(.*)$'), fields[i + 1]
+    if other and redis.call('zscore', waiting, other) then
+      taken[at] = true
+      places = math.max(places, tonumber(at) + 1)
+    elseif other then
+      redis.call('hdel', barrier, fields[i])
+    end
+  end
+  place = 0
+  while taken[tostring(place)] do
+    place = place + 1
+  end
+end
+redis.call('set', request, name .. ' ' .. place, 'px', ttl)
 if index + 1 < parties then
   redis.call('hset', barrier, 'generation', name, 'parties', parties)
-  redis.call('persist', barrier)
+  redis.call('hset', barrier, 'places', math.max(places, place + 1), 'place:' .. party, place)
   redis.call('zadd', waiting, now + lease, party)
+  redis.call('pexpire', barrier, kept)
+  redis.call('pexpire', waiting, kept)
 else
   local after = string.format('%.0f', math.max(generation + 1, now * 1000))
+  redis.call('del', barrier)
   redis.call('hset', barrier, 'generation', after, 'parties', parties)
   redis.call('pexpire', barrier, kept)
+  redis.call('zadd', passed, now, name)
+  redis.call('zremrangebyrank', passed, 0, -10001)
+  redis.call('pexpire', passed, kept)
   redis.call('del', waiting)
   if publish ~= '' then
     redis.call(publish, channel, '1')
   end
 end
-return {name, index}
+return {name, place}

@@ -1,10 +1,9 @@
 -- barrier_end: break the present generation, or begin a new one; once, however often it arrives.
 --
--- KEYS[1]  barrier  hash: generation, parties, and broken when it is
+-- KEYS[1]  barrier  hash: generation, parties, broken when it is, and places
 -- KEYS[2]  waiting  zset {party: when its lease ends, epoch milliseconds by the server's clock}
--- KEYS[3]  resets   zset {generation that ended by a reset: the same}
--- KEYS[4]  request  string, what this call is known by when it arrives again
--- KEYS[5]  spent    string, the same of an answered call, to be removed; or no key
+-- KEYS[3]  request  string, what this call is known by when it arrives again
+-- KEYS[4]  spent    string, the same of an answered call, to be removed; or no key
 -- ARGV[1]  how      string, "abort" or "reset"
 -- ARGV[2]  ttl      integer > 0, milliseconds that the request is remembered
 -- ARGV[3]  kept     integer > 0, milliseconds that an idle barrier is remembered
@@ -14,7 +13,7 @@
 -- Returns  1
 -- Source   threading.Barrier.abort and reset of Python 3.13
 -- Wire     ours alone: Redisson has no such object
-local barrier, waiting, resets, request, spent = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local barrier, waiting, request, spent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local how, ttl, kept, publish, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 if redis.call('exists', request) == 1 then
@@ -30,12 +29,9 @@ redis.call('set', request, 1, 'px', ttl)
 local number = tonumber(generation or now * 1000)
 if how == 'abort' then
   redis.call('hset', barrier, 'generation', string.format('%.0f', number), 'broken', 1)
-  redis.call('persist', barrier)
+  redis.call('pexpire', barrier, kept)
 elseif generation then
-  redis.call('zadd', resets, now, generation)
-  redis.call('zremrangebyrank', resets, 0, -1001)
-  redis.call('pexpire', resets, kept)
-  redis.call('hdel', barrier, 'broken')
+  redis.call('del', barrier)
   local after = string.format('%.0f', math.max(number + 1, now * 1000))
   redis.call('hset', barrier, 'generation', after)
   redis.call('pexpire', barrier, kept)

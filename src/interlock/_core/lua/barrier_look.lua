@@ -2,24 +2,26 @@
 --
 -- KEYS[1]  barrier     hash: generation, parties, and broken when it is
 -- KEYS[2]  waiting     zset {party: when its lease ends, epoch milliseconds by the server's clock}
--- KEYS[3]  resets      zset {generation that ended by a reset: the same}
+-- KEYS[3]  passed      zset {generation that passed: when, epoch milliseconds}
 -- ARGV[1]  generation  integer > 0, the one that is asked about
 -- ARGV[2]  party       string, who gives up; empty for nobody
--- ARGV[3]  publish     string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[4]  channel     string, where parties listen
+-- ARGV[3]  kept        integer > 0, milliseconds that an idle barrier is remembered
+-- ARGV[4]  publish     string, PUBLISH, SPUBLISH, or empty for no message
+-- ARGV[5]  channel     string, where parties listen
 --
 -- Returns  {0, milliseconds until the next lease ends} while it is awaited; {1} passed; {2} broken
 -- Source   threading.Barrier of Python 3.13
 -- Wire     ours alone: Redisson has no such object
-local barrier, waiting, resets = KEYS[1], KEYS[2], KEYS[3]
-local generation, party, publish, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local barrier, waiting, passed = KEYS[1], KEYS[2], KEYS[3]
+local generation, party, kept = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local publish, channel = ARGV[4], ARGV[5]
 
-local known = redis.call('hmget', barrier, 'generation', 'broken')
-if known[1] ~= generation then
-  local passed = known[1] and not redis.call('zscore', resets, generation)
-  return {passed and 1 or 2}
+-- A server that has lost its data knows of no generation. Those who wait for one did not pass.
+if redis.call('zscore', passed, generation) then
+  return {1}
 end
-if known[2] then
+local known = redis.call('hmget', barrier, 'generation', 'broken')
+if known[1] ~= generation or known[2] then
   return {2}
 end
 local time = redis.call('time')
@@ -27,12 +29,16 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local gives_up = party ~= '' and redis.call('zscore', waiting, party)
 local first = redis.call('zrange', waiting, 0, 0, 'withscores')
 if first[2] and tonumber(first[2]) > now and not gives_up then
+  if redis.call('pttl', barrier) < kept / 2 then
+    redis.call('pexpire', barrier, kept)
+    redis.call('pexpire', waiting, kept)
+  end
   return {0, tonumber(first[2]) - now}
 end
 -- Before the HSET, which a full server would refuse as the first write.
 redis.call('del', waiting)
 redis.call('hset', barrier, 'broken', 1)
-redis.call('persist', barrier)
+redis.call('pexpire', barrier, kept)
 if publish ~= '' then
   redis.call(publish, channel, '0')
 end

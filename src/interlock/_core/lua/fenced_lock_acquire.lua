@@ -9,17 +9,18 @@
 -- ARGV[2]  holder   string, "<client id>:<number>"
 -- ARGV[3]  depth    integer > 0, the depth to reach: sending it twice changes nothing
 -- ARGV[4]  floor    integer >= 0, the largest token that may have been drawn as far as this client knows: a counter that went back goes on from there
--- ARGV[5]  client   string, the client id: it waits in the queue; may be left out
--- ARGV[6]  queue    string, a zset {client: when it came, in ms}; may be left out
--- ARGV[7]  more     1: others of the client wait, so it stays there; may be left out
--- ARGV[8]  keep     integer > 0, milliseconds that the queue is kept; may be left out
+-- ARGV[5]  unit     integer >= 0, tokens go on above the node's epoch times this; 0: no cluster
+-- ARGV[6]  client   string, the client id: it waits in the queue; may be left out
+-- ARGV[7]  queue    string, a zset {client: when it came, in ms}; may be left out
+-- ARGV[8]  more     1: others of the client wait, so it stays there; may be left out
+-- ARGV[9]  keep     integer > 0, milliseconds that the queue is kept; may be left out
 --
 -- Returns  {1, token} when held; else {0, what is left of the other's lease in milliseconds (-1: never ends, -2: a re-entry found no lock)}
 -- Source   RFencedLock.tryLockAndGetToken, Redisson 4.7.0, which draws a new token for each re-entry too
 -- Wire     the hash, its TTL, and the counter; this text is our own
 local lock, counter, lease, holder, depth = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
-local floor = tonumber(ARGV[4])
-local client, queue, more, keep = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+local floor, unit = tonumber(ARGV[4]), tonumber(ARGV[5])
+local client, queue, more, keep = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 
 -- At its end, unless it is there. Without the right to it the client hears what all hear.
 local function stand_in_queue()
@@ -54,6 +55,14 @@ end
 local token = redis.call('get', counter)
 if free or not token then
   local last = tonumber(token) or 0
+  if unit > 0 then
+    local epoch = string.match(redis.call('cluster', 'info'), 'cluster_my_epoch:(%d+)')
+    if not epoch then
+      return redis.error_reply(
+        'ERR CLUSTER INFO tells no cluster_my_epoch: a failover could repeat fencing tokens')
+    end
+    floor = math.max(floor, tonumber(epoch) * unit)
+  end
   token = redis.call('incrby', counter, math.max(last, floor) - last + 1)
 end
 redis.call('hset', lock, holder, depth)

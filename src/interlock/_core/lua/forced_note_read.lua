@@ -1,4 +1,4 @@
--- forced_note_read: tell why a lock was released by force.
+-- forced_note_read: tell why a lock was released by force, once.
 --
 -- KEYS[1]  note  string, why
 --
@@ -8,4 +8,8 @@
 local note = KEYS[1]
 local LONGEST = 2000
 
-return redis.call('strlen', note) <= LONGEST and redis.call('get', note)
+local text = redis.call('strlen', note) <= LONGEST and redis.call('get', note)
+if text then
+  redis.call('del', note)
+end
+return text

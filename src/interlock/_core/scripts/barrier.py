@@ -28,14 +28,14 @@ class Barrier(NamedTuple):
     Attributes:
         key: the hash.
         waiting: the sorted set of parties.
-        resets: the sorted set of generations that ended by a reset.
+        passed: the sorted set of generations that have passed.
         publish: the command for messages, empty for none.
         channel: where parties listen.
     """
 
     key: str
     waiting: str
-    resets: str
+    passed: str
     publish: str
     channel: str
 
@@ -95,21 +95,26 @@ def barrier_arrive(
     deadline: float = NEVER,
 ) -> Eval[Arrival]:
     """Count *party* as arrived; the last one of *parties* ends the generation."""
-    keys = (barrier.key, barrier.waiting, request, spent)
+    keys = (barrier.key, barrier.waiting, barrier.passed, request, spent)
     times = (milliseconds(lease), milliseconds(ttl), milliseconds(kept_for))
     args = (party, parties, *times, barrier.publish, barrier.channel)
     return Eval(_BARRIER_ARRIVE, keys, args, deadline)
 
 
 def barrier_look(
-    barrier: Barrier, generation: str, party: str = "", *, deadline: float = NEVER
+    barrier: Barrier,
+    generation: str,
+    kept_for: float,
+    party: str = "",
+    *,
+    deadline: float = NEVER,
 ) -> Eval[float | bool]:
     """Tell how *generation* stands: passed, broken, or the seconds until the next lease ends.
 
     A *party* that is given gives up, and breaks it.
     """
-    keys = (barrier.key, barrier.waiting, barrier.resets)
-    args = (generation, party, barrier.publish, barrier.channel)
+    keys = (barrier.key, barrier.waiting, barrier.passed)
+    args = (generation, party, milliseconds(kept_for), barrier.publish, barrier.channel)
     return Eval(_BARRIER_LOOK, keys, args, deadline)
 
 
@@ -124,7 +129,7 @@ def barrier_end(
     deadline: float = NEVER,
 ) -> Eval[bool]:
     """Break the present generation (*how*: abort), or begin a new one (reset)."""
-    keys = (barrier.key, barrier.waiting, barrier.resets, request, spent)
+    keys = (barrier.key, barrier.waiting, request, spent)
     times = (milliseconds(ttl), milliseconds(kept_for))
     args = (how, *times, barrier.publish, barrier.channel)
     return Eval(_BARRIER_END, keys, args, deadline)

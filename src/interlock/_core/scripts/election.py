@@ -37,19 +37,16 @@ class Leader(NamedTuple):
     Attributes:
         remaining: seconds that are left of the lease.
         holder: the hash field, ``"<client id>:<number>"``.
-        details: token, candidate, host, pid and since when; empty while they are not announced.
+        details: token, candidate, host, pid and since when; None while they are not announced.
     """
 
     remaining: float
     holder: str
-    details: tuple[str, ...]
+    details: tuple[int, str, str, int, int] | None
 
 
 _NOBODY = -2
 """The time to live of a key that does not exist."""
-
-
-_DETAILS = 5
 
 
 def _look(reply: object) -> Look:
@@ -58,12 +55,22 @@ def _look(reply: object) -> Look:
     return Look(remaining, number(candidates))
 
 
+def _whole(reply: object) -> int:
+    digits = text(reply)
+    if not digits.isascii() or not digits.isdigit():
+        raise ReplyShapeError(f"expected a number in the record of the leader, got {reply!r}")
+    return int(digits)
+
+
 def _leader(reply: object) -> Leader | None:
     if reply is None:
         return None
     match many(reply):
-        case [left, holder, *details] if len(details) in (0, _DETAILS):
-            return Leader(seconds(left), text(holder), tuple(map(text, details)))
+        case [left, holder]:
+            return Leader(seconds(left), text(holder), None)
+        case [left, holder, token, candidate, host, pid, since]:
+            details = (_whole(token), text(candidate), text(host), _whole(pid), _whole(since))
+            return Leader(seconds(left), text(holder), details)
         case _:
             raise ReplyShapeError(f"expected a PTTL and a holder, got {reply!r}")
 

@@ -34,12 +34,14 @@ def fenced_lock_acquire(
     holder: str,
     depth: int,
     floor: int,
+    unit: int,
     *,
     deadline: float = NEVER,
 ) -> Eval[Grant | float]:
     """Reach *depth*.
 
-    A grant with its token, which is above *floor*, or the seconds left of the other's lease.
+    A grant with its token, which is above *floor*, or the seconds left of the other's lease. With
+    a *unit* the token is also above that many times the epoch of the cluster's node.
     """
-    args = (milliseconds(lease), holder, depth, floor)
+    args = (milliseconds(lease), holder, depth, floor, unit)
     return Eval(_FENCED_LOCK_ACQUIRE, (lock, token), args, deadline)

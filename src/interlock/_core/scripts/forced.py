@@ -22,7 +22,7 @@ def forced_note_write(note: str, why: str, keep: float, *, deadline: float = NEV
 
 
 def forced_note_read(note: str, *, deadline: float = NEVER) -> Eval[str]:
-    """Tell why a lock was released by force; empty if nobody said."""
+    """Tell once why a lock was released by force; empty if nobody said."""
     return Eval(_FORCED_NOTE_READ, (note,), (), deadline)
 
 

@@ -1,34 +1,52 @@
--- card_read: return some fields of a client's card, each only if it is short.
+-- card_read: return some fields of clients' cards, each only if it is short.
 --
--- KEYS[1]     card   hash, the card of one client
+-- KEYS[1..n]  card   hash, the card of one client
 -- ARGV[1]     limit  integer > 0, bytes of a value that is told
--- ARGV[2..n]  field  string, a field that is wanted; none for all of them
+-- ARGV[2..n]  field  string, for each card the number of wanted fields and their names; with 0
+--                    all fields are told
 --
--- Returns  nil if there is no card; else {epoch milliseconds of the server's clock, milliseconds
---          that are left of the card, field, value or its length, field, value or its length, ...}
+-- Returns  for each card nil if there is none; 1 if this script has told enough, so that it is to
+--          be asked for again; else {epoch milliseconds of the server's clock, field, value or
+--          its length, field, value or its length, ...}
 -- Source   none
 -- Wire     nothing is written
-local card, limit, fields = KEYS[1], tonumber(ARGV[1]), ARGV
-local MOST = 1000
+local cards, limit, fields = KEYS, tonumber(ARGV[1]), ARGV
+local MOST, ENOUGH = 1000, 500
 
-local kind = redis.call('type', card).ok
-if kind ~= 'hash' then
-  return kind ~= 'none' and {0, 0} or nil
-end
-local wanted = {}
-for i = 2, #fields do
-  wanted[#wanted + 1] = fields[i]
-end
-if #wanted == 0 then
-  wanted = redis.call('hlen', card) <= MOST and redis.call('hkeys', card) or {'client', 'written'}
-end
 local time = redis.call('time')
-local answer = {time[1] * 1000 + math.floor(time[2] / 1000), redis.call('pttl', card)}
-for _, field in ipairs(wanted) do
-  local length = redis.call('hstrlen', card, field)
-  if #field <= limit then
-    answer[#answer + 1] = field
-    answer[#answer + 1] = length > limit and length or redis.call('hget', card, field)
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local told = 0
+
+local function read(card, wanted)
+  local count = redis.pcall('hlen', card)
+  if count == 0 then
+    return false
+  elseif type(count) == 'table' then
+    return {0}
   end
+  if #wanted == 0 then
+    wanted = count <= MOST and redis.call('hkeys', card) or {'client', 'written'}
+  end
+  local answer = {now}
+  for _, field in ipairs(wanted) do
+    local length = redis.call('hstrlen', card, field)
+    if #field <= limit then
+      answer[#answer + 1] = field
+      answer[#answer + 1] = length > limit and length or redis.call('hget', card, field)
+    end
+  end
+  told = told + #wanted
+  return answer
 end
-return answer
+
+local answers, at = {}, 2
+for i, card in ipairs(cards) do
+  local count, wanted = tonumber(fields[at]), {}
+  for place = at + 1, at + count do
+    wanted[#wanted + 1] = fields[place]
+  end
+  at = at + count + 1
+  -- One command must not keep others waiting for long.
+  answers[i] = told > ENOUGH and 1 or read(card, wanted)
+end
+return answers

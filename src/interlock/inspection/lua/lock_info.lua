@@ -1,23 +1,22 @@
--- lock_info: tell what kind of lock a key is, who holds it, and who stands in its queue.
+-- lock_info: tell what kind of lock each key is, who holds it, and who stands in its queue.
 --
--- It changes nothing. A key that is no lock costs one or two short looks. Keys beside the first one
--- are in the same slot; one that the user may not read counts as missing.
+-- It changes nothing. A key that is no lock costs one or two short looks. The keys in the arguments
+-- are in the slot of their lock; one that the user may not read counts as missing.
 --
--- KEYS[1]  key      hash of a lock, zset of a leased semaphore, or string of a semaphore or latch
--- ARGV[1]  limit    integer > 0, of holders and of waiters that are told
--- ARGV[2]  queue    string, the key of the list of a fair lock
--- ARGV[3]  places   string, the key of the zset with the deadlines of that list
--- ARGV[4]  entries  string, what the key of every reader's entry begins with
--- ARGV[5]  token    string, the key of the fencing token
--- ARGV[6]  free     string, the key of the free permits, for the zset of a leased semaphore
+-- KEYS[1..n]  key    hash of a lock, zset of a leased semaphore, or string of a semaphore or latch
+-- ARGV[1]     limit  integer > 0, of holders and of waiters that are told
+-- ARGV[2..n]  other  string, five for each key: the list of a fair lock; the zset with the
+--                    deadlines of that list; what the keys of readers' entries begin with; the
+--                    fencing token; the free permits of a leased semaphore
 --
--- Returns  nil for what is no lock; else {kind, milliseconds that are left, number of holders,
---          {holder, depth, milliseconds, ...}, {waiter, milliseconds, ...}, length of the queue,
---          token, free permits}
+-- Returns  for each key nil for what is no lock; else {kind, milliseconds that are left, number of
+--          holders, {holder, depth, milliseconds, ...}, {waiter, milliseconds, ...}, length of the
+--          queue, token, free permits}
 -- Source   none; the keys are those of Redisson 4.7.0
 -- Wire     nothing is written
-local key, limit, queue, places = KEYS[1], tonumber(ARGV[1]), ARGV[2], ARGV[3]
-local entries, token, free = ARGV[4], ARGV[5], ARGV[6]
+local keys, limit, others = KEYS, tonumber(ARGV[1]), ARGV
+local EACH = 5
+local key, queue, places, entries, token, free
 local HOLDER, DEEPEST, LONGEST = '^[%x-]+:%d+$', 100, 400
 
 local time = redis.call('time')
@@ -113,19 +112,26 @@ local function plain(fields, count)
   return {'lock', left, count, holders, waiters_of(length), length, drawn, false}
 end
 
-local function hash()
-  local count = redis.call('hlen', key)
-  local mode = redis.call('hstrlen', key, 'mode') <= 5 and redis.call('hget', key, 'mode')
-  local names = count <= limit and redis.call('hkeys', key)
-  local fields = {}
-  if names then
-    for _, name in ipairs(names) do
+local function mode_of(fields)
+  for i = 1, #fields, 2 do
+    if fields[i] == 'mode' then
+      return fields[i + 1]
+    end
+  end
+end
+
+local function hash(count)
+  local fields, mode = {}, nil
+  if count <= limit then
+    for _, name in ipairs(redis.call('hkeys', key)) do
       if #name > LONGEST or redis.call('hstrlen', key, name) > LONGEST then
         return nil
       end
     end
     fields = redis.call('hgetall', key)
+    mode = mode_of(fields)
   else
+    mode = redis.call('hstrlen', key, 'mode') <= 5 and redis.call('hget', key, 'mode')
     fields = redis.call('hscan', key, 0, 'count', limit)[2]
     for i = #fields, 3 * limit + 1, -1 do
       fields[i] = nil
@@ -173,16 +179,28 @@ local function string_of_digits()
   return count and {'number', redis.call('pttl', key), 0, {}, {}, 0, false, count} or nil
 end
 
-local kind = redis.call('type', key).ok
-if kind == 'hash' then
-  return hash()
-elseif kind == 'zset' then
-  return leased()
-elseif kind == 'string' then
-  return string_of_digits()
+local function look()
+  -- Most keys are hashes, and the size of one also tells whether it is one.
+  local count = redis.pcall('hlen', key)
+  if type(count) == 'table' then
+    local kind = redis.call('type', key).ok
+    if kind == 'zset' then
+      return leased()
+    elseif kind == 'string' then
+      return string_of_digits()
+    end
+    return nil
+  elseif count > 0 then
+    return hash(count)
+  end
+  local length = asked('llen', queue) or 0
+  return length > 0 and {'lock', -2, 0, {}, waiters_of(length), length, false, false}
 end
-local length = kind == 'none' and asked('llen', queue) or 0
-if length > 0 then
-  return {'lock', -2, 0, {}, waiters_of(length), length, false, false}
+
+local answers = {}
+for i, each in ipairs(keys) do
+  local first = 2 + (i - 1) * EACH
+  key, queue, places, entries, token, free = each, unpack(others, first, first + EACH - 1)
+  answers[i] = look() or false
 end
-return nil
+return answers

@@ -1,0 +1,1 @@
+"""Events, barriers and elections beside kazoo's recipes: `python -m benchmarks recipes`."""

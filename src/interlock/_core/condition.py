@@ -1,0 +1,283 @@
+"""The condition: owners of a lock wait until another owner of it notifies them.
+
+Theory. A sorted set has the waiters in the order of their coming, another one the ends of their
+leases. A waiter is entered while it still holds the lock, so no notification comes between. A
+notification takes a waiter out of the first set. The waiter acquires the lock again, and only then
+takes itself out of the second one. Until that moment its notification can go to another waiter.
+
+Rules:
+
+* A waiter is a hold: the client renews it until its wait is over. If its process dies, its lease
+  ends, and the next look gives its notification to whom waits next.
+* Each notification is taken once: the script that ends a wait tells whether it was notified.
+* A wait that is interrupted gives its notification to the next waiter.
+* Each waiter has a channel of its own, so a notification wakes nobody in vain.
+* However a wait ends, the lock is held again as before, or HoldLostError is raised.
+
+Source: threading.Condition and asyncio.Condition of Python 3.13.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._core import names
+from interlock._core.effects import NEVER, RunOn, undoing
+from interlock._core.holds import Hold, Owner, State
+from interlock._core.idempotency import IdempotentCalls
+from interlock._core.lock_base import Release, not_held
+from interlock._core.scripts import condition as scripts
+from interlock._core.waiting import wait_in_queue
+from interlock.errors import ClosedError, ConfigError, HoldLostError, InterlockError
+from interlock.options import check_name
+
+if TYPE_CHECKING:
+    from interlock._core.composite import CompositeHold, CompositeLock
+    from interlock._core.effects import Eval, Op, Step
+    from interlock._core.holds import Renewal
+    from interlock._core.idempotency import IdempotentCall
+    from interlock._core.lock_base import LockBase
+    from interlock._core.session import Session
+
+MAX_COUNT = 1_000_000
+"""Waiters that one call may notify."""
+KEPT = 3600.0
+"""Seconds, besides two poll caps and a lease, for which waiters without a look are remembered."""
+
+
+def check_count(count: object) -> int:
+    """Return *count* if so many can be notified.
+
+    Raises:
+        TypeError: unless it is an int.
+        ConfigError: unless it is 0 to `MAX_COUNT`.
+    """
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise TypeError(f"a number of waiters must be an int, not {type(count).__name__}")
+    if not 0 <= count <= MAX_COUNT:
+        raise ConfigError(f"a number of waiters must be 0 to {MAX_COUNT}, not {count}")
+    return count
+
+
+class Condition:
+    """The operations of one condition for one client.
+
+    Args:
+        session: the client's state.
+        lock: what its users hold.
+        name: what the user calls it.
+    """
+
+    kind = "condition"
+    renewal: Renewal = staticmethod(scripts.condition_renew)
+
+    def __init__(self, session: Session, lock: LockBase | CompositeLock, name: str) -> None:
+        self.name = check_name(name)
+        base = session.key(name)
+        self.lock = lock
+        self.key = names.condition_leases(base)
+        self.hold_key: object = self.key
+        self.session = session
+        self._base = base
+        self._channel = names.condition_channel(base)
+        self._lease = session.options.lease
+        self._calls = IdempotentCalls(session, base, names.own_request)
+        self._kept = KEPT + 2 * session.options.poll_cap + self._lease
+
+    def wait(self, owner: Owner, deadline: float) -> Op[bool]:
+        """Release the lock, wait until notified or *deadline*, and acquire the lock again.
+
+        Args:
+            owner: who holds the lock.
+            deadline: on the session's clock; it bounds the wait for a notification alone.
+
+        Returns:
+            Whether it was notified. False too for a waiter that was not renewed for its lease.
+
+        Raises:
+            NotHeldError: *owner* does not hold the lock; nothing was changed.
+            HoldLostError: the lock is lost, or could not be acquired again.
+            ServerUnavailableError: no usable answer; the lock is held.
+
+        Cost:
+            What the lock's release and acquire cost. Besides, three round trips, and while it waits
+            one per poll cap.
+
+        Source:
+            threading.Condition.wait.
+        """
+        hold = self._held(owner)
+        request = self._calls.begin()
+        label = Owner(f"a waiter of condition {self.name!r}")
+        waiter = Hold(self, label, request.id, self._lease, self.renewal)
+        self.session.holds.begin(waiter)
+        waiting = self._wait(request, waiter, owner, hold.depth, _lease_of(hold), deadline)
+        undo = undoing(waiting, self._undo, waiter, owner, hold.depth, _lease_of(hold))
+        return (yield from undo)
+
+    def _wait(
+        self,
+        request: IdempotentCall,
+        waiter: Hold,
+        owner: Owner,
+        depth: int,
+        lease: float | None,
+        deadline: float,
+    ) -> Op[bool]:
+        session, place = self.session, self._place()
+        sent_at = session.clock()
+        waiter.sent()
+        enlisting = scripts.condition_enlist(
+            place,
+            request.key,
+            request.old_latch,
+            waiter.holder,
+            self._lease,
+            request.ttl,
+            self._kept,
+        )
+        _ = yield from self._calls.send(request, enlisting)
+        if waiter.grant(None, sent_at, session.clock()):
+            session.watchdog.watch(waiter)
+        for _ in range(depth):
+            yield from self.lock.release(owner)
+        channel = names.waiter_channel(self._channel, waiter.holder)
+        _ = yield from wait_in_queue(session, channel, deadline, None, self._look, waiter, deadline)
+        yield from self._acquire_again(owner, depth, lease)
+        ending = scripts.condition_end(place, request.key, waiter.holder, request.ttl)
+        notified = yield from self._calls.send(request, ending)
+        self._calls.end(request)
+        session.holds.end(waiter)
+        return notified
+
+    def _look(self, waiter: Hold, deadline: float) -> Op[float | None]:
+        """Look once; None when *waiter* waits no more, else when another one may be dead."""
+        session = self.session
+        call = scripts.condition_look(self._place(), waiter.holder, self._kept, deadline=deadline)
+        left = yield from session.persist(call)
+        if left is None or left > 0:
+            return left
+        # Somebody's lease has ended. A notification that the dead one had goes on.
+        request = self._calls.begin()
+        _ = yield from self._calls.send(request, self._notify_script(request, 0))
+        self._calls.end(request)
+        return 0.0
+
+    def _acquire_again(self, owner: Owner, depth: int, lease: float | None) -> Op[None]:
+        """Hold the lock at *depth*.
+
+        Raises:
+            HoldLostError: that cannot be.
+        """
+        while True:
+            hold = self.lock.hold_of(owner)
+            if hold is not None and hold.state == State.HELD and hold.depth >= depth:
+                return
+            try:
+                acquiring: Step[Hold | None] | Step[CompositeHold | None]
+                acquiring = self.lock.acquire(owner, NEVER, lease)
+                # An operation of its own, whose place in the queue is taken back when it ends. The
+                # next acquire would wait behind it otherwise.
+                yield from RunOn(self.session, iter(acquiring))
+            except (HoldLostError, ClosedError):
+                raise
+            except InterlockError as error:
+                raise HoldLostError(
+                    f"{self.lock.kind} {self.lock.name!r} could not be acquired again after a "
+                    f"wait for condition {self.name!r}: {error}",
+                    name=self.lock.name,
+                    reason="unreachable past validity",
+                ) from error
+
+    def _undo(
+        self, waiter: Hold, owner: Owner, depth: int, lease: float | None, error: BaseException
+    ) -> Op[None]:
+        """Give a notification of *waiter* to the next one, and hold the lock again."""
+        session = self.session
+        call, until = self.release_script(waiter, 0), session.clock() + self._lease
+        waiter.gave_back()
+        session.holds.end(waiter)
+        yield from session.clean_up_after(error, call, until)
+        if isinstance(error, HoldLostError | ClosedError):
+            return
+        try:
+            yield from self._acquire_again(owner, depth, lease)
+        except HoldLostError as trouble:
+            if isinstance(error, InterlockError):
+                raise trouble from error
+            error.add_note(f"interlock: {trouble}")
+        except ClosedError as trouble:
+            error.add_note(f"interlock: {trouble}")
+
+    def notify(self, owner: Owner, count: int) -> Step[bool]:
+        """Notify the *count* waiters that came first, -1 for all of them.
+
+        It is carried through when it is interrupted.
+
+        Args:
+            owner: who holds the lock.
+            count: how many waiters.
+
+        Raises:
+            NotHeldError: *owner* does not hold the lock; nothing was changed.
+            HoldLostError: the lock is lost; nothing was changed.
+            ServerUnavailableError: no reply in time; it is still being sent in the background.
+
+        Cost:
+            One round trip, and a message for each that is notified.
+
+        Source:
+            threading.Condition.notify.
+        """
+        _ = self._held(owner)
+        return self._calls.carried_through(lambda call: self._notify_script(call, count))
+
+    def _held(self, owner: Owner) -> Hold | CompositeHold:
+        """Return the hold of *owner*, which is valid."""
+        lock = self.lock
+        hold = lock.hold_of(owner)
+        if hold is None:
+            raise not_held(lock.kind, lock.name, owner.label)
+        if hold.lost(self.session.clock()) or hold.state == State.LOST:
+            reason = hold.reason or hold.expiry_reason()
+            raise HoldLostError(
+                f"{lock.kind} {lock.name!r} was lost ({reason}) before condition {self.name!r} "
+                "was used",
+                name=lock.name,
+                reason=reason,
+            )
+        return hold
+
+    # What a hold asks of it.
+
+    def release_hold(self, hold: Hold) -> Release:
+        """Undo the wait of *hold*."""
+        return Release(self.session, hold)
+
+    def last_release(self, hold: Hold) -> Eval[int]:
+        """Return the script that undoes the wait of *hold*."""
+        return self.release_script(hold, 0)
+
+    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
+        """Return the script that undoes the wait of *hold*; a waiter has no depths."""
+        del depth
+        return scripts.condition_leave(
+            self._place(), self._request(hold), hold.holder, self._calls.ttl()
+        )
+
+    def _notify_script(self, call: IdempotentCall, count: int) -> Eval[bool]:
+        return scripts.condition_notify(self._place(), call.key, call.old_latch, count, call.ttl)
+
+    def _request(self, waiter: Hold) -> str:
+        """Return the key that tells what became of the wait of *waiter*."""
+        return names.own_request(self._base, waiter.holder)
+
+    def _place(self) -> scripts.Condition:
+        waiting = names.condition_waiting(self._base)
+        return scripts.Condition(waiting, self.key, self.session.publish, self._channel)
+
+
+def _lease_of(hold: Hold | CompositeHold) -> float | None:
+    """Return the lease that the owner has chosen for *hold*; None when it is renewed."""
+    first = hold if isinstance(hold, Hold) else hold.members[0]
+    return first.lease if first.renewal is None else None

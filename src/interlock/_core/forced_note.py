@@ -1,0 +1,30 @@
+"""What an operator who breaks a hold tells its holder: a note that is read once.
+
+Theory. The holder finds at its next renewal that its field is gone, and asks why. The note is left
+before the field is removed, so that the holder cannot come too early. It is taken back if there
+was nothing to break: it must not explain another loss.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._core import names
+from interlock._core.scripts.forced import forced_note_read, forced_note_write
+
+if TYPE_CHECKING:
+    from interlock._core.effects import Op
+    from interlock._core.session import Session
+
+
+def leave_note(session: Session, key: str, holder: str, reason: str) -> Op[None]:
+    """Leave *reason* for the *holder* of *key*."""
+    if reason:
+        note = names.forced_note(key, holder)
+        _ = yield from session.persist(forced_note_write(note, reason, names.NOTE_KEPT))
+
+
+def take_note_back(session: Session, key: str, holder: str, reason: str) -> Op[None]:
+    """Remove the note of *reason*, if one was left."""
+    if reason:
+        _ = yield from session.persist(forced_note_read(names.forced_note(key, holder)))

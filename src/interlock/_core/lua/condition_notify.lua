@@ -1,0 +1,48 @@
+-- condition_notify: notify the first waiters, those of the dead besides; once.
+--
+-- A waiter whose lease has ended is dead. If it was notified, another one gets its notification.
+--
+-- KEYS[1]  waiting  zset {waiter: its place}, of those who were not notified
+-- KEYS[2]  leases   zset {waiter: when its lease ends, epoch milliseconds by the server's clock}
+-- KEYS[3]  request  string, what this call is known by when it arrives again
+-- KEYS[4]  spent    string, the same of an answered call, to be removed; or no key
+-- ARGV[1]  count    integer >= 0, how many to notify; -1 for all
+-- ARGV[2]  ttl      integer > 0, milliseconds that the request is remembered
+-- ARGV[3]  publish  string, PUBLISH, SPUBLISH, or empty for no message
+-- ARGV[4]  channel  string, what the channel of each waiter begins with
+--
+-- Returns  1
+-- Source   threading.Condition.notify of Python 3.13
+-- Wire     ours alone: Redisson has no such object
+local waiting, leases, request, spent = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local count, ttl, publish, channel = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+
+if redis.call('exists', request) == 1 then
+  return 1
+end
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local dead = redis.call('zrangebyscore', leases, '-inf', now)
+-- A DEL is let through when memory is full, and with it all that follows.
+redis.call('del', spent)
+redis.call('set', request, 1, 'px', ttl)
+for _, waiter in ipairs(dead) do
+  redis.call('zrem', leases, waiter)
+  if redis.call('zrem', waiting, waiter) == 0 and count >= 0 then
+    count = count + 1
+  end
+end
+if count == 0 then
+  return 1
+end
+local last = -1
+if count > 0 then
+  last = count - 1
+end
+for _, waiter in ipairs(redis.call('zrange', waiting, 0, last)) do
+  redis.call('zrem', waiting, waiter)
+  if publish ~= '' then
+    redis.call(publish, channel .. ':' .. waiter, '1')
+  end
+end
+return 1

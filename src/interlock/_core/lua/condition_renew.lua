@@ -1,0 +1,25 @@
+-- condition_renew: believe waiters for another lease, each only if it waits.
+--
+-- A server that is out of memory refuses ZADD, but only as a script's first write. Hence the ZREM.
+--
+-- KEYS[1..n]  leases  zset {waiter: when its lease ends, epoch milliseconds by the server's clock}
+-- ARGV[1]     lease    integer > 0, milliseconds
+-- ARGV[2..n]  ids      string, one waiter for each zset
+--
+-- Returns  a list of 1: a waiter that lost its place is told by a look
+-- Source   LockTask of Redisson 4.7.0
+-- Wire     ours alone: Redisson has no such object
+local zsets, lease, ids = KEYS, tonumber(ARGV[1]), ARGV
+
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local kept = {}
+for i, leases in ipairs(zsets) do
+  local ends = redis.pcall('zscore', leases, ids[i + 1])
+  if type(ends) == 'string' and tonumber(ends) > now then
+    redis.call('zrem', leases, '')
+    redis.call('zadd', leases, math.max(tonumber(ends), now + lease), ids[i + 1])
+  end
+  kept[i] = 1
+end
+return kept

@@ -1,0 +1,118 @@
+"""The scripts of the condition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from interlock._core.effects import NEVER, Eval
+from interlock._core.scripts.script import (
+    ReplyShapeError,
+    done,
+    kept,
+    load,
+    many,
+    milliseconds,
+    number,
+    seconds,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Condition(NamedTuple):
+    """Where a condition is: its keys and its channels.
+
+    Attributes:
+        waiting: the sorted set of those who were not notified.
+        leases: the sorted set of all waiters.
+        publish: the command for messages, empty for none.
+        channel: what the channel of each waiter begins with.
+    """
+
+    waiting: str
+    leases: str
+    publish: str
+    channel: str
+
+
+def _stand(reply: object) -> float | None:
+    match many(reply):
+        case [0, left]:
+            return seconds(left)
+        case [1]:
+            return None
+        case _:
+            raise ReplyShapeError(f"expected {{0, milliseconds}} or {{1}}, got {reply!r}")
+
+
+_CONDITION_ENLIST = load("condition_enlist", done)
+_CONDITION_LOOK = load("condition_look", _stand)
+_CONDITION_NOTIFY = load("condition_notify", done)
+_CONDITION_END = load("condition_end", done)
+_CONDITION_LEAVE = load("condition_leave", number)
+_CONDITION_RENEW = load("condition_renew", kept)
+
+
+def condition_enlist(
+    condition: Condition,
+    request: str,
+    spent: str,
+    waiter: str,
+    lease: float,
+    ttl: float,
+    kept_for: float,
+    *,
+    deadline: float = NEVER,
+) -> Eval[bool]:
+    """Count *waiter*, behind all who wait."""
+    times = (milliseconds(lease), milliseconds(ttl), milliseconds(kept_for))
+    keys = (condition.waiting, condition.leases, request, spent)
+    return Eval(_CONDITION_ENLIST, keys, (waiter, *times), deadline)
+
+
+def condition_look(
+    condition: Condition, waiter: str, kept_for: float, *, deadline: float = NEVER
+) -> Eval[float | None]:
+    """Return the seconds until the first lease ends; None when *waiter* waits no more."""
+    keys = (condition.waiting, condition.leases)
+    return Eval(_CONDITION_LOOK, keys, (waiter, milliseconds(kept_for)), deadline)
+
+
+def condition_notify(
+    condition: Condition,
+    request: str,
+    spent: str,
+    count: int,
+    ttl: float,
+    *,
+    deadline: float = NEVER,
+) -> Eval[bool]:
+    """Notify the first *count* waiters, and one for each that died after it was notified."""
+    keys = (condition.waiting, condition.leases, request, spent)
+    args = (count, milliseconds(ttl), condition.publish, condition.channel)
+    return Eval(_CONDITION_NOTIFY, keys, args, deadline)
+
+
+def condition_end(
+    condition: Condition, request: str, waiter: str, ttl: float, *, deadline: float = NEVER
+) -> Eval[bool]:
+    """End the wait of *waiter*; tell whether it was notified."""
+    keys = (condition.waiting, condition.leases, request)
+    return Eval(_CONDITION_END, keys, (waiter, milliseconds(ttl)), deadline)
+
+
+def condition_leave(
+    condition: Condition, request: str, waiter: str, ttl: float, *, deadline: float = NEVER
+) -> Eval[int]:
+    """Undo the wait of *waiter*; its notification goes to the next one."""
+    keys = (condition.waiting, condition.leases, request)
+    args = (waiter, milliseconds(ttl), condition.publish, condition.channel)
+    return Eval(_CONDITION_LEAVE, keys, args, deadline)
+
+
+def condition_renew(
+    leases: Sequence[str], lease: float, waiters: Sequence[str], *, deadline: float = NEVER
+) -> Eval[list[bool]]:
+    """Believe *waiters* for another *lease*, one for each sorted set of *leases*."""
+    return Eval(_CONDITION_RENEW, tuple(leases), (milliseconds(lease), *waiters), deadline)

@@ -1,0 +1,178 @@
+"""The condition."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from interlock._core.condition import check_count
+from interlock._misuse import NOT_GIVEN, wants_async_with
+from interlock.asyncio.block import Block, Exit
+from interlock.options import check_timeout
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+
+    from interlock._core.condition import Condition as CoreCondition
+    from interlock._drivers.aio import AsyncDriver
+    from interlock.asyncio.hold import Hold
+    from interlock.asyncio.lock import Lock
+    from interlock.options import Duration
+
+T = TypeVar("T")
+
+
+class _ExitOfLock:
+    """The ``__aexit__`` of a condition: its lock's."""
+
+    def __get__(self, condition: Condition | None, kind: type[Condition] | None = None) -> Block:
+        """Return a new block of the lock."""
+        del kind
+        return Exit().__get__(None if condition is None else condition.lock)
+
+
+@wants_async_with
+class Condition:
+    """A condition of a lock, as `threading.Condition`; made by `Client.condition`.
+
+    ``async with condition:`` holds the lock. In the block `wait` waits for a notification, and
+    `notify` wakes who waits.
+
+    Attributes:
+        name: what it is called.
+        lock: what its users hold.
+    """
+
+    def __init__(
+        self, driver: AsyncDriver, core: CoreCondition = NOT_GIVEN, lock: Lock = NOT_GIVEN
+    ) -> None:
+        self._driver = driver
+        self._core = core
+        self.lock = lock
+        self.name = core.name
+
+    def __repr__(self) -> str:
+        lock = f"{type(self.lock).__name__} {self.lock.name!r}"
+        return f"<{type(self).__name__} {self.name!r} of {lock}>"
+
+    async def acquire(
+        self,
+        blocking: bool = True,
+        timeout: Duration | None = None,
+        *,
+        lease: Duration | None = None,
+    ) -> bool:
+        """Acquire the lock; arguments, errors and cost as `Lock.acquire`."""
+        return await self.lock.acquire(blocking, timeout, lease=lease)
+
+    async def release(self) -> None:
+        """Release the lock; errors and cost as `Lock.release`."""
+        await self.lock.release()
+
+    async def __aenter__(self) -> Hold:
+        return await self.lock.__aenter__()
+
+    if TYPE_CHECKING:
+
+        async def __aexit__(
+            self,
+            kind: type[BaseException] | None,
+            error: BaseException | None,
+            trace: TracebackType | None,
+        ) -> None: ...
+    else:
+        __aexit__ = _ExitOfLock()
+
+    async def leave(self, block: Block, error: BaseException | None) -> None:
+        """Release what *block* acquired; not for users."""
+        await self.lock.leave(block, error)
+
+    @property
+    def hold(self) -> Hold | None:
+        """Return this owner's hold of the lock, or None; after a `wait` it is another one."""
+        return self.lock.hold
+
+    async def wait(self, timeout: Duration | None = None) -> bool:
+        """Release the lock, wait for a notification, and acquire the lock again.
+
+        However it ends, the lock is held again as deep as before, or HoldLostError is raised. That
+        goes for a cancellation too: it is raised when the lock is held. The notification of a
+        waiter that is cancelled or dies goes to the next one.
+
+        Args:
+            timeout: seconds to wait for the notification; None or -1 for ever. The lock is waited
+                for as long as it takes.
+
+        Returns:
+            Whether it was notified. False when the time is up, and when this process was frozen or
+            cut off for its lease: then it may have missed a notification.
+
+        Raises:
+            NotHeldError: this owner does not hold the lock.
+            HoldLostError: the lock was lost, or could not be acquired again.
+            ServerUnavailableError: no usable answer; the lock is held.
+            ClosedError: the client is closed.
+
+        Cost:
+            Three round trips besides the lock's. While it waits, one per poll cap.
+        """
+        driver = self._driver
+        limit = check_timeout(blocking=True, timeout=timeout)
+        deadline = driver.session.clock() + limit
+        return await driver.run(self._core.wait(self.lock.caller(), deadline))
+
+    async def wait_for(
+        self, predicate: Callable[[], T | Awaitable[T]], timeout: Duration | None = None
+    ) -> T:
+        """Wait until *predicate* returns something true; the lock is held when it is called.
+
+        Args:
+            predicate: what to wait for.
+            timeout: seconds to wait; None or -1 for ever.
+
+        Returns:
+            What *predicate* returned last; something false when the time is up.
+
+        Raises:
+            InterlockError: as `wait`.
+        """
+        driver = self._driver
+        deadline = driver.session.clock() + check_timeout(blocking=True, timeout=timeout)
+        while True:
+            result = await _ask(predicate)
+            if result or driver.session.clock() >= deadline:
+                return result
+            _ = await driver.run(self._core.wait(self.lock.caller(), deadline))
+
+    async def notify(self, n: int = 1) -> None:
+        """Notify *n* waiters, those that came first; fewer if there are fewer.
+
+        They go on when the lock is free. It is carried through when it is interrupted.
+
+        Raises:
+            TypeError: *n* is not an int.
+            ValueError: *n* is negative.
+            NotHeldError: this owner does not hold the lock; nobody was notified.
+            HoldLostError: the lock is lost; nobody was notified.
+            ServerUnavailableError: no reply in time. It is still being sent in the background.
+            ClosedError: the client is closed.
+
+        Cost:
+            One round trip, and a message for each waiter that is notified.
+        """
+        count = check_count(n)
+        await self._driver.perform(self._core.notify(self.lock.caller(), count))
+
+    async def notify_all(self) -> None:
+        """Notify all waiters; errors and cost as `notify`."""
+        await self._driver.perform(self._core.notify(self.lock.caller(), -1))
+
+
+async def _ask(predicate: Callable[[], T | Awaitable[T]]) -> T:
+    answer = predicate()
+    # asyncio only
+    if inspect.isawaitable(answer):
+        return cast("T", await answer)
+    # end
+    return answer

@@ -1,0 +1,190 @@
+"""Judge the Sentinels of a service: whether a failover would work, and whether holds outlast it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from interlock.check.report import Finding, ServerReport, Severity
+from interlock.errors import ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from interlock._links.endpoint import Endpoint
+    from interlock._links.sentinel_endpoint import SentinelEndpoint
+    from interlock.check.requirements import Requirements
+
+OK, NOTE, WARNING, ERROR = Severity
+FEWEST = 3
+"""Sentinels of which one may fail: a majority of the rest must agree."""
+PROMOTION = 2.0
+"""Seconds that a failover takes after the Sentinels take the primary for dead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentinelFacts:
+    """What one Sentinel told.
+
+    Attributes:
+        where: its address.
+        primary: the address that it names.
+        is_down: whether it takes the primary for dead.
+        known: how many Sentinels of the service there are, as it knows.
+        replicas: how many replicas it knows.
+        down_after: seconds of silence after which it takes a server for dead.
+        quorum: what it says of the quorum: empty if there is one, None if it may not be asked.
+    """
+
+    where: str
+    primary: str
+    is_down: bool
+    known: int
+    replicas: int
+    down_after: float
+    quorum: str | None
+
+
+def examine_sentinels(
+    servers: SentinelEndpoint, requirements: Requirements, timeout: float
+) -> ServerReport:
+    """Return what is found on the Sentinels of *servers*, each of which is asked.
+
+    Args:
+        servers: the service.
+        requirements: what it is to be fit for.
+        timeout: seconds for each Sentinel.
+    """
+    told: list[SentinelFacts] = []
+    findings: list[Finding] = []
+    for node in servers.sentinels.nodes:
+        try:
+            told.append(_ask(node, servers.sentinels.service, timeout))
+        except ServerUnavailableError as error:
+            findings.append(Finding("connection", WARNING, str(error)))
+    findings += judge(told, len(servers.sentinels.nodes), requirements.options.lease)
+    return ServerReport(servers.where, reached=bool(told), findings=tuple(findings))
+
+
+def judge(told: Sequence[SentinelFacts], named: int, lease: float) -> Iterator[Finding]:
+    """Yield what the answers mean.
+
+    Args:
+        told: of every Sentinel that answered.
+        named: how many Sentinels the URL names.
+        lease: seconds, of the client's holds.
+    """
+    if not told:
+        yield Finding("sentinels", ERROR, "no Sentinel answered: nobody tells a failover")
+        return
+    yield from _agreement(told)
+    yield from _number(told, named)
+    yield from _quorum(told)
+    yield from _failover(told, lease)
+
+
+def _agreement(told: Sequence[SentinelFacts]) -> Iterator[Finding]:
+    primaries = {facts.primary for facts in told}
+    down = [facts.where for facts in told if facts.is_down]
+    if len(primaries) > 1:
+        words = ", ".join(f"{facts.where} names {facts.primary}" for facts in told)
+        yield Finding(
+            "sentinels",
+            ERROR,
+            f"the Sentinels disagree about the primary: {words}",
+            "wait if a failover is under way; else SENTINEL RESET on those that are wrong",
+        )
+    elif down:
+        yield Finding(
+            "sentinels",
+            ERROR,
+            f"{', '.join(down)} cannot reach the primary {told[0].primary}",
+            "look for what lies between them",
+        )
+    else:
+        yield Finding("sentinels", OK, f"{len(told)} Sentinels name {told[0].primary}")
+
+
+def _number(told: Sequence[SentinelFacts], named: int) -> Iterator[Finding]:
+    known = max(facts.known for facts in told)
+    if known < FEWEST:
+        yield Finding(
+            "sentinels",
+            WARNING,
+            f"{known} of them in all: if one fails, no majority can promote a replica",
+            f"run {FEWEST} or more, on machines of their own",
+        )
+    if known > named == 1:
+        yield Finding(
+            "sentinels",
+            WARNING,
+            f"the URL names 1 of {known}: while it is down, no connection can be made",
+            "name them all in the URL",
+        )
+
+
+def _quorum(told: Sequence[SentinelFacts]) -> Iterator[Finding]:
+    for facts in told:
+        if facts.quorum:
+            yield Finding(
+                "quorum",
+                ERROR,
+                f"{facts.where} says: {facts.quorum}",
+                "start the Sentinels that are missing, or lower the quorum",
+            )
+        elif facts.quorum is None:
+            yield Finding("quorum", NOTE, f"unknown: {facts.where} may not be asked (CKQUORUM)")
+    if all(facts.quorum == "" for facts in told):
+        yield Finding("quorum", OK, "enough Sentinels can agree on a failover")
+
+
+def _failover(told: Sequence[SentinelFacts], lease: float) -> Iterator[Finding]:
+    if max(facts.replicas for facts in told) == 0:
+        yield Finding(
+            "failover",
+            WARNING,
+            "there is no replica that could be promoted",
+            "add a replica, or connect without Sentinels",
+        )
+        return
+    seconds = max(facts.down_after for facts in told) + PROMOTION
+    found = f"a dead primary is replaced after about {seconds:g} s"
+    # At its death the last renewal may be a third of the lease ago.
+    if seconds < lease * 2 / 3:
+        yield Finding("failover", OK, f"{found}, and holds last at least {lease * 2 / 3:g} s")
+    else:
+        yield Finding(
+            "failover",
+            WARNING,
+            f"{found}, and a hold may end {lease * 2 / 3:g} s after the death: it is lost",
+            "lower down-after-milliseconds, or choose a longer lease",
+        )
+
+
+def _ask(node: Endpoint, service: str, timeout: float) -> SentinelFacts:
+    connection = node.connect(timeout)
+    reply = cast("list[bytes]", node.ask(connection, "SENTINEL", "MASTER", service))
+    words = [word.decode() for word in reply]
+    state = dict(zip(words[::2], words[1::2], strict=True))
+    return SentinelFacts(
+        where=node.where,
+        primary=f"{state['ip']}:{state['port']}",
+        is_down=not {"s_down", "o_down"}.isdisjoint(state["flags"].split(",")),
+        known=int(state["num-other-sentinels"]) + 1,
+        replicas=int(state["num-slaves"]),
+        down_after=int(state["down-after-milliseconds"]) / 1000,
+        quorum=_ask_for_quorum(node, connection, service),
+    )
+
+
+def _ask_for_quorum(node: Endpoint, connection: Any, service: str) -> str | None:
+    try:
+        node.ask(connection, "SENTINEL", "CKQUORUM", service)
+    except ServerUnavailableError as error:
+        if error.code == "NOQUORUM":
+            return str(error)
+        if error.code is None:
+            raise
+        return None
+    connection.disconnect()
+    return ""

@@ -1,0 +1,120 @@
+"""`interlock top`: the locks with the most trouble, again and again, in the whole terminal."""
+
+from __future__ import annotations
+
+import heapq
+import shutil
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
+
+from interlock.cli.reading import add_url, open_reader
+from interlock.cli.table import lines, row_of
+from interlock.cli.values import positive_seconds
+from interlock.errors import ServerUnavailableError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping
+
+    from interlock.inspection import LockInfo
+
+DESCRIPTION = """\
+Show the locks with the most trouble, and look again every few seconds: first those with a late
+renewal, then those with the most waiters, then those that are held for longest. Ctrl-C ends it.
+"""
+
+EPILOG = """\
+If the output is no terminal, the pictures follow each other.
+
+exit status:
+    0   --count pictures were shown
+   64   usage: the command line or the URL is wrong
+  130   Ctrl-C ended it
+"""
+
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+_HOME, _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
+_AROUND = 3
+"""Lines of the terminal that show no lock."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Teach *parser* this subcommand."""
+    parser.add_argument(
+        "pattern", nargs="?", default="*", metavar="PATTERN", help="of names, such as 'orders:*'"
+    )
+    parser.add_argument(
+        "--interval",
+        type=positive_seconds,
+        default=2.0,
+        metavar="SECS",
+        help="between two looks (default: 2)",
+    )
+    parser.add_argument(
+        "--count", type=int, default=0, metavar="N", help="end after N looks (default: never)"
+    )
+    add_url(parser)
+
+
+def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
+    """Show the locks until Ctrl-C, or as often as was asked for; return the exit status.
+
+    A server that cannot be asked is told, and asked again.
+
+    Args:
+        given: option -> value, from the command line.
+        environ: for the URL.
+
+    Raises:
+        ConfigError: a URL that cannot be.
+    """
+    count, looks = cast("int", given["count"]), 0
+    with _whole_screen() as whole:
+        while True:
+            size = shutil.get_terminal_size()
+            text = _picture(given, environ, size.lines - _AROUND)
+            if whole:
+                shown = [f"{line[: size.columns]}{_REST_OF_LINE}" for line in text]
+                sys.stdout.write(_HOME + "\r\n".join(shown) + _REST_OF_SCREEN)
+            else:
+                sys.stdout.write("\n".join(text) + "\n\n")
+            sys.stdout.flush()
+            looks += 1
+            if looks == count:
+                return 0
+            time.sleep(cast("float", given["interval"]))
+
+
+@contextmanager
+def _whole_screen() -> Iterator[bool]:
+    """Take the whole terminal, if there is one, and give it back."""
+    whole = sys.stdout.isatty()
+    try:
+        sys.stdout.write(_ENTER if whole else "")
+        yield whole
+    finally:
+        sys.stdout.write(_LEAVE if whole else "")
+
+
+def _picture(given: Mapping[str, object], environ: Mapping[str, str], rows: int) -> list[str]:
+    """Return the lines of one picture, with *rows* locks at most."""
+    worst: list[LockInfo] = []
+    count = late = awaited = 0
+    try:
+        with open_reader(given, environ) as reader:
+            for page in reader.pages(str(given["pattern"])):
+                count += len(page)
+                late += sum(info.late for info in page)
+                awaited += sum(bool(info.waiting or info.waiters) for info in page)
+                worst = heapq.nlargest(max(rows, 1), [*worst, *page], key=_trouble)
+    except ServerUnavailableError as error:
+        return [f"interlock top, {time.strftime('%X')}: {error}"]
+    head = f"interlock top, {time.strftime('%X')}: {count} locks, {late} late, {awaited} awaited"
+    return [head, "", *lines([row_of(info) for info in worst], heading=True)]
+
+
+def _trouble(info: LockInfo) -> tuple[bool, int, float]:
+    """Return how bad it is; the worst is the largest."""
+    return info.late, max(info.waiter_count, info.waiting), info.held_for or 0.0

@@ -1,0 +1,129 @@
+"""A simulated world: its servers, clients and locks, and what they tell it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from interlock._core.session import GRACE
+from interlock.errors import InterlockError
+from interlock.testing._sim_doubts import Doubts
+from interlock.testing._sim_rules import RULES
+from interlock.testing.schedule import Interrupted
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from interlock._core.lock_base import LockBase
+    from interlock.testing._sim_client import SimulatedClient
+    from interlock.testing._sim_network import Network
+    from interlock.testing._sim_runner import Runner
+    from interlock.testing._sim_time import Timeline
+    from interlock.testing.schedule import Fault, Schedule
+
+SHOWN = 40
+"""How many events an error tells of."""
+
+
+class InvariantError(AssertionError):
+    """Something happened that must never happen."""
+
+
+class World:
+    """What a simulation consists of; `Simulator` runs it.
+
+    Attributes:
+        seed: decides everything that is left to chance.
+        schedule: the faults.
+        latency: seconds that one way to the server takes at least and at most.
+        timeline: the virtual time.
+        networks: every server and the way to it; ``dump()`` tells what is stored.
+        clients: all that were made.
+        locks: all locks that were used, by their places.
+        disturbed_at: when a fault was last at work.
+        healed: whether no further fault happens.
+        doubts: what cannot be known for certain.
+    """
+
+    def __init__(
+        self, seed: int, timeline: Timeline, schedule: Schedule, latency: tuple[float, float]
+    ) -> None:
+        self.seed = seed
+        self.timeline = timeline
+        self.schedule = schedule
+        self.latency = latency
+        self.networks: list[Network] = []
+        self.clients: list[SimulatedClient] = []
+        self.locks: dict[tuple[str, str, str], LockBase] = {}
+        self.disturbed_at = 0.0
+        self.healed = False
+        self.doubts = Doubts(self.networks, self.clients)
+        self.longest_lease = 0.0
+        self._survivors, self._surveyed = frozenset[str](), 0
+
+    @property
+    def network(self) -> Network:
+        """The first server."""
+        return self.networks[0]
+
+    @property
+    def random(self) -> Random:
+        """The run's source of randomness."""
+        return self.timeline.random
+
+    @property
+    def now(self) -> float:
+        """Seconds since the start."""
+        return self.timeline.now
+
+    def fail(self, what: str) -> NoReturn:
+        """Raise InvariantError for *what*, with the seed and what happened last."""
+        raise InvariantError(f"{what}\n{self.story()}")
+
+    def story(self) -> str:
+        """Return the seed and what happened last."""
+        latest = list(self.timeline.trace)[-SHOWN:]
+        return "\n".join(
+            [f"seed {self.seed}, at {self.now:.4f} s; the latest events:", *map(str, latest)]
+        )
+
+    def survivors(self) -> frozenset[str]:
+        """Return the keys that may stay."""
+        if len(self.locks) != self._surveyed:
+            found = (RULES[lock.kind].survivors(lock) for lock in self.locks.values())
+            self._survivors, self._surveyed = frozenset[str]().union(*found), len(self.locks)
+        return self._survivors
+
+    # What its parts tell it.
+
+    def fault_at(self, runner: Runner[Any], number: int) -> Fault | None:
+        """Return the fault that strikes effect *number* of *runner*."""
+        if self.healed:
+            return None
+        fault = self.schedule.at_effect(runner.name, number, self.random)
+        if fault is not None:
+            self.disturbed()
+            self.timeline.after(fault.seconds, self.disturbed)
+        return fault
+
+    def disturbed(self) -> None:
+        """Note that a fault is at work."""
+        self.disturbed_at = self.now
+
+    def note_use(self, lock: LockBase, lease: float) -> None:
+        """Note that *lock* is used, for *lease* seconds at a time: the invariants look at it."""
+        if lock.kind not in RULES:
+            raise KeyError(f"no rules for a {lock.kind}: the simulator must be told in RULES")
+        self.locks[lock.place] = lock
+        self.longest_lease = max(self.longest_lease, lease)
+
+    def ended(self, runner: Runner[Any]) -> None:
+        """Raise the error that ended *runner*, unless any process may end by it."""
+        error = runner.error
+        if error is not None and not isinstance(error, InterlockError | Interrupted):
+            error.add_note(self.story())
+            raise error
+
+    def check_bound(self, runner: Runner[Any], overdue: float) -> None:
+        """Check that an operation of *runner* may be *overdue* by so many seconds (I-10)."""
+        if overdue > 3 * GRACE:
+            self.fail(f"I-10: {runner.name} was answered {overdue:.3f} s too late")

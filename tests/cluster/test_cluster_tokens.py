@@ -1,0 +1,110 @@
+"""Fencing tokens in a cluster: no failover and no move of a slot repeats one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from tests.support.patience import wait_until
+from tests.support.servers import ClusterServers, RedisServer, binaries
+
+import interlock
+from interlock._links.slots import slot_of
+from interlock.errors import ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NAME = "report"
+SLOT = slot_of(NAME)
+COUNTER = "redisson_lock_token:{report}"
+
+
+@pytest.fixture(scope="module")
+def failing() -> Iterator[ClusterServers]:
+    """Give a cluster with replicas whose primaries are changed."""
+    with ClusterServers(replicas=True, binary=binaries()["redis-7.0"]) as servers:
+        yield servers
+
+
+def token(servers: ClusterServers, factory: str = "fenced_lock") -> int:
+    """Return the token of a hold of a new client, which remembers none."""
+    with interlock.connect(servers.url()) as client, getattr(client, factory)(NAME) as hold:
+        drawn: int = hold.token
+        return drawn
+
+
+def promote(servers: ClusterServers, *how: str) -> None:
+    """Promote a replica of the slot's primary."""
+    old = servers.owner(SLOT)
+    wait_until(lambda: _replicas(servers, old) != [], 10, f"{old!r} had a replica")
+    _replicas(servers, old)[0].execute("CLUSTER", "FAILOVER", *how)
+    servers.wait_for_promotion(old, SLOT)
+
+
+def _replicas(servers: ClusterServers, primary: RedisServer) -> list[RedisServer]:
+    """Return the replicas of *primary* that are connected to it."""
+    found = {node: cast("list[Any]", node.execute("ROLE")) for node in servers.nodes}
+    return [
+        node
+        for node, role in found.items()
+        if role[0] == b"slave" and role[2:4] == [primary.port, b"connected"]
+    ]
+
+
+def test_a_failover_that_lost_the_counters(failing: ClusterServers) -> None:
+    """A client that has seen no token draws a larger one from a new primary without the counter."""
+    last = {factory: token(failing, factory) for factory in ("fenced_lock", "election")}
+    assert last["fenced_lock"] < token(failing, "fenced_lock")
+    # A replica that lags has not seen them.
+    failing.owner(SLOT).execute("DEL", COUNTER, "interlock_election_token:{report}")
+    promote(failing)
+    for factory, before in last.items():
+        assert before + 1 < token(failing, factory)
+
+
+def test_a_connection_that_outlives_failovers(failing: ClusterServers) -> None:
+    """A client that never noticed two failovers draws a larger token than those in between."""
+    with interlock.connect(failing.url()) as client:
+        lock = client.fenced_lock(NAME)
+        with lock as hold:
+            before = hold.token
+        # Without an election: primaries do not vote twice within seconds.
+        promote(failing, "TAKEOVER")
+        between = token(failing)
+        failing.owner(SLOT).execute("DEL", COUNTER)
+        promote(failing, "TAKEOVER")
+        with lock as hold:
+            assert before < between < hold.token
+
+
+def test_a_slot_that_moves(failing: ClusterServers) -> None:
+    """A counter moves with its slot, to whichever node has which epoch."""
+    last = token(failing)
+    first = failing.owner(SLOT)
+    second, third = [node for node in failing.nodes if _is_other_primary(node, first)]
+    for source, target in ((first, second), (second, third), (third, first)):
+        with failing.migrate_slot(SLOT, source, target) as move:
+            move(1)
+        assert last < (last := token(failing))
+
+
+def _is_other_primary(node: RedisServer, owner: RedisServer) -> bool:
+    role = cast("list[Any]", node.execute("ROLE"))
+    return role[0] == b"master" and node is not owner
+
+
+def test_a_user_that_may_not_ask_for_the_epoch(failing: ClusterServers) -> None:
+    """Without the right to read the epoch an acquire is refused and draws no token."""
+    last = token(failing)
+    for node in failing.nodes:
+        node.execute(
+            "ACL", "SETUSER", "poor", "on", ">pw", "~*", "&*", "+@all", "-cluster", "+cluster|slots"
+        )
+    url = failing.url().replace("://", "://poor:pw@")
+    with interlock.connect(url) as client:
+        with pytest.raises(ServerUnavailableError, match="does not permit") as caught:
+            client.fenced_lock(NAME).acquire()
+        assert caught.value.code == "NOPERM"
+        assert client.lock(NAME).acquire()
+    assert token(failing) > last

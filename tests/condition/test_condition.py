@@ -1,0 +1,347 @@
+"""The condition on both faces: who is notified, what the lock is afterwards, and what is left."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.children import Child
+from tests.lock.lock_like import KINDS, until
+from tests.support.proxy import (
+    command,
+    drop_reply,
+    drop_request,
+    duplicate,
+    reset,
+    swallow_reply,
+)
+
+import interlock
+import interlock.asyncio
+from interlock import ClosedError, HoldLostError, NotHeldError
+
+if TYPE_CHECKING:
+    import redis
+    from tests.lock.lock_like import Kind, Owner, Stage
+    from tests.support.proxy import Action, FaultProxy
+
+WAITING = "interlock_condition:{name}"
+LEASES = "interlock_condition_leases:{name}"
+SLACK = 5.0
+"""Seconds that a busy machine may take for what is due."""
+FAULTS = {
+    "request-lost": drop_request,
+    "connection-reset": reset,
+    "reply-lost": drop_reply,
+    "reply-swallowed": swallow_reply,
+    "twice": duplicate,
+}
+
+
+async def _wait(stage: Stage, condition: Any, **options: Any) -> tuple[Owner, asyncio.Task[Any]]:
+    """Return a wait that has begun, and whose it is."""
+    owner, before = stage.owner(), stage.redis.zcard(LEASES)
+    await owner.do(condition.acquire)
+    waiting = asyncio.create_task(owner.do(condition.wait, **options))
+    await until(lambda: stage.redis.zcard(LEASES) > before, 20, "it waits")
+    return owner, waiting
+
+
+async def _notify(owner: Owner, condition: Any, *counts: int) -> None:
+    await owner.do(condition.acquire)
+    for count in counts:
+        await owner.do(condition.notify, count)
+    await owner.do(condition.release)
+
+
+async def _woken(owner: Owner, condition: Any, waiting: asyncio.Task[Any]) -> None:
+    """Check that a wait ends by a notification and holds the lock, and release that."""
+    assert await asyncio.wait_for(waiting, 20) is True
+    assert await owner.do(condition.lock.owned)
+    await owner.do(condition.release)
+
+
+async def test_the_first_are_notified(stage: Stage) -> None:
+    """A notification wakes the waiter that came first, and `notify_all` all others."""
+    conditions = [stage.lock(stage.client(poll_cap=60)) for _ in range(2)]
+    waits = [await _wait(stage, conditions[number % 2]) for number in range(4)]
+    speaker = stage.owner()
+    await _notify(speaker, conditions[0], 1)
+    await _woken(waits[0][0], conditions[0], waits[0][1])
+    assert stage.redis.zcard(LEASES) == 3
+    await _notify(speaker, conditions[1], 0)
+    await speaker.do(conditions[0].acquire)
+    await speaker.do(conditions[0].notify_all)
+    await speaker.do(conditions[0].release)
+    rest = [_woken(waits[n][0], conditions[n % 2], waits[n][1]) for n in (1, 2, 3)]
+    await asyncio.gather(*rest)
+    assert not stage.redis.exists(WAITING, LEASES)
+
+
+async def test_a_timeout_is_kept(stage: Stage) -> None:
+    """A wait in vain returns False after its time, with the lock held; 0 is no wait at all."""
+    owner, condition = stage.owner(), stage.lock(stage.client())
+    await owner.do(condition.acquire)
+    began = time.monotonic()
+    assert await owner.do(condition.wait, timeout=0.2) is False
+    assert 0.2 <= time.monotonic() - began < 0.2 + SLACK
+    assert await owner.do(condition.wait, timeout=0) is False
+    assert await owner.do(condition.lock.hold_count) == 1
+    await owner.do(condition.release)
+    assert not stage.redis.exists(WAITING, LEASES)
+
+
+async def test_the_lock_is_needed(stage: Stage) -> None:
+    """Who does not hold the lock can neither wait nor notify, and a lost lock is told."""
+    owner, condition = stage.owner(), stage.lock(stage.client())
+    for call in (condition.wait, condition.notify, condition.notify_all):
+        with pytest.raises(NotHeldError):
+            await owner.do(call)
+    await owner.do(condition.acquire, lease=0.1)
+    await asyncio.sleep(0.2)
+    for call in (condition.wait, condition.notify):
+        with pytest.raises(HoldLostError):
+            await owner.do(call)
+    assert stage.left_behind() == set()
+    for wrong in (-1, 1_000_001):
+        with pytest.raises(ValueError, match="waiters"):
+            await owner.do(condition.notify, wrong)
+    for bad in (True, "1", 1.0):
+        with pytest.raises(TypeError, match="waiters"):
+            await owner.do(condition.notify, bad)
+    with pytest.raises(ValueError, match="timeout"):
+        await owner.do(condition.wait, -2)
+
+
+@pytest.mark.parametrize(
+    "kind", [each for each in KINDS if each.servers == 1], ids=lambda k: k.name
+)
+async def test_every_kind_of_lock(stage: Stage, kind: Kind) -> None:
+    """With each kind of lock a wait gives it up, and holds it as deep as before at the end."""
+    client = stage.client(poll_cap=60)
+    condition = client.condition(kind.make(client, "name"))
+    owner, speaker = stage.owner(), stage.owner()
+    depth = 2 if kind.reentrant else 1
+    for _ in range(depth):
+        await owner.do(condition.acquire)
+    waiting = asyncio.create_task(owner.do(condition.wait))
+    await until(lambda: stage.redis.zcard(LEASES), 20, "it waits")
+    await _notify(speaker, condition, 1)
+    assert await asyncio.wait_for(waiting, 20) is True
+    assert await owner.do(condition.lock.hold_count) == depth
+    for _ in range(depth):
+        await owner.do(condition.release)
+    assert not await owner.do(condition.lock.locked)
+
+
+@pytest.mark.parametrize("kind", ["read", "multi", "red"])
+async def test_locks_of_several_parts(stage: Stage, kind: str) -> None:
+    """A multi lock, a red lock and a read lock wait and are held again, too."""
+    client = stage.client(poll_cap=60)
+    if kind == "read":
+        lock = client.read_write_lock("name").read
+    elif kind == "multi":
+        lock = client.multi_lock(client.lock("a"), client.lock("b"))
+    else:
+        with pytest.warns(UserWarning, match="survives"):
+            lock = client.red_lock(client.lock("a"))
+    condition, owner = client.condition(lock, name="name"), stage.owner()
+    await owner.do(condition.acquire)
+    waiting = asyncio.create_task(owner.do(condition.wait))
+    await until(lambda: stage.redis.zcard(LEASES), 20, "it waits")
+    await _notify(stage.owner(), condition, 1)
+    await _woken(owner, condition, waiting)
+
+
+async def test_a_predicate_is_waited_for(stage: Stage) -> None:
+    """`wait_for` asks with the lock held until the answer is true, or the time is up."""
+    client = stage.client(poll_cap=60)
+    condition, owner, speaker = stage.lock(client), stage.owner(), stage.owner()
+    answers: list[Any] = [0, "", "news"]
+    await owner.do(condition.acquire)
+    waiting = asyncio.create_task(owner.do(condition.wait_for, lambda: answers.pop(0)))
+    for left in (2, 1):
+        await until(lambda n=left: len(answers) == n and stage.redis.exists(WAITING), 20, "it asks")
+        await _notify(speaker, condition, 1)
+    assert await asyncio.wait_for(waiting, 20) == "news"
+    assert await owner.do(condition.wait_for, lambda: 0, 0.1) == 0
+    assert await owner.do(condition.lock.owned)
+    await owner.do(condition.release)
+
+
+async def test_a_predicate_may_be_awaited(redis_url: str) -> None:
+    """With asyncio a predicate that asks a server is awaited."""
+    async with interlock.asyncio.connect(redis_url) as client:
+        condition = client.condition("name")
+        async with condition as hold:
+            assert hold
+            assert await condition.wait_for(condition.lock.owned, 5) is True
+            assert not await condition.wait(0)
+            assert condition.hold
+            assert not hold, "a wait ends the former hold"
+
+
+@pytest.mark.parametrize("how", ["kill", "freeze"])
+@pytest.mark.parametrize("face", ["sync"], indirect=True)
+async def test_a_dead_waiter_swallows_nothing(stage: Stage, redis_url: str, how: str) -> None:
+    """When the first waiter dies as it is notified, the next one goes on within its lease."""
+    code = """
+        with interlock.connect(url, lease=2) as client:
+            condition = client.condition("name")
+            with condition:
+                say("waits")
+                say(condition.wait())
+    """
+    condition = stage.lock(stage.client(lease=2, poll_cap=60))
+    with Child(code, redis_url) as child:
+        assert child.hear() == "waits"
+        await until(lambda: stage.redis.zcard(LEASES) == 1, 20, "it waits")
+        owner, waiting = await _wait(stage, condition)
+        speaker = stage.owner()
+        await speaker.do(condition.acquire)
+        if how == "kill":
+            child.kill()
+        else:
+            child.signal(signal.SIGSTOP)
+        died = time.monotonic()
+        await speaker.do(condition.notify)
+        await speaker.do(condition.release)
+        assert stage.redis.zcard(WAITING) == 1, "the dead one was notified"
+        await _woken(owner, condition, waiting)
+        assert time.monotonic() - died < 2 + SLACK
+        if how == "freeze":
+            child.signal(signal.SIGCONT)
+            assert child.hear() == "False", "its notification was given away"
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize("place", [1, 2, 3, 4, 5])
+async def test_lost_replies(stage: Stage, proxy: FaultProxy, place: int, fault: Action) -> None:
+    """Whichever command of a wait is lost or doubled, its notification is taken once."""
+    mine = stage.lock(stage.client(proxy.url(), command_timeout=0.3, poll_cap=1))
+    direct, owner, speaker = stage.lock(stage.client()), stage.owner(), stage.owner()
+    await owner.do(mine.acquire)
+    proxy.on_request(command("EVALSHA", nth=place), fault)
+    waiting = asyncio.create_task(owner.do(mine.wait))
+    await until(lambda: stage.redis.zcard(LEASES) == 1, 20, "it waits")
+    await _notify(speaker, direct, 1)
+    await _woken(owner, mine, waiting)
+    assert await owner.do(direct.acquire)
+    assert await owner.do(direct.wait, 0) is False
+    await owner.do(direct.release)
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+async def test_a_notification_counts_once(stage: Stage, proxy: FaultProxy, fault: Action) -> None:
+    """A notification that arrives twice wakes one waiter."""
+    direct = stage.lock(stage.client(poll_cap=60))
+    far = stage.lock(stage.client(proxy.url(), command_timeout=0.3))
+    waits = [await _wait(stage, direct) for _ in range(2)]
+    speaker = stage.owner()
+    await speaker.do(far.acquire)
+    proxy.on_request(command("EVALSHA", nth=1), fault)
+    await speaker.do(far.notify)
+    await speaker.do(far.release)
+    await _woken(waits[0][0], direct, waits[0][1])
+    assert stage.redis.zcard(WAITING) == 1
+    await _notify(speaker, direct, 1)
+    await _woken(waits[1][0], direct, waits[1][1])
+
+
+async def test_messages_are_not_needed(stage: Stage, proxy: FaultProxy) -> None:
+    """Without any message a waiter goes on within the poll cap, and costs one look in it."""
+    proxy.drop_messages = True
+    condition = stage.lock(stage.client(proxy.url(), poll_cap=1))
+    owner, waiting = await _wait(stage, condition)
+    await asyncio.sleep(0.3)
+    proxy.clear_record()
+    began = time.monotonic()
+    await asyncio.sleep(2)
+    assert proxy.commands["EVALSHA"] <= (time.monotonic() - began) / 0.75 + 1
+    await _notify(stage.owner(), stage.lock(stage.client()), 1)
+    told = time.monotonic()
+    await _woken(owner, condition, waiting)
+    assert time.monotonic() - told < 1 + SLACK
+
+
+async def test_a_cancelled_waiter_holds_the_lock(redis_url: str, redis_client: redis.Redis) -> None:
+    """A cancelled waiter passes its notification on, and has the lock when it is told."""
+    async with interlock.asyncio.connect(redis_url, poll_cap=60) as client:
+        condition, seen = client.condition("name"), list[Any]()
+
+        async def wait() -> None:
+            async with condition:
+                try:
+                    seen.append(await condition.wait())
+                except asyncio.CancelledError:
+                    seen.append(await condition.lock.owned())
+                    raise
+
+        waits = []
+        for number in (1, 2):
+            waits.append(asyncio.create_task(wait()))
+            await until(lambda n=number: redis_client.zcard(LEASES) == n, 20, "it waits")
+        async with condition:
+            await condition.notify()
+            waits[0].cancel()
+            await asyncio.sleep(0.1)
+        outcomes = await asyncio.wait_for(asyncio.gather(*waits, return_exceptions=True), 20)
+        assert isinstance(outcomes[0], asyncio.CancelledError)
+        assert outcomes[1] is None
+        assert seen == [True, True]
+        assert not await condition.lock.locked()
+
+
+async def test_closing_tells_who_waits(stage: Stage) -> None:
+    """A waiter whose client is closed gets ClosedError, and its place is taken back."""
+    client, other = stage.client(poll_cap=60), stage.lock(stage.client(poll_cap=60))
+    _, waiting = await _wait(stage, stage.lock(client))
+    owner, remaining = await _wait(stage, other)
+    await stage.close(client)
+    with pytest.raises(ClosedError):
+        await waiting
+    assert stage.redis.zcard(LEASES) == 1
+    await _notify(stage.owner(), other, 1)
+    await _woken(owner, other, remaining)
+
+
+async def test_a_lock_that_cannot_be_had_again(stage: Stage, proxy: FaultProxy) -> None:
+    """When the server is away for longer than an outage may take, HoldLostError is raised."""
+    client = stage.client(proxy.url(), command_timeout=0.2, outage_timeout=0.5, poll_cap=0.5)
+    condition = stage.lock(client)
+    _, waiting = await _wait(stage, condition)
+    proxy.stop_accepting()
+    proxy.disconnect()
+    with pytest.raises(HoldLostError) as caught:
+        await asyncio.wait_for(waiting, 30)
+    assert isinstance(caught.value.__cause__, interlock.InterlockError)
+    proxy.start_accepting()
+
+
+async def test_what_is_left(stage: Stage) -> None:
+    """Every key of a condition has a time to live, and only requests stay when nobody waits."""
+    condition = stage.lock(stage.client())
+    owner, waiting = await _wait(stage, condition)
+    keys = [key.decode() for key in stage.redis.scan_iter("interlock_*")]
+    assert {WAITING, LEASES} < set(keys)
+    assert all(0 < stage.redis.ttl(key) <= 3700 for key in keys if "client" not in key)
+    await _notify(stage.owner(), condition, 1)
+    await _woken(owner, condition, waiting)
+    assert all(key.startswith("interlock_request:{name}:") for key in stage.left_behind())
+
+
+def test_a_lock_of_the_other_face_is_refused(redis_url: str) -> None:
+    """A condition takes a name or a lock of its own face, and nothing else."""
+    with interlock.connect(redis_url) as client:
+        other = interlock.asyncio.connect(redis_url)
+        for wrong in (other.lock("a"), client.semaphore("a"), threading.Lock(), None, 5):
+            with pytest.raises(TypeError, match="condition"):
+                client.condition(wrong)  # type: ignore[arg-type]
+        lock = client.lock("a")
+        assert client.condition(lock).lock is lock
+        assert client.condition(lock, name="news").name == "news"
+        assert repr(client.condition("a")) == "<Condition 'a' of Lock 'a'>"

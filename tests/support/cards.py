@@ -1,0 +1,12 @@
+"""What the library keeps on a server for operators, which tests of locks leave out."""
+
+from __future__ import annotations
+
+FOR_OPERATORS = {"card_write", "forced_note_read", "forced_note_write", "group_lock_break"}
+"""Scripts whose rights docs/reference/operations.md names; ``card=False`` does without them."""
+
+
+def is_card(key: str | bytes) -> bool:
+    """Return whether *key* belongs to the cards of living clients."""
+    text = key.decode() if isinstance(key, bytes) else key
+    return text.startswith("interlock_client")
