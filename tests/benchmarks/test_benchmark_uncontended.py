@@ -73,11 +73,8 @@ def test_json_goes_to_standard_output_alone(capsys: pytest.CaptureFixture[str]) 
     words = ["--rounds=1", "--threads=1", "--tasks=", "--peers=bare", "--json"]
     assert main([*SHORT, *words]) == 0
     report = json.loads(capsys.readouterr().out)
-    assert (report["schema"], report["command"], report["columns"]) == (
-        2,
-        "uncontended",
-        {"rate": "pairs/s"},
-    )
+    assert (report["schema"], report["command"]) == (2, "uncontended")
+    assert report["columns"].keys() == {"rate", "client", "server"}
     assert set(report["settings"]) == {"rounds", "seconds", "warmup", "seed"}
     assert set(report["server"]) == {"name", "version"}
     assert report["environment"]["cpus"] >= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -75,6 +76,33 @@ async def test_owner_words(table: Table) -> None:
     for other in (b.lock("x", owner="another"), b.lock("x")):
         with pytest.raises(ConfigError, match="owner="):
             table.face.module.MultiLock(a.lock("x", owner="job"), other)
+
+
+@pytest.mark.parametrize("made", MADE)
+async def test_a_cancelled_task_takes_nothing_from_its_word(tasks: Table, made: str) -> None:
+    """What another task of the word holds stays when an acquire under it is cancelled."""
+    clients, others = tasks.clients(), tasks.clients()
+
+    def lock() -> Any:
+        members = [client.lock("x", owner="job") for client in clients]
+        return getattr(interlock.asyncio, made)(*members)
+
+    blocking = [client.lock("x") for client in others]
+    for client, other in zip(clients, blocking, strict=True):
+        await other.acquire()
+        assert await client.lock("x").locked()  # the client has begun
+    one, two = lock(), lock()
+    first, second = [asyncio.create_task(which.acquire(timeout=30)) for which in (one, two)]
+    await asyncio.sleep(0)  # both have looked what their word holds
+    for other in blocking:
+        await other.release()
+    assert await first
+    second.cancel()
+    [outcome] = await asyncio.gather(second, return_exceptions=True)
+    for _ in range(1 + (outcome is True)):
+        assert all([await other.locked() for other in blocking])
+        await one.release()
+    assert tasks.stored() == [[], [], []]
 
 
 @pytest.mark.parametrize(

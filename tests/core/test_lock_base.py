@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock._core.effects import NEVER, Cleanup, Enqueue, Eval, Wait
+from interlock._core.events import ForceReleased
+from interlock._core.forced import force_release
 from interlock._core.holds import Owner, State, valid_until
 from interlock._core.lock import Lock
 from interlock._core.session import GRACE
@@ -25,6 +27,7 @@ from interlock.errors import (
 if TYPE_CHECKING:
     from tests.core.bench import Bench, Play
 
+    from interlock._core.events import Event
     from interlock._core.holds import Hold
 
 
@@ -56,6 +59,25 @@ class Word(Owner):
     def may_await(self, claim: Hold) -> bool:
         """Return True: another thread acquires it."""
         return True
+
+
+def test_one_of_two_threads_of_an_owner_claims(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that another one overtakes between the look and the claim waits for that one."""
+    word, new_hold, claims = Word("word"), Lock.new_hold, list[object]()
+
+    def overtaken(lock: Lock, owner: Owner, lease: float | None) -> Hold:
+        hold = new_hold(lock, owner, lease)
+        if not claims:
+            claims.append(None)
+            claims[0] = bench.lock.acquire(word, NEVER, None).begin()
+        return hold
+
+    monkeypatch.setattr(Lock, "new_hold", overtaken)
+    assert bench.lock.acquire(word, NEVER, None).begin() is None
+    assert isinstance(claims[0], Eval)
+    assert [hold.unanswered for hold in bench.session.holds] == [1]
 
 
 class TestAcquire:
@@ -572,6 +594,23 @@ class TestOthers:
         played = play(bench.lock.force_release()).answer(lost_reply())
 
         assert played.answer(None).answer(0).result is True
+
+    @pytest.mark.parametrize("kind", ["lock", "group_lock"])
+    def test_a_hold_whose_breaking_lost_its_reply_counts_as_broken(
+        self, bench: Bench, play: type[Play], kind: str
+    ) -> None:
+        """Its holder can still read the reason, and the event is told."""
+        seen: list[Event] = []
+        bench.session.events.emit = seen.append
+        played = play(force_release(bench.session, kind, "x", "java:7", "stuck"))
+        if kind == "lock":
+            played.answer([4000, b"java:7", b"1"])
+        assert told(played.effect)[0] == "forced_note_write"
+        played.answer(1).answer(lost_reply())  # the break is done, and sent again after a pause
+
+        assert played.answer(None).answer(0).result is True
+        assert isinstance(seen[0], ForceReleased)
+        assert seen[0].reason == "stuck"
 
     def test_status_tells_who_holds(self, bench: Bench, play: type[Play]) -> None:
         """The server knows the holders, their depths and the time that is left."""

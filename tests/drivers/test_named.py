@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from threading import get_ident
 
 import pytest
 
@@ -23,7 +24,7 @@ class User(Owner):
 
 def test_one_word_is_one_owner() -> None:
     """Everybody who uses a word is the same owner, and another word is another."""
-    owners, first, second = NamedOwners(), User("one"), User("two")
+    owners, first, second = NamedOwners(get_ident), User("one"), User("two")
     owner = owners.get("word", first)
 
     assert owners.get("word", second) is owner
@@ -32,7 +33,7 @@ def test_one_word_is_one_owner() -> None:
 
 def test_an_owner_lives_as_long_as_one_user() -> None:
     """The owner has gone when the last thread or task that used the word has ended."""
-    owners, first, second = NamedOwners(), User("one"), User("two")
+    owners, first, second = NamedOwners(get_ident), User("one"), User("two")
     owner = owners.get("word", first)
     owners.get("word", second)
     first.ended = True
@@ -43,7 +44,7 @@ def test_an_owner_lives_as_long_as_one_user() -> None:
 
 def test_a_word_that_nobody_refers_to_is_forgotten() -> None:
     """A client keeps no word of an owner that nothing refers to."""
-    owners = NamedOwners()
+    owners = NamedOwners(get_ident)
     owners.get("word", User("one"))
     gc.collect()
     assert len(owners) == 0
@@ -52,4 +53,4 @@ def test_a_word_that_nobody_refers_to_is_forgotten() -> None:
 def test_a_word_must_not_be_empty() -> None:
     """An empty word is refused."""
     with pytest.raises(ConfigError, match="must not be empty"):
-        NamedOwners().get("", User("one"))
+        NamedOwners(get_ident).get("", User("one"))

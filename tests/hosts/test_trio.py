@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
+import trio.testing
 from tests.support.faults import delay_reply
 
 import interlock
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 
     import redis
     from tests.support.proxy import FaultProxy
+    from tests.support.servers import RedisServer
 
 
 def run(main: Callable[..., Awaitable[None]], *args: Any) -> None:
@@ -120,6 +124,62 @@ def test_a_cancelled_acquire_leaves_nothing_behind(
                 scope.cancel()
                 await lock.release()
             assert not redis_client.exists("name")
+
+    run(main)
+
+
+def test_a_task_waits_for_another_of_its_word(redis_url: str) -> None:
+    """A task waits while another task of its word acquires."""
+
+    async def main() -> None:
+        depths: list[int] = []
+        async with (
+            interlock.trio.connect(redis_url) as client,
+            interlock.trio.connect(redis_url) as other,
+        ):
+            blocking = other.lock("name")
+            await blocking.acquire()
+            assert await client.lock("name").locked()  # the client has begun
+
+            async def work() -> None:
+                lock = client.lock("name", owner="job")
+                assert await lock.acquire(timeout=20)
+                assert lock.hold is not None
+                depths.append(lock.hold.depth)
+                await lock.release()
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(work)
+                nursery.start_soon(work)
+                await trio.testing.wait_all_tasks_blocked()
+                await blocking.release()
+            assert len(depths) == 2
+            assert not await blocking.locked()
+
+    run(main)
+
+
+@pytest.mark.parametrize("made", ["multi_lock", "red_lock"])
+def test_a_wait_at_another_client_is_cancelled(made: str, server: RedisServer) -> None:
+    """A cancelled lock of several clients does not wait on."""
+
+    async def main() -> None:
+        urls = [server.url(database) for database in range(3)]
+        async with contextlib.AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(interlock.trio.connect(url)) for url in urls]
+            others = [await stack.enter_async_context(interlock.trio.connect(url)) for url in urls]
+            for other in others[1:]:
+                await other.lock("name").acquire()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # one server
+                members = [client.lock("name") for client in clients]
+                lock = getattr(clients[0], made)(*members)
+            began = trio.current_time()
+            with trio.move_on_after(0.5) as scope:
+                await lock.acquire(timeout=15)
+            assert scope.cancelled_caught
+            assert trio.current_time() - began < 3
+            assert not await others[0].lock("name").locked()
 
     run(main)
 

@@ -241,7 +241,7 @@ def test_it_recovers_with_the_server(fresh_server: RedisServer, page: Page) -> N
     """When the server goes away the page says so; when it is back, the page goes on by itself."""
     with served(fresh_server.url()) as url:
         page.goto(url)
-        page.get_by_text("0 locks").wait_for()
+        page.get_by_text("0 locks, by trouble").wait_for()
         fresh_server.kill()
         page.get_by_text("The server cannot be read.").wait_for()
         fresh_server.start()
@@ -278,7 +278,7 @@ def test_it_recovers_with_the_console(redis_url: str, page: Page, client: Client
     """When the console goes away the page says so, and recovers when the console is back."""
     with served(redis_url) as url:
         page.goto(url)
-        page.get_by_text("0 locks").wait_for()
+        page.get_by_text("0 locks, by trouble").wait_for()
     page.get_by_text("The console cannot be reached").wait_for()
     with client.lock("back"), served(redis_url, port=int(url.split(":")[2].strip("/"))):
         page.get_by_role("link", name="back").wait_for()

@@ -14,6 +14,8 @@ from interlock import connect
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import redis
+
     from interlock import Client
 
 LONG = 60.0
@@ -42,3 +44,16 @@ def command(redis_url: str) -> Callable[..., subprocess.CompletedProcess[str]]:
         )
 
     return run
+
+
+@pytest.fixture
+def narrow(redis_url: str, redis_client: redis.Redis) -> Iterator[Callable[..., str]]:
+    """Give a function that makes a user with these rules about keys, and returns its URL."""
+
+    def make(*rules: str) -> str:
+        user = ("narrow", "reset", "on", ">secret", "allchannels", "+@all", *rules)
+        redis_client.execute_command("ACL", "SETUSER", *user)
+        return redis_url.replace("redis://", "redis://narrow:secret@")
+
+    yield make
+    redis_client.execute_command("ACL", "DELUSER", "narrow")

@@ -8,15 +8,18 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.operations.ring import Ring
 from tests.support.patience import GIVE_UP, wait_until
 
 from interlock import DeadlockError, connect
+from interlock._core.card import CARD
+from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pytest
+    import redis
 
     from interlock import Client, Lock
 
@@ -56,7 +59,9 @@ def held_by_each(pairs: list[tuple[Lock, Lock]]) -> list[threading.Thread]:
 
 
 def test_two_processes_in_a_ring_are_told(
-    redis_url: str, command: Callable[..., subprocess.CompletedProcess[str]]
+    redis_url: str,
+    command: Callable[..., subprocess.CompletedProcess[str]],
+    narrow: Callable[..., str],
 ) -> None:
     """A,B and B,A in two processes appear in the log of both and in the command within 15 s."""
     workers = [
@@ -86,10 +91,37 @@ def test_two_processes_in_a_ring_are_told(
         assert told.stdout.startswith("deadlock of 2:")
         for worker in workers:
             assert f"pid {worker.pid}" in told.stdout
+        # The search may not read the locks: it does not say that there is none.
+        unseen = command("deadlocks", url=narrow("~interlock_client*"))
+        assert (unseen.returncode, unseen.stdout) == (69, "")
+        assert "no right to read 0 cards and 2 locks" in unseen.stderr
     finally:
         for worker in workers:
             worker.kill()
             worker.communicate()
+
+
+def test_a_search_without_rights_is_no_answer(
+    redis_url: str,
+    redis_client: redis.Redis,
+    command: Callable[..., subprocess.CompletedProcess[str]],
+    narrow: Callable[..., str],
+) -> None:
+    """A user without the right to read cards is told so, by the command and in Python."""
+    with connect(redis_url, lease=1.5) as holding, holding.lock("a"):
+        card = CARD.format(holding.client_id)
+        wait_until(lambda: redis_client.exists(card), GIVE_UP, "the card is written")
+        url = narrow("~a")
+        told = command("deadlocks", url=url)
+        assert (told.returncode, told.stdout) == (69, "")
+        assert told.stderr.count("\n") == 1
+        assert "no right to read 1 cards and 0 locks" in told.stderr
+        with connect(url, card=False) as client:
+            with pytest.raises(ServerUnavailableError, match="no right to read 1 cards") as refused:
+                client.deadlocks()
+            assert refused.value.code == "NOPERM"
+        # Without the index, a scan finds the cards.
+        assert command("deadlocks", url=narrow("~a", "~interlock_client:*")).returncode == 0
 
 
 def test_a_ring_of_five_is_told(

@@ -61,6 +61,16 @@ def test_every_kind_of_lock_is_listed(client: Client) -> None:
     assert by_name(client) == {}
 
 
+@pytest.mark.parametrize("values", [3, 100])
+def test_a_holder_of_several_values_counts_once(client: Client, values: int) -> None:
+    """A group lock that one thread holds for many values has one holder."""
+    with client.group_lock("group", [f"v{number}" for number in range(values)]):
+        assert by_name(client)["group"].holder_count == 1
+        info = client.describe("group")
+        assert info is not None
+        assert (info.holder_count, len(info.holders)) == (1, 1)
+
+
 def test_a_fair_queue_is_listed_in_its_order(client: Client, redis_url: str) -> None:
     """The waiters of a fair lock are told in the order in which they will get it."""
     queued: list[str] = []
@@ -213,6 +223,11 @@ async def test_the_asyncio_face_reads_the_same(redis_url: str) -> None:
 def test_the_list_is_printed(client: Client, command: Callable[..., CompletedProcess[str]]) -> None:
     """`interlock list` prints a line for each lock, and one JSON object with --json."""
     with client.lock("orders:1"), client.lock("orders:\x1b[31m"), client.lock("other"):
+        wait_until(
+            lambda: all(info.holders[0].held_for is not None for info in client.locks()),
+            20,
+            "their ages are known",
+        )
         shown = command("list", "orders:*")
         told = command("list", "orders:1", "--json")
         none = command("list", "--older-than", "1h")

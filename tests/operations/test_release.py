@@ -16,7 +16,7 @@ from tests.support.servers import wait_until
 
 from interlock import HoldLostError, connect
 from interlock.asyncio import connect as asyncio_connect
-from interlock.errors import ConfigError
+from interlock.errors import ConfigError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -233,13 +233,33 @@ def test_the_commands_show_and_break(
         lock.release()
 
 
+def test_a_lock_that_may_not_be_read_is_told(
+    client: Client, narrow: Callable[..., str], command: Callable[..., CompletedProcess[str]]
+) -> None:
+    """A user without the right to read a lock is told so, and not that nobody holds it."""
+    url = narrow("~other")
+    with client.lock("orders"), connect(url, card=False) as limited:
+        told = "interlock: the user has no right to read 'orders'\n"
+        shown = command("show", "orders", url=url)
+        assert (shown.returncode, shown.stderr) == (69, told)
+        arguments = ("release", "orders", "--holder", holder_of(client), "--reason", REASON)
+        for dry in ((), ("--dry-run",)):
+            broken = command(*arguments, *dry, url=url)
+            assert (broken.returncode, broken.stderr) == (69, told)
+        with pytest.raises(ServerUnavailableError, match="no right to read 'orders'") as refused:
+            limited.describe("orders")
+        assert refused.value.code == "NOPERM"
+        with pytest.raises(ServerUnavailableError, match="no right to read 'orders'"):
+            limited.force_release("orders", holder=holder_of(client))
+
+
 def test_a_command_without_a_server_refuses(command: Callable[..., CompletedProcess[str]]) -> None:
     """Operators are never shown an embedded server because they forgot the URL."""
     for arguments in (("list",), ("show", "orders"), ("deadlocks",)):
         done = command(*arguments, url="")
         assert (done.returncode, done.stdout) == (64, "")
         assert "no server is named" in done.stderr
-        assert command(*arguments, "--", "true").returncode == 64
+        assert command(*arguments, "--", "orders", "true").returncode == 64
 
 
 def test_ctrl_c_ends_a_command_without_a_traceback() -> None:

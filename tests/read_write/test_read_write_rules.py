@@ -249,8 +249,9 @@ def test_two_threads_release_one_reader(redis_url: str, redis_client: redis.Redi
         lock = client.read_write_lock("name").read
         lock.acquire()
         lock.acquire()
-        hold = client._driver.session.holds.snapshot()[0]
-        inner, outer = Release(hold), Release(hold)
+        session = client._driver.session
+        hold = session.holds.snapshot()[0]
+        inner, outer = Release(session, hold), Release(session, hold)
         calls = [release.begin() for release in (inner, outer)]
         for call in reversed(calls):
             assert call is not None

@@ -7,19 +7,63 @@ from typing import TYPE_CHECKING
 import pytest
 
 from interlock._links.sentinel_origin import from_sentinel_url
+from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
+    from interlock._links.sentinel import Sentinels
     from interlock._links.sentinel_endpoint import SentinelEndpoint
 
 
 def told(servers: SentinelEndpoint, host: str, epoch: int) -> None:
     """Act as a Sentinel that names *host* as the primary of *epoch*."""
-    state = {"flags": "master", "ip": host, "port": "1", "num-other-sentinels": "2"}
-    state["config-epoch"] = str(epoch)
     asked = servers.sentinels._turns(1.0)
     next(asked)
     with pytest.raises(StopIteration):
-        asked.send([word.encode() for pair in state.items() for word in pair])
+        asked.send(state(host, epoch, "master"))
+
+
+def state(host: str, epoch: int, flags: str) -> list[bytes]:
+    """Return the reply to SENTINEL MASTER."""
+    words = {"flags": flags, "ip": host, "port": "1", "num-other-sentinels": "2"}
+    words["config-epoch"] = str(epoch)
+    return [word.encode() for pair in words.items() for word in pair]
+
+
+def test_a_sentinel_that_performs_a_failover_is_not_believed() -> None:
+    """The former address is not taken for the primary of the epoch that the failover gives."""
+    sentinels = from_sentinel_url("redis+sentinel://sentinel/mymaster").sentinels
+    asked = sentinels._turns(1.0)
+    next(asked)
+    with pytest.raises(ServerUnavailableError, match="a failover is under way"):
+        asked.send(state("former", 9, "master,failover_in_progress"))
+    assert sentinels.epoch == 0
+
+
+def test_a_sentinel_that_lags_does_not_set_the_epoch_back() -> None:
+    """An earlier epoch counts only if most Sentinels tell it."""
+    sentinels = from_sentinel_url("redis+sentinel://one,two,three/mymaster").sentinels
+    first, second = ("first", 1), ("second", 1)
+    assert answered(sentinels, ("first", 1)) == first
+    assert answered(sentinels, ("second", 3)) == second
+    assert answered(sentinels, ("second", 2), ("second", 3)) == second
+    assert sentinels.epoch == 3
+    sentinels.announced(first)
+    assert answered(sentinels, ("first", 1), ("second", 3), ("first", 4)) == first
+    assert sentinels.epoch == 4
+    assert answered(sentinels, ("first", 2), ("first", 2)) == first
+    assert sentinels.epoch == 2
+
+
+def answered(sentinels: Sentinels, *answers: tuple[str, int]) -> tuple[str, int]:
+    """Return the primary that is believed only after all of *answers*."""
+    asked = sentinels._turns(1.0)
+    next(asked)
+    for host, epoch in answers[:-1]:
+        asked.send(state(host, epoch, "master"))
+    with pytest.raises(StopIteration) as end:
+        asked.send(state(*answers[-1], "master"))
+    address: tuple[str, int] = end.value.value
+    return address
 
 
 def test_a_new_epoch_begins_when_the_former_primary_is_left() -> None:

@@ -132,7 +132,8 @@ async def test_the_exponential_default_grows_quiet(proxy: FaultProxy, stage: Sta
     await a.do(stage.lock(stage.client()).acquire)
     assert not await b.do(lock.acquire, timeout=2)
     assert 3 <= proxy.commands["EVALSHA"] <= 8 + 2 / 0.128 + 2
-    assert set(proxy.commands) == {"EVALSHA"}
+    # The connection of the renewals, which undoes a late try, has a name.
+    assert set(proxy.commands) <= {"EVALSHA", "CLIENT"}
 
 
 async def test_the_deadline_is_kept_whatever_the_pause(stage: Stage) -> None:

@@ -44,7 +44,8 @@ def test_the_wheel_is_the_package_alone(wheel: list[str]) -> None:
 def test_the_wheel_has_no_test_support(wheel: list[str]) -> None:
     """No test server, proxy or fault tool is installed, only the public means for users' tests."""
     inside = {Path(name) for name in wheel if name.startswith("interlock/testing/")}
-    public = {path.stem for path in inside if not path.name.startswith("_")}
+    names = {path.parts[2].removesuffix(".py") for path in inside}
+    public = {name for name in names if not name.startswith("_")}
     support = {path.stem for path in (ROOT / "tests/support").glob("[a-z]*.py")}
 
     assert public == set(FOR_USERS)

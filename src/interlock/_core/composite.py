@@ -22,7 +22,7 @@ Source: RedissonMultiLock, Redisson 4.7.0.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from interlock._core.effects import Eval, Gather, RunOn, Wait, Whole, ended, undoing
@@ -69,6 +69,7 @@ class Claim:
         lease: seconds, or None for holds that are renewed.
         hold: what the owner has already, unless that is lost.
         former: how deep the owner held each member before.
+        entered: what this acquire has entered, and not given back yet, by the id of the member.
     """
 
     owner: Owner
@@ -76,6 +77,14 @@ class Claim:
     lease: float | None
     hold: CompositeHold | None
     former: list[int]
+    entered: dict[int, Hold] = field(default_factory=dict[int, "Hold"])
+
+    def enter(self, member: LockBase, deadline: float) -> Op[Hold | None]:
+        """Acquire *member* until *deadline*, and note it in the same step."""
+        hold = yield from member.acquire(self.owner, deadline, self.lease)
+        if hold is not None:
+            self.entered[id(member)] = hold
+        return hold
 
 
 class CompositeLock(ABC):
@@ -347,15 +356,28 @@ class CompositeLock(ABC):
 
         What cannot be reached ends later, by the background or its lease.
         """
-        taken = [
-            hold
-            for hold, depth in zip(self._holds(claim.owner), claim.former, strict=True)
-            if hold and hold.state in (State.HELD, State.LOST) and hold.depth > depth
-        ]
+        taken = self._taken(claim)
+        claim.entered.clear()
         # A release that fails has left the rest to the background; the try failed for its own
         # reason.
         _ = yield from self._release_all(taken)
         self._forget(taken)
+
+    def _taken(self, claim: Claim) -> list[Hold]:
+        """Return what *claim* has taken and not given back, each of which goes down by one depth.
+
+        The table of an owner that threads or tasks share also has what the others enter meanwhile.
+        So what is noted counts for it. A Ctrl-C between the two leaves an entry to
+        the owner. The lock is then held too long, but never taken from others.
+        """
+        entered = (State.HELD, State.LOST)
+        if claim.owner.shared:
+            return [h for h in claim.entered.values() if h.state in entered and h.depth]
+        return [
+            hold
+            for hold, depth in zip(self._holds(claim.owner), claim.former, strict=True)
+            if hold and hold.state in entered and hold.depth > depth
+        ]
 
     def _undo(self, claim: Claim, error: BaseException) -> Op[None]:
         del error

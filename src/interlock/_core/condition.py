@@ -19,13 +19,13 @@ Source: threading.Condition and asyncio.Condition of Python 3.13.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._core import names
 from interlock._core.effects import NEVER, RunOn, undoing
 from interlock._core.holds import Hold, Owner, State
 from interlock._core.idempotency import IdempotentCalls
-from interlock._core.lock_base import Release, not_held
+from interlock._core.lock_base import LockBase, Release, not_held
 from interlock._core.scripts import condition as scripts
 from interlock._core.waiting import wait_in_queue
 from interlock.errors import ClosedError, ConfigError, HoldLostError, InterlockError
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op, Step
     from interlock._core.holds import Renewal
     from interlock._core.idempotency import IdempotentCall
-    from interlock._core.lock_base import LockBase
     from interlock._core.session import Session
 
 MAX_COUNT = 1_000_000
@@ -59,6 +58,15 @@ def check_count(count: object) -> int:
     return count
 
 
+class _Before(NamedTuple):
+    """What the owner of a lock held before it waited."""
+
+    owner: Owner
+    hold: Hold | CompositeHold
+    depth: int
+    lease: float | None
+
+
 class Condition:
     """The operations of one condition for one client.
 
@@ -66,6 +74,9 @@ class Condition:
         session: the client's state.
         lock: what its users hold.
         name: what the user calls it.
+
+    Raises:
+        ConfigError: *lock* belongs to another client.
     """
 
     kind = "condition"
@@ -73,6 +84,11 @@ class Condition:
 
     def __init__(self, session: Session, lock: LockBase | CompositeLock, name: str) -> None:
         self.name = check_name(name)
+        if isinstance(lock, LockBase) and lock.session is not session:
+            raise ConfigError(
+                f"condition {name!r} needs a lock of its own client: "
+                f"{lock.kind} {lock.name!r} is another client's"
+            )
         base = session.key(name)
         self.lock = lock
         self.key = names.condition_leases(base)
@@ -96,6 +112,7 @@ class Condition:
 
         Raises:
             NotHeldError: *owner* does not hold the lock; nothing was changed.
+            ConfigError: *owner* is a word that others may use. Its entries cannot be told apart.
             HoldLostError: the lock is lost, or could not be acquired again.
             ServerUnavailableError: no usable answer; the lock is held.
 
@@ -107,22 +124,22 @@ class Condition:
             threading.Condition.wait.
         """
         hold = self._held(owner)
+        if owner.shared:
+            raise ConfigError(
+                f"condition {self.name!r}: nobody can wait with a lock of owner=, because the "
+                "entries of its users cannot be told apart"
+            )
+        before = _Before(owner, hold, hold.depth, _lease_of(hold))
         request = self._calls.begin()
         label = Owner(f"a waiter of condition {self.name!r}")
         waiter = Hold(self, label, request.id, self._lease, self.renewal)
         self.session.holds.begin(waiter)
-        waiting = self._wait(request, waiter, owner, hold.depth, _lease_of(hold), deadline)
-        undo = undoing(waiting, self._undo, waiter, owner, hold.depth, _lease_of(hold))
+        waiting = self._wait(request, waiter, before, deadline)
+        undo = undoing(waiting, self._undo, waiter, before)
         return (yield from undo)
 
     def _wait(
-        self,
-        request: IdempotentCall,
-        waiter: Hold,
-        owner: Owner,
-        depth: int,
-        lease: float | None,
-        deadline: float,
+        self, request: IdempotentCall, waiter: Hold, before: _Before, deadline: float
     ) -> Op[bool]:
         session, place = self.session, self._place()
         sent_at = session.clock()
@@ -139,11 +156,11 @@ class Condition:
         _ = yield from self._calls.send(request, enlisting)
         if waiter.grant(None, sent_at, session.clock()):
             session.watchdog.watch(waiter)
-        for _ in range(depth):
-            yield from self.lock.release(owner)
+        for _ in range(before.depth):
+            yield from self.lock.release(before.owner)
         channel = names.waiter_channel(self._channel, waiter.holder)
         _ = yield from wait_in_queue(session, channel, deadline, None, self._look, waiter, deadline)
-        yield from self._acquire_again(owner, depth, lease)
+        yield from self._acquire_again(before)
         ending = scripts.condition_end(place, request.key, waiter.holder, request.ttl)
         notified = yield from self._calls.send(request, ending)
         self._calls.end(request)
@@ -163,19 +180,21 @@ class Condition:
         self._calls.end(request)
         return 0.0
 
-    def _acquire_again(self, owner: Owner, depth: int, lease: float | None) -> Op[None]:
-        """Hold the lock at *depth*.
+    def _acquire_again(self, before: _Before) -> Op[None]:
+        """Hold the lock as *before*; who released the former hold releases this one.
 
         Raises:
             HoldLostError: that cannot be.
         """
         while True:
-            hold = self.lock.hold_of(owner)
-            if hold is not None and hold.state == State.HELD and hold.depth >= depth:
+            hold = self.lock.hold_of(before.owner)
+            if hold is not None and hold.state == State.HELD and hold.depth >= before.depth:
+                if isinstance(hold, Hold) and isinstance(before.hold, Hold):
+                    before.hold.hand_on(hold)
                 return
             try:
                 acquiring: Step[Hold | None] | Step[CompositeHold | None]
-                acquiring = self.lock.acquire(owner, NEVER, lease)
+                acquiring = self.lock.acquire(before.owner, NEVER, before.lease)
                 # An operation of its own, whose place in the queue is taken back when it ends. The
                 # next acquire would wait behind it otherwise.
                 yield from RunOn(self.session, iter(acquiring))
@@ -189,9 +208,7 @@ class Condition:
                     reason="unreachable past validity",
                 ) from error
 
-    def _undo(
-        self, waiter: Hold, owner: Owner, depth: int, lease: float | None, error: BaseException
-    ) -> Op[None]:
+    def _undo(self, waiter: Hold, before: _Before, error: BaseException) -> Op[None]:
         """Give a notification of *waiter* to the next one, and hold the lock again."""
         session = self.session
         call, until = self.release_script(waiter, 0), session.clock() + self._lease
@@ -201,7 +218,7 @@ class Condition:
         if isinstance(error, HoldLostError | ClosedError):
             return
         try:
-            yield from self._acquire_again(owner, depth, lease)
+            yield from self._acquire_again(before)
         except HoldLostError as trouble:
             if isinstance(error, InterlockError):
                 raise trouble from error

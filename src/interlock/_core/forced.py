@@ -38,7 +38,7 @@ def force_release(session: Session, kind: str, name: str, holder: str, reason: s
         reason: for the holder.
 
     Returns:
-        Whether it held the lock until now.
+        Whether it held the lock until now, or may have, because a reply was lost.
 
     Raises:
         ConfigError: nobody holds such an object.
@@ -70,7 +70,7 @@ def force_release(session: Session, kind: str, name: str, holder: str, reason: s
     else:
         raise ConfigError(f"{name!r} is a {kind}: nobody holds it, so no hold can be broken")
     yield from leave_note(session, key, holder, reason)
-    released = bool((yield from session.persist(call)))
+    released = bool((yield from session.persist(call))) or call.unknown > 0
     if released:
         session.events.force_released(name, kind, reason)
     else:

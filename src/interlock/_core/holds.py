@@ -242,14 +242,16 @@ class Hold:
             While one lives it is renewed.
         owned: whether its owner may release it without any of them.
         detail: why it was released by force, if an operator told that.
+        successor: the hold that took its place; set by `hand_on` alone.
     """
 
     __slots__ = (
         "_listeners", "core", "cut_at", "depth", "detail", "handles", "holder", "label", "lease",
         "offered",
         "owned", "owner", "queued", "reason", "renew_at", "renewal", "replication", "since",
-        "state", "table_key", "token", "unanswered", "valid_until",
+        "state", "successor", "table_key", "token", "unanswered", "valid_until",
     )  # fmt: skip
+    successor: Hold
 
     def __init__(
         self,
@@ -495,6 +497,25 @@ class Hold:
         with suppress(ValueError, AttributeError):  # it was told, or is just being told
             self._listeners.remove(callback)  # type: ignore[union-attr]
 
+    def hand_on(self, successor: Hold) -> None:
+        """Give what releases it, and who hears of a loss, to the next hold of its owner."""
+        if successor is self:
+            return
+        self.successor = successor
+        successor.handles, successor.owned = self.handles, self.owned
+        listeners, self._listeners = self._listeners, None
+        for listener in listeners or ():
+            if not successor.listen(listener):
+                listener()
+
+    def latest(self) -> Hold:
+        """Return the hold that has taken its place, or itself."""
+        hold = self
+        # Most holds have none: the slot is empty.
+        while (after := getattr(hold, "successor", None)) is not None:
+            hold = after
+        return hold
+
     # What it is.
 
     @property
@@ -661,10 +682,24 @@ class Holds:
         """
         return self.table.get((key, owner.identity))
 
-    def claim(self, hold: Hold) -> None:
-        """Enter *hold* before the first try to get it is sent, and count that."""
-        hold.unanswered = 1
-        self.table[hold.table_key] = hold
+    def claim(self, hold: Hold, former: Hold | None = None) -> Hold:
+        """Enter *hold* before the first try to get it is sent, and count that.
+
+        Args:
+            hold: the claim.
+            former: what it may replace: a hold of the same owner that is over.
+
+        Returns:
+            *hold*, or what another thread of the same owner has entered meanwhile.
+        """
+        found = self.table.setdefault(hold.table_key, hold)
+        if former is not None and found is former:
+            self._forget(former)
+            found = self.table.setdefault(hold.table_key, hold)
+        # Not before: a claim that came too late has sent nothing, and must undo nothing.
+        if found is hold:
+            hold.unanswered = 1
+        return found
 
     def begin(self, hold: Hold) -> None:
         """Enter *hold* before anything is sent for it."""

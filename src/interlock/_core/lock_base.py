@@ -247,18 +247,19 @@ class LockBase(ABC):
         # What is still being acquired may be granted when the script has run, and must not be
         # taken for what it freed.
         held = [hold for hold in session.holds.of_key(self.key) if hold.state is not PENDING]
-        released = yield from session.persist(call)
+        # One whose reply was lost may have freed it, so that the next one found nothing.
+        released = bool((yield from session.persist(call))) or call.unknown > 0
         for hold in held:
             session.lose(hold, "force-released")
         if released:
             session.events.force_released(self.name, self.kind)
-        return released or call.unknown > 0
+        return released
 
     def force_release_of(self, holder: str, reason: str) -> Op[bool]:
         """Free the lock if *holder* holds it, and tell that holder the *reason*.
 
         Returns:
-            True when it was held by *holder*.
+            True when it was held by *holder*, or may have been, because a reply was lost.
 
         Cost:
             Three round trips, two without a reason.
@@ -270,7 +271,8 @@ class LockBase(ABC):
         yield from leave_note(session, self.key, holder, reason)
         hold = Hold(self, Owner("an operator"), holder, session.options.lease)
         hold.found(depth)
-        released = bool((yield from session.persist(self.release_script(hold, 0))))
+        call = self.release_script(hold, 0)
+        released = bool((yield from session.persist(call))) or call.unknown > 0
         for mine in session.holds.of_key(self.key):
             if mine.holder == holder and mine.state is not PENDING:
                 mine.explain(reason)
@@ -635,20 +637,25 @@ class Acquire(Step["Hold | None"]):
         lock, owner = self._lock, self._owner
         session = lock.session
         held = session.holds.table.get((lock.hold_key, owner.identity))
-        while held is not None:
-            if held.state is PENDING and owner.may_await(held):
-                return None
-            if not lock.is_live(held):
+        while True:
+            if held is not None:
+                if held.state is PENDING and owner.may_await(held):
+                    return None
+                if lock.is_live(held):
+                    again = self._again = Reenter(lock, held, self._deadline, self._lease)
+                    self.result = held
+                    if (entering := again.begin()) is not None:
+                        return entering
+                    # Another thread has released it since the look.
+                    self._again = self.result = None
+                    held = session.holds.table.get((lock.hold_key, owner.identity))
+                    continue
+            hold = self.result = lock.new_hold(owner, self._lease)
+            found = session.holds.claim(hold, held)
+            if found is hold:
                 break
-            again = self._again = Reenter(lock, held, self._deadline, self._lease)
-            self.result = held
-            if (entering := again.begin()) is not None:
-                return entering
-            # Another thread has released it since the look.
-            self._again = self.result = None
-            held = session.holds.table.get((lock.hold_key, owner.identity))
-        hold = self.result = lock.new_hold(owner, self._lease)
-        session.holds.claim(hold)
+            # Another thread of the same owner was faster.
+            self.result, held = None, found
         clock = session.clock  # bound first: Python 3.11 would look for a method
         now = self._sent_at = clock()
         if lock.queue in session.waiters.queues and not lock.may_overtake(hold, self._deadline):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.composite import CompositeLock, depths
+from interlock._core.composite import CompositeLock
 from interlock._core.effects import RunOn
 from interlock.errors import HoldLostError, ServerUnavailableError
 
@@ -57,7 +57,7 @@ class MultiLock(CompositeLock):
             except ServerUnavailableError as error:
                 # Who waited for the first one has sat the outage out. The others are held for no
                 # longer than their budget.
-                if not error.transient or depths(self._holds(claim.owner)) == claim.former:
+                if not error.transient or not self._taken(claim):
                     raise
                 failure = error
             yield from self._give_back(claim)
@@ -75,7 +75,7 @@ class MultiLock(CompositeLock):
             # The first one would be over before the last one comes.
             budget = min(budget, lease)
         for member in self.members:
-            taken = yield from RunOn(member.session, iter(member.acquire(owner, until, lease)))
+            taken = yield from RunOn(member.session, claim.enter(member, until))
             if taken is None:
                 return False
             if member is self.members[0]:

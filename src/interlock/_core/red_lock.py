@@ -154,9 +154,7 @@ class RedLock(CompositeLock):
         self, claim: Claim, members: Sequence[LockBase]
     ) -> Op[Sequence[Hold | InterlockError | None]]:
         """Try each of *members* once."""
-        return self._all(
-            lambda member: member.acquire(claim.owner, PAST, claim.lease), members, claim.lease
-        )
+        return self._all(lambda member: claim.enter(member, PAST), members, claim.lease)
 
     def _judge(self, failures: dict[str, InterlockError], contest: _Contest) -> None:
         """Raise QuorumError when there are too many *failures*, and for too long."""

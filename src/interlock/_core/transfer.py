@@ -142,7 +142,10 @@ def adopt(
         raise ReentryError(f"{core.kind} {core.name!r} is held by the same owner", name=core.name)
     hold = core.new_hold(owner, lease)
     try:
-        session.holds.claim(hold)
+        if session.holds.claim(hold) is not hold:
+            raise ReentryError(
+                f"{core.kind} {core.name!r} is held by the same owner", name=core.name
+            )
         sent_at = session.clock()
         call = scripts.lock_hand_over(core.key, holder, hold.holder, hold.lease)
         done = yield from undoing(session.persist(call), _give_back, session, hold, holder)

@@ -56,13 +56,16 @@ class NamedOwner(Owner):
         self._caller = caller
         self._users: dict[int, weakref.ref[Owner]] = {}
 
+    # An attribute of other owners; drawn anew here each time.
     @property
     def reference(self) -> Callable[[], Owner | None]:
         """A new reference for each hold."""
         return _Reference(self, self._caller())
 
     @reference.setter
-    def reference(self, weak: Callable[[], Owner | None]) -> None:
+    def reference(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, weak: Callable[[], Owner | None]
+    ) -> None:
         """Ignore the weak one."""
 
     def may_await(self, claim: Hold) -> bool:

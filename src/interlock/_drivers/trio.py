@@ -18,7 +18,9 @@ import trio
 from interlock._core.effects import Effect, Enqueue, Op, R, RunOn, Step, Wait, ended
 from interlock._core.holds import Owner
 from interlock._drivers import clock, tasks
+from interlock._drivers.named import NamedOwners
 from interlock._drivers.threads import ThreadDriver
+from interlock._drivers.threads import current_owner as thread_owner
 from interlock.errors import ClosedError, ConfigError
 
 if TYPE_CHECKING:
@@ -53,6 +55,15 @@ def current_owner() -> Owner | None:
 
 
 tasks.elsewhere.append(current_owner)
+
+
+def _caller() -> int:
+    """Tell the running task, or the thread where none runs, from all others that live."""
+    return (current_owner() or thread_owner()).identity
+
+
+_drivers: weakref.WeakValueDictionary[int, TrioDriver] = weakref.WeakValueDictionary()
+"""By the id of their session, which lives as long as its driver."""
 
 
 def _call_in(token: trio.lowlevel.TrioToken, callback: Callable[[], object]) -> None:
@@ -103,7 +114,9 @@ class TrioDriver:
         self._limiter = trio.CapacityLimiter(THREADS)
         self.session = self._threads.session
         self.observers = self._threads.observers
+        self._named = NamedOwners(_caller)
         self._begun = False
+        _drivers[id(self.session)] = self
 
     @property
     def closed(self) -> bool:
@@ -112,7 +125,7 @@ class TrioDriver:
 
     def named_owner(self, name: str) -> Owner:
         """Return the owner that everything under the word *name* is."""
-        return self._threads.named_owner(name, current_owner())
+        return self._named.get(name, current_owner() or thread_owner())
 
     async def perform(self, step: Step[R]) -> R:
         """Perform *step* and return its result, as `run` does."""
@@ -153,8 +166,11 @@ class TrioDriver:
     async def _perform(self, effect: Effect, waiting: list[Waiter]) -> object:
         if isinstance(effect, Enqueue):
             return self.session.waiters.join(effect.channel, Wakeup(), waiting)
-        if isinstance(effect, RunOn) and effect.session is self.session:
-            return await self.run(effect.op)  # it may wait for long, and must not keep a thread
+        if isinstance(effect, RunOn):
+            driver = _drivers.get(id(effect.session))
+            if driver is not None:
+                # It may wait for long, and must not keep a thread.
+                return await driver.run(effect.op)
         if not isinstance(effect, Wait):
             return await self._in_thread(_alone(effect))
         wakeup = Wakeup() if effect.waiter is None else cast("Wakeup", effect.waiter.wakeup)

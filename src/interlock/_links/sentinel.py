@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 LEAST = 0.01
 """Seconds that a server is given whose time is up."""
+_UNKNOWN: Address = ("", 0)
+"""Stands for a primary that only an epoch after the last one names, or most Sentinels."""
 
 
 class Sentinels:
@@ -140,7 +142,9 @@ class Sentinels:
                 continue
             address, epoch = primary
             votes[primary] += 1
-            is_newer = epoch > self.epoch or self._current in (None, address)
+            is_newer = epoch > self.epoch or (
+                epoch == self.epoch and self._current in (None, address)
+            )
             if is_newer or votes[primary] > len(nodes) // 2:
                 self.epoch, self._current = epoch, address
                 self._epochs[address] = epoch
@@ -167,15 +171,20 @@ class Sentinels:
         return self._epochs.get(address, 0)
 
     def announced(self, address: Address) -> None:
-        """Take *address* for the primary's, whose epoch the next answer will tell."""
-        self._current = address
+        """Take *address* for that of a new primary, whose epoch the next answer will tell."""
+        if self._current not in (None, address):
+            self._current = _UNKNOWN
 
     def _primary(self, reply: object) -> tuple[Address, int] | None:
-        """Return the address of a primary that is up, and the epoch by which it is one."""
+        """Return the address of a primary that is up, and the epoch by which it is one.
+
+        A Sentinel that performs a failover tells the next epoch for a while together with the
+        former address. Tokens of that epoch must not be drawn there.
+        """
         fields = [field.decode() for field in cast("list[bytes]", reply)]
         state = dict(zip(fields[::2], fields[1::2], strict=True))
         flags = state["flags"].split(",")
-        is_up = "master" in flags and not {"s_down", "o_down"} & set(flags)
+        is_up = "master" in flags and not {"s_down", "o_down", "failover_in_progress"} & set(flags)
         if not is_up or int(state["num-other-sentinels"]) < self._others:
             return None
         return (self.host or state["ip"], int(state["port"])), int(state["config-epoch"])

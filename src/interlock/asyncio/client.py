@@ -80,6 +80,13 @@ def connect(
     return Client(open_url(url), chosen)
 
 
+def _checked_lock(lock: object) -> Lock:
+    """Return *lock* if it is one of this face, whatever a caller without a type checker gave."""
+    if not isinstance(lock, Lock):
+        raise TypeError(f"a condition needs a lock of its face, not {type(lock).__name__}")
+    return lock
+
+
 @wants_async_with
 @suggests(CLIENT_NAMES)
 class Client:
@@ -254,7 +261,8 @@ class Client:
         They are found by the cards of clients, so Java's locks are not part of any.
 
         Raises:
-            ServerUnavailableError: a server cannot be reached, or does not answer.
+            ServerUnavailableError: a server cannot be reached, or does not answer. Also if none was
+                found, and the user may not read a card or a lock that the search needs.
 
         Cost:
             A scan of the cards, and about two round trips for each thread or task that has waited
@@ -268,7 +276,8 @@ class Client:
         """Return everything that is known about the lock *name*; None if nobody holds or awaits it.
 
         Raises:
-            ServerUnavailableError: a server cannot be reached, or does not answer.
+            ServerUnavailableError: a server cannot be reached, or does not answer; or the user has
+                no right to read the lock.
 
         Cost:
             About six round trips, on connections of its own.
@@ -618,11 +627,8 @@ class Client:
         Raises:
             TypeError: *lock* is neither a name nor a lock of this face.
         """
-        held = self.lock(lock) if isinstance(lock, str) else lock
-        kind: type[object] = type(held)
-        if not issubclass(kind, Lock):
-            raise TypeError(f"a condition needs a lock of its face, not {kind.__name__}")
-        chosen = held.name if name is None else name
+        held = self.lock(lock) if isinstance(lock, str) else _checked_lock(lock)
+        chosen = held.name if name is None else f"{held.name}:{name}"
         core = core_condition.Condition(self._driver.session, held.core, chosen)
         return Condition(self._driver, core, held)
 

@@ -119,8 +119,17 @@ class Condition:
         """
         driver = self._driver
         limit = check_timeout(blocking=True, timeout=timeout)
-        deadline = driver.session.clock() + limit
-        return await driver.run(self._core.wait(self.lock.caller(), deadline))
+        return await self._wait(driver.session.clock() + limit)
+
+    async def _wait(self, deadline: float) -> bool:
+        driver, owner = self._driver, self.lock.caller()
+        notified: bool = await driver.run(self._core.wait(owner, deadline))
+        # asyncio only
+        hold = self.lock.core.hold_of(owner)
+        if self.lock.cancel_on_lost and hold is not None:
+            driver.cancel_on_lost(hold)
+        # end
+        return notified
 
     async def wait_for(
         self, predicate: Callable[[], T | Awaitable[T]], timeout: Duration | None = None
@@ -143,7 +152,7 @@ class Condition:
             result = await _ask(predicate)
             if result or driver.session.clock() >= deadline:
                 return result
-            _ = await driver.run(self._core.wait(self.lock.caller(), deadline))
+            _ = await self._wait(deadline)
 
     async def notify(self, n: int = 1) -> None:
         """Notify *n* waiters, those that came first; fewer if there are fewer.

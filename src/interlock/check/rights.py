@@ -252,10 +252,19 @@ KINDS = {
 """By the name of the factory on the client. A composite lock needs what its members need."""
 
 
+def _index(name: str) -> str:
+    del name
+    return INDEX
+
+
+def _note(name: str) -> str:
+    return names.forced_note(name, "interlock-check")
+
+
 _CARDS = (
     Place(CARD.format, fixed=CARD.format("\n").partition("{")[0] + "*"),
-    Place(lambda _: INDEX, fixed=INDEX),
-    Place(lambda name: names.forced_note(name, "interlock-check"), fixed="interlock_forced:*"),
+    Place(_index, fixed=INDEX),
+    Place(_note, fixed="interlock_forced:*"),
 )
 _READING = ("card_read", "lock_info")
 OPERATIONS = {

@@ -7,12 +7,13 @@ Each subcommand is a row in `_SUBCOMMANDS` and a module with ``DESCRIPTION``, ``
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import signal
 import sys
 import warnings
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from interlock._version import __version__
 from interlock.cli.options import Parser
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _SIGPIPE = 13
+_CANNOT_WRITE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO} if POSIX else {errno.ENOSPC}
 
 
 class _Subcommand(NamedTuple):
@@ -47,6 +49,10 @@ if POSIX:  # Windows lacks what the embedded server needs
     _SUBCOMMANDS["server"] = _Subcommand("install, look at or stop the embedded server", "server")
 
 
+_NAMING = {"list", "release", "show", "top"}
+"""Those that take names of locks, which may begin with ``-``: behind ``--`` they are no options."""
+
+
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
     """Do what the command line says, and return the exit status.
 
@@ -55,10 +61,20 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         environ: environment; that of this process unless given.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    # Something else may stand in its place, or nothing (pythonw).
+    stdout: TextIO | None = sys.stdout
+    if reconfigure := getattr(stdout, "reconfigure", None):
+        # A name that the terminal cannot show must not end a command that has changed something.
+        reconfigure(errors="backslashreplace")
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
-            return _dispatch(arguments, os.environ if environ is None else environ)
+            try:
+                return _dispatch(arguments, os.environ if environ is None else environ)
+            finally:
+                # Here an error can still be told; when Python exits it cannot.
+                if stdout is not None:
+                    stdout.flush()
         except (UsageError, ConfigError, WrongTypeError) as error:
             say(str(error))
             return Status.USAGE
@@ -67,10 +83,20 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
             return Status.UNAVAILABLE
         except BrokenPipeError:
             # Nobody reads any more (`| head`); Python would complain again when it exits.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()
             return signal_status(_SIGPIPE)
+        except OSError as error:
+            if error.errno not in _CANNOT_WRITE:
+                raise
+            _discard_output()
+            say(f"the output could not be written, but what it tells of is done: {error}")
+            return Status.OUTPUT
         except KeyboardInterrupt:
             return signal_status(signal.SIGINT)
+
+
+def _discard_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _show_warning(message: Warning | str, *_where: object, **_how: object) -> None:
@@ -83,6 +109,9 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
     if "--" in arguments:
         at = arguments.index("--")
         arguments, command = arguments[:at], arguments[at + 1 :]
+        if any(word in _NAMING for word in arguments[:1]):
+            # No word of a command line has a NUL, and none with it looks like an option.
+            arguments, command = [*arguments, *(f"\0{word}" for word in command)], None
     parser = Parser(
         prog="interlock",
         description="Distributed locks on Redis and Valkey, from the shell.",
@@ -103,7 +132,10 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
             subparser.formatter_class = argparse.RawDescriptionHelpFormatter
             module.configure(subparser)
     found, unknown = parser.parse_known_args(arguments)
-    given: dict[str, object] = vars(found)
+    given: dict[str, object] = {
+        name: value.removeprefix("\0") if isinstance(value, str) else value
+        for name, value in vars(found).items()
+    }
     subcommand = str(given.pop("subcommand"))
     if unknown:
         hint = (
@@ -111,7 +143,7 @@ def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
             if command or subcommand != "run"
             else "; the command goes behind --: interlock run NAME -- CMD [ARG...]"
         )
-        raise UsageError(f"unknown arguments: {' '.join(unknown)}{hint}")
+        raise UsageError(f"unknown arguments: {' '.join(unknown)}{hint}".replace("\0", ""))
     assert module is not None, "argparse takes no other words"
     if subcommand == "run":
         return int(module.main(given, command, environ))

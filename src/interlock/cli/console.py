@@ -83,7 +83,7 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     listening.need("console", "starlette", "uvicorn", "jinja2")
     import uvicorn  # noqa: PLC0415 - an extra
 
-    from interlock.console import THIS_MACHINE, Access, Watch, make_app  # noqa: PLC0415 - as above
+    from interlock.console import THIS_MACHINE, Access, Server, Watch, make_app  # noqa: PLC0415 - as above
 
     listen = cast("Address", given["listen"])
     token, header = _token(given, environ), str(given["user_header"])
@@ -108,9 +108,11 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         # Headers about the sender are the proxy's business, and are not believed here.
         proxy_headers=False,
         server_header=False,
-        timeout_graceful_shutdown=1,
+        timeout_graceful_shutdown=5,
     )
-    server = uvicorn.Server(config)
+    server = Server(config)
+    # While it runs uvicorn has handlers of its own. Then it raises the signal again, for this one.
+    listening.on_end(partial(setattr, server, "should_exit", True))
     try:
         bound = config.bind_socket()
         # Browsers that come before the server is up wait a moment.
@@ -119,8 +121,6 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         raise listening.cannot_listen(listen, error.__context__ or error) from error
     host, port = bound.getsockname()[:2]
     say(f"console at http://{f'[{host}]' if ':' in host else host}:{port}/")
-    # While it runs uvicorn has handlers of its own. Then it raises the signal again, for this one.
-    listening.on_end(partial(setattr, server, "should_exit", True))
     server.run(sockets=[bound])
     return 0
 

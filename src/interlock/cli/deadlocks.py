@@ -6,9 +6,10 @@ import json
 from typing import TYPE_CHECKING
 
 from interlock.cli.reading import add_url, open_reader
-from interlock.cli.status import Status
+from interlock.cli.status import Status, say
 from interlock.cli.table import client_of, clock_time, safe
-from interlock.inspection.deadlocks import find_deadlocks
+from interlock.errors import ServerUnavailableError
+from interlock.inspection.deadlocks import check_seen, find_deadlocks
 
 if TYPE_CHECKING:
     import argparse
@@ -26,7 +27,7 @@ exit status:
     0   there is none
     1   there are some
    64   usage: the command line or the URL is wrong
-   69   a server could not be asked, or refused
+   69   a server could not be asked, or refused; or none was found, and not all could be read
 """
 
 
@@ -58,4 +59,9 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
             who = safe(f"{client_of(step.client, step.client.client_id)} {step.thread}")
             print(f"  {who} has waited {clock_time(step.waited)} for {safe(step.waits_for)!r}")
             print(f"      held by {safe(step.held_by)}")
+    try:
+        check_seen(reader)
+    except ServerUnavailableError as error:
+        say(str(error))
+        return Status.FOUND if found else Status.UNAVAILABLE
     return Status.FOUND if found else 0

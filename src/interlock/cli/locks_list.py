@@ -25,8 +25,9 @@ Nothing on the server is changed, and the server is never blocked.
 
 EPILOG = """\
 HELD FOR and host, process and thread come from the cards that clients write about holds and waits
-of more than a second. Where there is none, HOLDER is the id on the server. LATE means that a
-renewed lock was not renewed in time: its holder is dying, or cut off from the server.
+of more than a second, in each renewal round (a third of the lease). Where there is none, HOLDER is
+the id on the server. LATE means that a renewed lock was not renewed in time: its holder is dying,
+or cut off from the server.
 
 exit status:
     0   the list is complete

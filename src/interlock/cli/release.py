@@ -19,7 +19,8 @@ now, nothing is changed. The holder is told at its next renewal. Its program may
 on what the lock protects: only a fencing token keeps it from doing harm.
 
 The id of a hold that `interlock show` tells the age of is that hold's alone. Java's ids, and those
-of holds of less than about two seconds, name a thread: its next hold of the lock has the same one.
+of holds before their first renewal round (a third of the lease), name a thread: its next hold of
+the lock has the same one.
 """
 
 EPILOG = """\
@@ -28,10 +29,11 @@ exit status:
     1   HOLDER does not hold it; nothing was changed
    64   usage: the command line or the URL is wrong
    69   a server could not be asked, or refused
+   74   the output could not be written; the hold may be broken
 
 examples:
   interlock show orders:42                       # tells the holder's id
-  interlock release orders:42 --holder 9f1c…:7 --reason 'stuck since 10:40, OPS-311'
+  interlock release orders:42 --holder 9f1c2a34-...:7 --reason 'stuck since 10:40, OPS-311'
 """
 
 

@@ -68,8 +68,8 @@ def text_of(info: LockInfo) -> Iterator[str]:
         yield f"token:    {info.token}"
     for holder in info.holders:
         ends = "never" if holder.remaining is None else f"in {holder.remaining:.0f} s"
-        where = safe(client_of(holder.client, "another library, or held for less than a second"))
-        yield f"holder:   {holder.holder}"
+        where = safe(client_of(holder.client, "another library, or not renewed yet"))
+        yield f"holder:   {safe(holder.holder)}"
         yield f"  client  {where}"
         if holder.thread:
             yield f"  thread  {safe(holder.thread)}"
@@ -85,4 +85,4 @@ def text_of(info: LockInfo) -> Iterator[str]:
     for place, waiter in enumerate(info.waiters, 1):
         where = safe(client_of(waiter.client, "another library, or waiting for less than a second"))
         thread = f" {safe(waiter.thread)}" if waiter.thread else ""
-        yield f"  {place:3} {waiter.holder}  {where}{thread}  for {clock_time(waiter.waited)}"
+        yield f"  {place:3} {safe(waiter.holder)}  {where}{thread}  for {clock_time(waiter.waited)}"

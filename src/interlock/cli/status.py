@@ -22,6 +22,8 @@ class Status(enum.IntEnum):
     """The server could not be reached, or refused (EX_UNAVAILABLE)."""
     LOST = 70
     """The lock was lost, and the job stopped for it."""
+    OUTPUT = 74
+    """The output could not be written (EX_IOERR)."""
     MAX_HOLD = 124
     """The job was stopped after --max-hold (timeout(1))."""
 

@@ -16,7 +16,7 @@ from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Mapping
 
     from interlock.inspection import LockInfo
 
@@ -88,7 +88,7 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
 
 
 @contextmanager
-def _whole_screen() -> Iterator[bool]:
+def _whole_screen() -> Generator[bool]:
     """Take the whole terminal, if there is one, and give it back."""
     whole = sys.stdout.isatty()
     try:

@@ -5,7 +5,7 @@ see it. Pages are made by the server; one small script keeps them up to date.
 """
 
 from interlock.console.access import THIS_MACHINE, Access, Network
-from interlock.console.app import make_app
+from interlock.console.app import Server, make_app
 from interlock.console.watch import Watch
 
-__all__ = ["THIS_MACHINE", "Access", "Network", "Watch", "make_app"]
+__all__ = ["THIS_MACHINE", "Access", "Network", "Server", "Watch", "make_app"]

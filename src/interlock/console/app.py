@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qs, urlencode
 
+import uvicorn
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -25,7 +26,8 @@ from interlock.errors import ConfigError, InterlockError
 from interlock.inspection.face import read_lock_async
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from types import FrameType
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -89,6 +91,8 @@ class Console:
         self.watch = watch
         self.access = access
         self._changed = asyncio.Condition()
+        self._ending = False
+        self._announce: Callable[[], None] = lambda: None
         self._cache: tuple[int, dict[str, str]] = (-1, {})
 
     # Pages.
@@ -210,7 +214,7 @@ class Console:
     async def _events(self) -> AsyncIterator[bytes]:
         version = -1
         yield b"retry: 1000\n\n"
-        while True:
+        while not self._ending:
             self.watch.looked_at()
             if version == (newest := self.watch.snapshot.version):
                 yield b": still here\n\n"
@@ -224,7 +228,12 @@ class Console:
                 continue
 
     def _is_newer(self, version: int) -> bool:
-        return self.watch.snapshot.version != version
+        return self._ending or self.watch.snapshot.version != version
+
+    def end(self) -> None:
+        """End the streams of updates: a server that stops waits for its answers."""
+        self._ending = True
+        self._announce()
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncGenerator[None]:
@@ -247,6 +256,7 @@ class Console:
             with suppress(RuntimeError):  # the loop has ended
                 _ = loop.call_soon_threadsafe(begin)
 
+        self._announce = changed
         stop = self.watch.listen(changed)
         self.watch.start()
         try:
@@ -323,14 +333,28 @@ class Console:
         )
 
 
-class _Gate:
+class Server(uvicorn.Server):
+    """Serves the console; at a signal it ends the streams of updates first."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End at signal *sig*."""
+        cast("Gate", self.config.app).end()
+        super().handle_exit(sig, frame)
+
+
+class Gate:
     """Lets in who may come in, and gives every answer its headers."""
 
     def __init__(self, app: ASGIApp, console: Console) -> None:
         self._app = app
         self._console = console
 
+    def end(self) -> None:
+        """End the streams of updates."""
+        self._console.end()
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, as ASGI has it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -358,7 +382,7 @@ class _Gate:
         await refused(scope, receive, send_with_headers)
 
 
-def make_app(watch: Watch, access: Access) -> ASGIApp:
+def make_app(watch: Watch, access: Access) -> Gate:
     """Return the console as an ASGI application.
 
     Args:
@@ -382,7 +406,7 @@ def make_app(watch: Watch, access: Access) -> ASGIApp:
         lifespan=console.lifespan,
         exception_handlers={InterlockError: console.failed},
     )
-    return _Gate(app, console)
+    return Gate(app, console)
 
 
 async def _form(request: Request) -> dict[str, str]:

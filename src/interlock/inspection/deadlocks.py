@@ -16,6 +16,7 @@ from interlock._core.deadlock import (
     find_cycle,
     same_cycle,
 )
+from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -192,6 +193,21 @@ def find_deadlocks(
         if not search.undecided or clock() - began > LONGEST_LOOK:
             return search.found()
         sleep(PAUSE)
+
+
+def check_seen(reader: Reader) -> None:
+    """Raise unless *reader* could read all that it wanted: else nothing found is no answer.
+
+    Raises:
+        ServerUnavailableError: the user has no right to read a card or a lock.
+    """
+    cards, locks = reader.forbidden_cards, reader.forbidden
+    if cards or locks:
+        raise ServerUnavailableError(
+            "there may be deadlocks that were not seen: the user has no right to read "
+            f"{cards} cards and {locks} locks that the search needs",
+            code="NOPERM",
+        )
 
 
 def _begin_like(sight: Sight, first: Sight) -> Sight:

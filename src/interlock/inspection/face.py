@@ -6,7 +6,8 @@ import asyncio
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from interlock.inspection.deadlocks import Deadlock, find_deadlocks
+from interlock.errors import ServerUnavailableError
+from interlock.inspection.deadlocks import Deadlock, check_seen, find_deadlocks
 from interlock.inspection.reader import Reader
 
 if TYPE_CHECKING:
@@ -39,9 +40,16 @@ async def read_locks_async(
 
 
 def read_deadlocks(servers: Endpoint | Cluster, options: Options) -> list[Deadlock]:
-    """Return the deadlocks among all clients; errors as `Reader.describe`."""
+    """Return the deadlocks among all clients; errors as `Reader.describe`.
+
+    Raises:
+        ServerUnavailableError: also if there is none that the user may see.
+    """
     with Reader(servers, options) as reader:
-        return find_deadlocks(reader)
+        found = find_deadlocks(reader)
+    if not found:
+        check_seen(reader)
+    return found
 
 
 async def read_deadlocks_async(servers: Endpoint | Cluster, options: Options) -> list[Deadlock]:
@@ -50,9 +58,16 @@ async def read_deadlocks_async(servers: Endpoint | Cluster, options: Options) ->
 
 
 def read_lock(servers: Endpoint | Cluster, options: Options, key: str) -> LockInfo | None:
-    """Return what is known of the lock *key*; errors as `Reader.describe`."""
+    """Return what is known of the lock *key*; errors as `Reader.describe`.
+
+    Raises:
+        ServerUnavailableError: also if nothing is known because the user may not read it.
+    """
     with Reader(servers, options) as reader:
-        return reader.describe(key)
+        info = reader.describe(key)
+    if info is None and reader.forbidden:
+        raise ServerUnavailableError(f"the user has no right to read {key!r}", code="NOPERM")
+    return info
 
 
 async def read_lock_async(

@@ -29,6 +29,7 @@ from interlock._links.resp import ReplyError, pack
 from interlock.errors import ConfigError, ServerUnavailableError
 from interlock.inspection import cards
 from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, WaiterInfo
+from interlock.options import check_name, check_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -127,6 +128,7 @@ class Reader:
 
     Attributes:
         forbidden: how many keys the user has no right to read.
+        forbidden_cards: how many cards the user has no right to read; some may count twice.
     """
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
@@ -139,6 +141,7 @@ class Reader:
         self._kept: dict[str, cards.Card | None] = {}
         self._kept_entries = 0
         self.forbidden = 0
+        self.forbidden_cards = 0
 
     def __enter__(self) -> Self:
         return self
@@ -166,7 +169,7 @@ class Reader:
             step: keys that the server looks at for each page.
 
         Raises:
-            ConfigError: a kind that does not exist.
+            ConfigError: a kind that does not exist, or *pattern* cannot be written as UTF-8.
             ServerUnavailableError: a server cannot be reached, or did not answer.
 
         Cost:
@@ -175,6 +178,7 @@ class Reader:
         wanted = frozenset(kinds)
         if unknown := sorted(wanted - set(KINDS)):
             raise ConfigError(f"wanted kinds of {', '.join(KINDS)}, found {unknown[0]!r}")
+        _ = check_text(pattern, "a pattern")
         self._find_nodes()
         self._told, self._kept, self._kept_entries = None, {}, 0
         seen: set[int] = set()
@@ -198,11 +202,13 @@ class Reader:
         """Return everything that is known about the lock *key*; None if nobody holds or awaits it.
 
         Raises:
+            ConfigError: *key* is empty, or cannot be written as UTF-8.
             ServerUnavailableError: a server cannot be reached, or did not answer.
 
         Cost:
             About six round trips, and one for each hundred cards.
         """
+        _ = check_name(key)
         self._find_nodes()
         node = self._owner(key)
         forbidden = self.forbidden
@@ -254,7 +260,7 @@ class Reader:
             while True:
                 [reply] = self._ask(node, [("ZSCAN", INDEX, cursor, "COUNT", STEP)])
                 if isinstance(reply, ReplyError):
-                    break  # without the right, or with something else under that key
+                    break  # without the right, or with something else there: the scan finds them
                 told, flat = cast("tuple[bytes, list[bytes]]", reply)
                 cursor = told.decode()
                 ids = [_text(each) for each in flat[::2] if len(each) <= LONGEST_ID]
@@ -587,6 +593,7 @@ class Reader:
             again: list[Call] = []
             replies = self._run(node, CARD_READ, cards.LONGEST_VALUE, calls)
             for call, reply in zip(calls, replies, strict=True):
+                self.forbidden_cards += _code(reply) == "NOPERM"
                 if reply == 1:
                     again.append(call)
                 elif not isinstance(reply, ReplyError):

@@ -119,8 +119,12 @@ class Condition:
         """
         driver = self._driver
         limit = check_timeout(blocking=True, timeout=timeout)
-        deadline = driver.session.clock() + limit
-        return driver.run(self._core.wait(self.lock.caller(), deadline))
+        return self._wait(driver.session.clock() + limit)
+
+    def _wait(self, deadline: float) -> bool:
+        driver, owner = self._driver, self.lock.caller()
+        notified: bool = driver.run(self._core.wait(owner, deadline))
+        return notified
 
     def wait_for(self, predicate: Callable[[], T], timeout: Duration | None = None) -> T:
         """Wait until *predicate* returns something true; the lock is held when it is called.
@@ -141,7 +145,7 @@ class Condition:
             result = _ask(predicate)
             if result or driver.session.clock() >= deadline:
                 return result
-            _ = driver.run(self._core.wait(self.lock.caller(), deadline))
+            _ = self._wait(deadline)
 
     def notify(self, n: int = 1) -> None:
         """Notify *n* waiters, those that came first; fewer if there are fewer.

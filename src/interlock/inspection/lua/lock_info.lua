@@ -79,7 +79,14 @@ local function group(fields, count)
       end
     end
   end
-  count = math.max(#holders / 3, math.floor(count / 3))
+  -- A holder of several values counts once. Of a hash that was read in part only a lone holder can
+  -- be told from many.
+  local told = #holders / 3
+  if #fields == 2 * count or told == 1 then
+    count = told
+  else
+    count = math.max(told, math.floor(count / 3))
+  end
   return {'group', left, count, holders, {}, 0, false, false}
 end
 
