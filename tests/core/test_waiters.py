@@ -213,6 +213,7 @@ def test_a_place_is_heard_for_a_while_longer(bench: Bench, wakes: Wakes) -> None
 
 def test_a_place_that_is_used_is_not_idle(bench: Bench, wakes: Wakes) -> None:
     """A waiter that comes in time finds the subscription; it asks unless the client queues."""
+    bench.waiters.hearing = True
     bench.waiters.place_for("c:x", "me")
     bench.waiters.leave(wakes.join("first", "c:x"))
     bench.waiters.look_for_idle()
@@ -237,6 +238,16 @@ def test_a_wake_up_of_the_place_wakes_the_front(bench: Bench, wakes: Wakes) -> N
     bench.waiters.notify("interlock_wake:x:me", b"0")
 
     assert waiter.take()
+
+
+def test_without_a_connection_a_used_place_subscribes_again(bench: Bench, wakes: Wakes) -> None:
+    """While nothing is heard, each first waiter tries to open a connection."""
+    bench.waiters.place_for("c:x", "me")
+    bench.waiters.leave(wakes.join("first", "c:x"))
+
+    _ = wakes.join("second", "c:x")
+
+    assert bench.subscribed == ["c:x", "c:x"]
 
 
 def test_a_wake_up_that_meets_nobody_is_kept(bench: Bench, wakes: Wakes) -> None:

@@ -376,12 +376,14 @@ class Waiters:
         if parts is None:
             self._sections[whole] = [ticket.channel]
             place = self.places.get(whole)
-            if place is None or not place.heard:
+            heard = place is not None and place.heard
+            # Without a connection once more: there may have been no thread to open one.
+            if not heard or not self.hearing:
                 self._subscriptions.subscribe(whole)
-                if place is not None:
-                    place.heard = True
-            elif place.woken or not place.taken:
-                ticket.asking = True
+            if place is not None and heard:
+                ticket.asking = place.woken or not place.taken
+            elif place is not None:
+                place.heard = True
             if place is not None:
                 place.idle = 0
         else:
