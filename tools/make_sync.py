@@ -83,8 +83,9 @@ def undocumented(text: str) -> list[str]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             wrong += [f"{node.name}({name})" for name in _section(node, "Args") - _parameters(node)]
         elif isinstance(node, ast.ClassDef):
-            inits = [part for part in node.body if getattr(part, "name", "") == "__init__"]
-            known = set().union(*(_parameters(part) for part in inits))
+            functions = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+            inits = [part for part in functions if part.name == "__init__"]
+            known = set[str]().union(*(_parameters(part) for part in inits))
             wrong += [f"{node.name}({name})" for name in _section(node, "Args") - known]
             inherited = bool(node.bases)
             missing = set() if inherited else _section(node, "Attributes") - _attributes(node)
@@ -92,7 +93,7 @@ def undocumented(text: str) -> list[str]:
     return sorted(wrong)
 
 
-def _section(node: ast.AST, title: str) -> set[str]:
+def _section(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, title: str) -> set[str]:
     """Return the names that a section of a docstring in Google's style begins its items with."""
     lines = (ast.get_docstring(node) or "").splitlines()
     if f"{title}:" not in lines:

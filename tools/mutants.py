@@ -119,8 +119,11 @@ class Mutator(ast.NodeTransformer):
         """Return True for False."""
         _ = self.generic_visit(node)
         value = node.value
-        truth = isinstance(value, ast.Constant) and isinstance(value.value, bool)
-        if truth and self._here(node, f"not {ast.unparse(node)}"):
+        if (
+            isinstance(value, ast.Constant)
+            and isinstance(value.value, bool)
+            and self._here(node, f"not {ast.unparse(node)}")
+        ):
             node.value = ast.UnaryOp(ast.Not(), value)
         return node
 

@@ -190,7 +190,7 @@ async def test_a_predicate_may_be_awaited(redis_url: str) -> None:
 @pytest.mark.parametrize("how", ["kill", "freeze"])
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_dead_waiter_swallows_nothing(stage: Stage, redis_url: str, how: str) -> None:
-    """When the first waiter dies as it is notified, the next one goes on soon after its lease."""
+    """When the first waiter dies as it is notified, the next one goes on within its lease."""
     code = """
         with interlock.connect(url, lease=2) as client:
             condition = client.condition("name")
@@ -198,7 +198,7 @@ async def test_a_dead_waiter_swallows_nothing(stage: Stage, redis_url: str, how:
                 say("waits")
                 say(condition.wait())
     """
-    condition = stage.lock(stage.client(lease=2, poll_cap=2))
+    condition = stage.lock(stage.client(lease=2, poll_cap=60))
     with Child(code, redis_url) as child:
         assert child.hear() == "waits"
         await until(lambda: stage.redis.zcard(LEASES) == 1, 20, "it waits")
@@ -214,7 +214,7 @@ async def test_a_dead_waiter_swallows_nothing(stage: Stage, redis_url: str, how:
         await speaker.do(condition.release)
         assert stage.redis.zcard(WAITING) == 1, "the dead one was notified"
         await _woken(owner, condition, waiting)
-        assert time.monotonic() - died < 2 + 2 + SLACK
+        assert time.monotonic() - died < 2 + SLACK
         if how == "freeze":
             child.signal(signal.SIGCONT)
             assert child.hear() == "False", "its notification was given away"

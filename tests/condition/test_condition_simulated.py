@@ -40,16 +40,19 @@ class Ending:
 class World:
     """Waiters and notifiers of one condition, and how the waits ended."""
 
-    def __init__(self, schedule: Schedule, *, shared: bool = False) -> None:
-        self.simulator = Simulator(1, schedule=schedule)
+    def __init__(
+        self, schedule: Schedule, *, shared: bool = False, seed: int = 1, **options: Any
+    ) -> None:
+        self.simulator = Simulator(seed, schedule=schedule)
         self.endings: dict[str, Ending] = {}
         self.played: dict[str, Process] = {}
         self._answered: set[str] = set()
-        self._shared = self.simulator.client(**OPTIONS) if shared else None
+        self._options = {**OPTIONS, **options}
+        self._shared = self.simulator.client(**self._options) if shared else None
 
     def add(self, name: str, program: Callable[[Process], Work]) -> None:
         """Start *program*, in a client of its own unless they share one."""
-        client = self._shared or self.simulator.client(**OPTIONS)
+        client = self._shared or self.simulator.client(**self._options)
         self.played[name] = self.simulator.spawn(client, program, name)
 
     def waiter(self, timeout: float = NEVER, *, later: float = 0.0) -> Callable[[Process], Work]:
@@ -168,6 +171,17 @@ def test_a_notified_waiter_that_dies_loses_nothing(tenth: int) -> None:
     struck = Schedule(times=[(LATER + tenth / 1000, crash("a"))])
     world = _play(struck, (1,), 1)
     _check(world, 1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nobody_waits_for_a_dead_waiter_beyond_its_lease(seed: int) -> None:
+    """The notification of a dead waiter goes on when its lease ends, and not a poll cap later."""
+    world = World(Schedule(times=[(LATER, crash("a"))]), seed=seed, poll_cap=3600.0)
+    world.add("w0", world.waiter())
+    world.add("w1", world.waiter(later=0.1))
+    world.add("n", _notifier(1, at=LATER + 0.1))
+    world.simulator.run_for(LATER + OPTIONS["lease"] + 0.1)
+    assert world.endings == {"w1": Ending(by=True, held=True)}
 
 
 @pytest.mark.parametrize("tenth", range(-3, 12))

@@ -103,13 +103,13 @@ class Barrier:
         """
         owner = Owner(f"a party of barrier {self.name!r}")
         party = Hold(self, owner, new_id(self.session), self._lease, self.renewal)
-        self.session.holds.begin(party)
         arriving = self._arrive_and_wait(party, deadline)
         index = yield from undoing(arriving, undo_acquire, self.session, party, None)
         return index
 
     def _arrive_and_wait(self, party: Hold, deadline: float) -> Op[int]:
         session = self.session
+        session.holds.begin(party)
         request = self._calls.begin(deadline)
         call = scripts.barrier_arrive(
             self._place(),
@@ -126,9 +126,13 @@ class Barrier:
         party.sent()
         arrival = yield from self._calls.send(request, call)
         self._calls.end(request)
-        if arrival.place >= 0 and party.grant(None, sent_at, session.clock()):
+        if arrival.place < 0:
+            party.answered()
+        elif party.grant(None, sent_at, session.clock()):
             session.watchdog.watch(party)
         passed = yield from self._await_end(party, arrival, deadline)
+        # Nothing is left to undo, whatever the end was.
+        party.gave_back()
         session.holds.end(party)
         if not passed:
             raise BrokenBarrierError(f"barrier {self.name!r} is broken", name=self.name)

@@ -366,9 +366,10 @@ class CompositeLock(ABC):
     def _taken(self, claim: Claim) -> list[Hold]:
         """Return what *claim* has taken and not given back, each of which goes down by one depth.
 
-        The table of an owner that threads or tasks share also has what the others enter meanwhile.
-        So what is noted counts for it. A Ctrl-C between the two leaves an entry to
-        the owner. The lock is then held too long, but never taken from others.
+        The tables of the members tell it exactly for an owner of its own. For an owner that threads
+        or tasks share they also hold what the others enter meanwhile, so the notes of `enter`
+        decide. A Ctrl-C just before a note leaves that member entered: held for too long, but
+        never taken from others.
         """
         entered = (State.HELD, State.LOST)
         if claim.owner.shared:

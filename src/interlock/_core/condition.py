@@ -133,7 +133,6 @@ class Condition:
         request = self._calls.begin()
         label = Owner(f"a waiter of condition {self.name!r}")
         waiter = Hold(self, label, request.id, self._lease, self.renewal)
-        self.session.holds.begin(waiter)
         waiting = self._wait(request, waiter, before, deadline)
         undo = undoing(waiting, self._undo, waiter, before)
         return (yield from undo)
@@ -142,6 +141,7 @@ class Condition:
         self, request: IdempotentCall, waiter: Hold, before: _Before, deadline: float
     ) -> Op[bool]:
         session, place = self.session, self._place()
+        session.holds.begin(waiter)
         sent_at = session.clock()
         waiter.sent()
         enlisting = scripts.condition_enlist(

@@ -459,7 +459,7 @@ class Hold:
         self.depth = depth
 
     def retire_number(self) -> bool:
-        """Let later holds of its owner have another number; return whether it is still held.
+        """Give later holds of the owner another number. Return whether this one is still held.
 
         From then on the holder id names this hold alone. That is tested last: a hold that begins
         after the end of this one may have drawn the old number before.

@@ -1,0 +1,38 @@
+"""A wait for a condition that Ctrl-C strikes: the lock is held, and no waiter is left."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.lock.interrupting import Blow
+from tests.support.patience import wait_until
+
+import interlock
+
+if TYPE_CHECKING:
+    import redis
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+def test_ctrl_c_anywhere_in_a_wait(redis_url: str, redis_client: redis.Redis) -> None:
+    """Wherever Ctrl-C strikes in a wait, the lock is held then, and nobody waits any more."""
+    with interlock.connect(redis_url, lease=1.8, poll_cap=30) as client:
+        condition, blow = client.condition("name"), Blow(1)
+        holds = client._driver.session.holds
+        while blow.struck:
+            condition.acquire()
+            with suppress(KeyboardInterrupt), blow:
+                condition.wait(0.001)
+            assert condition.lock.owned(), f"{blow} lost the lock"
+            assert condition.lock.hold_count() == 1, f"{blow} lost the depth"
+            condition.release()
+            assert not holds.snapshot(), f"{blow} left a hold"
+            wait_until(
+                lambda: not redis_client.exists("interlock_condition_leases:{name}"),
+                5,
+                f"{blow} left a waiter",
+            )
+            blow = blow.next()
+        assert blow.at > 100
