@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .linear import Counter
 from .meetings import Bounds, Meetings
+from .notifications import Notifications
 from .objects import CAPACITY, OBJECTS
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ PATIENCE = POLL_CAP + 1.5
 """Seconds after which a waiter has looked for itself, should the message be lost."""
 NOTICED = LEASE / 3 + 1.5
 """Seconds after which a renewal has found that the hold is gone."""
+FOUND = 1.0
+"""Seconds within which a client has found the server, when that is there again."""
 LATE = 2.5
 """Seconds that an answer may be late."""
 COMMAND_TIMEOUT = 2.0
@@ -54,6 +57,8 @@ EXPECTED = frozenset(
     }
 )
 """Errors that a program must be ready for while faults happen."""
+NOT_PROMPT = frozenset({"spin", "leased", "multi", "condition"})
+"""Objects whose next holder is not told by a message of their own, or not alone."""
 UNTOUCHED = frozenset({"ServerUnavailableError", "QuorumError"})
 """Errors that need a fault as their cause."""
 
@@ -148,6 +153,7 @@ class Judge:
         self._times()
         self._errors()
         self._depths()
+        self._reacquired()
         self._processes()
         if not self.holds and not any(map(_succeeded, self.calls)):
             self.findings.append("L-0 busy: nothing was ever acquired")
@@ -157,17 +163,21 @@ class Judge:
             self.findings += Counter("event", self.calls, self.excused).findings()
             bounds = Bounds(LEASE, PATIENCE, PROMPT)
             self.findings += Meetings(self.calls, self._disturbed, bounds).findings()
+            self.findings += Notifications(self.calls, self._disturbed, bounds).findings()
         return self.findings
 
-    def excused(self, start: float, end: float, process: str, *, strikes: bool = True) -> bool:
+    def excused(
+        self, start: float, end: float, process: str, *, strikes: bool = True, losses: bool = True
+    ) -> bool:
         """Return whether a fault touches the time from *start* to *end* of *process*.
 
-        A signal that raises is one only with *strikes*.
+        A signal that raises is one only with *strikes*, what loses data only with *losses*.
         """
         return any(
             span.start < end and span.end > start
             for span in self.excuses
             if span.process in (None, process) and (strikes or not span.strike)
+            if losses or not span.loses
         )
 
     def _read(self) -> None:
@@ -178,9 +188,9 @@ class Judge:
             if kind == "call":
                 by_number[line["p"], line["n"]] = line
                 self.calls.append(line)
-                if line["op"] in ("release", "close", "inner") and line.get("h") in self.holds:
-                    self.holds[line["h"]].ends += [line] if line["op"] != "inner" else []
-                if line["op"] == "acquire":
+                if line["op"] in ("release", "close", "cond-wait") and line.get("h") in self.holds:
+                    self.holds[line["h"]].ends.append(line)
+                if line["op"] in ("acquire", "cond-wait"):
                     acquired[line["p"], line["w"]] = line
             elif kind == "ret":
                 by_number[line["p"], line["n"]]["ret"] = line
@@ -190,6 +200,8 @@ class Judge:
                 self._seen(line)
             elif kind in ("fault", "stall"):
                 self._excuse(line)
+            elif kind == "waited":
+                acquired[line["p"], line["w"]]["waited"] = line
 
     def _held(self, line: Line, call: Line) -> None:
         self.holds[line["h"]] = Hold(
@@ -263,9 +275,12 @@ class Judge:
         for (_, end, one), (other_start, _, other) in itertools.combinations(
             sorted(beliefs, key=lambda span: span[0]), 2
         ):
-            both = end - other_start
+            # What data loss ended is noticed soon after it, be it that a fault goes on.
+            losses = [span.over + FOUND for span in self.excuses if span.may_lose(one.asked, end)]
+            since = max([other_start, *losses])
+            both = end - since
             alone = CAPACITY.get(OBJECTS[one.name].takes[0][0], 1) == 1
-            calm = not self.excused(other_start, end, one.process)
+            calm = not self.excused(since, end, one.process, losses=False)
             if alone and both > NOTICED and calm and one.lease is None:
                 self.findings.append(
                     f"L-2 told: {one.ident} believed in {one.name} for {both:.2f} s "
@@ -307,7 +322,12 @@ class Judge:
 
     def _lost_at(self, hold: Hold) -> float | None:
         times = [hold.gone["t"]] if hold.gone else []
-        times += [end["t"] for end in hold.ends if _error(end) in ("HoldLostError", "NotHeldError")]
+        times += [
+            # It may have been lost while it was released, or while its owner waited.
+            end["ret"]["t"]
+            for end in hold.ends
+            if _error(end) in ("HoldLostError", "NotHeldError")
+        ]
         # A release whose first reply was lost may find that it is released.
         if len(hold.ends) > 1 and not hold.gone:
             return None
@@ -318,7 +338,7 @@ class Judge:
         spans: dict[str, list[_Possible]] = defaultdict(list)
         known = {id(hold.call): hold for hold in self.holds.values()}
         for call in self.calls:
-            if call["op"] == "acquire":
+            if call["op"] in ("acquire", "cond-wait"):
                 hold = known.get(id(call))
                 end = self._end(call, hold)
                 for resource, weight in OBJECTS[call["o"]].takes:
@@ -336,7 +356,7 @@ class Judge:
             last = max([hold.granted, *hold.beliefs, *(e["t"] for e in hold.ends)])
             return float(last) + longest
         if ret is None:
-            return float(call["t"]) + (call["timeout"] or 0) + longest
+            return float(call["t"]) + (call.get("timeout") or call.get("patience") or 0) + longest
         error = ret.get("error")
         if error in ("Struck", "CancelledError"):
             # What is interrupted leaves nothing behind, unless something else went wrong too.
@@ -354,7 +374,7 @@ class Judge:
                 continue
             start, end, takes = call["t"], call["ret"]["t"], OBJECTS[call["o"]].takes
             # With several resources all must be free at once.
-            if end - start < PATIENCE or len(takes) > 1 or call["o"] == "spin":
+            if end - start < PATIENCE or len(takes) != 1 or call["o"] == "spin":
                 continue
             if self.excused(start, end, call["p"]):
                 continue
@@ -381,7 +401,7 @@ class Judge:
         for hold in self.holds.values():
             takes = OBJECTS[hold.name].takes
             java = hold.call.get("java")
-            if java or hold.freed is None or hold.name in ("spin", "leased", "multi"):
+            if java or hold.freed is None or hold.name in NOT_PROMPT:
                 continue
             at = hold.freed["ret"]["t"]
             waiting = [
@@ -521,6 +541,18 @@ class Judge:
                         f"L-9 depth: {hold.ident} of {hold.name} has {call['ret']['value']}, "
                         f"not {call['wants']}"
                     )
+
+    def _reacquired(self) -> None:
+        """L-16: whoever waited for a condition has the lock again, or is told that it is lost."""
+        for call in self.calls:
+            waited = call.get("waited")
+            if waited is None or waited["held"] or waited["error"] == "HoldLostError":
+                continue
+            if not self.excused(call["t"] - LEASE, waited["t"], call["p"], strikes=False):
+                self.findings.append(
+                    f"L-16 notified: {call['p']}/{call['w']} waited until {waited['t']:.3f} and "
+                    f"does not hold the lock: {waited['error']}"
+                )
 
     def _processes(self) -> None:
         """Report what processes and the lab found odd."""

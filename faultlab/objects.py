@@ -67,6 +67,7 @@ OBJECTS: dict[str, Object] = {
     "election": _simple("election", "election", reentrant=False),
     "event": Object("event", "event"),
     "barrier": Object("barrier", "barrier"),
+    "condition": _simple("condition", "condition", reentrant=False),
 }
 """Every object by the name that histories use."""
 

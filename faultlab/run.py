@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from .arena import ARENAS, LEASE, Arena, Fault
+from .failovers import Watch
 from .history import Line, Recorder, load, save
 from .judge import POLL_CAP, Judge
 from .leftovers import PREFIX
@@ -124,7 +125,7 @@ class Run:
         partial = self._home / "until.new"
         partial.write_text(str(until))
         partial.rename(self._home / "until")
-        with self._java(arena, until):
+        with self._java(arena, until), self._watch(arena):
             self._trouble(arena, until - plan.settle)
             arena.heal()
             problems = [text for slot in self._slots for text in slot.finish(until)]
@@ -151,6 +152,12 @@ class Run:
         }
         # The last process makes trouble for itself.
         return config | ({"trouble": list(plan.trouble)} if plan.trouble and number == 2 else {})
+
+    def _watch(self, arena: Arena) -> contextlib.AbstractContextManager[object]:
+        """Watch for failovers where there can be one: nothing else tells what they may lose."""
+        if arena.fleet:
+            return Watch(arena.fleet, arena.primaries, self._note)
+        return contextlib.nullcontext()
 
     @contextlib.contextmanager
     def _java(self, arena: Arena, until: float) -> Any:
@@ -284,6 +291,9 @@ class Run:
                 self.done[f"call: {line['op']}"] += 1
             elif line["k"] == "fault" and line["p"] != "lab":
                 self.done[f"fault: {line['what']}"] += 1
+            elif line["k"] == "fault" and line["what"] == "failover seen":
+                self.done["failovers seen"] += 1
+                self.done["milliseconds of them"] += round(1000 * (line["over"] - line["t"]))
             elif line["k"] in ("held", "told", "gone", "stall", "torn", "struck"):
                 self.done[line["k"]] += 1
 

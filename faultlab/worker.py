@@ -82,6 +82,8 @@ class Lane:
                 await self._event(name)
             elif spec.kind == "barrier":
                 await self._barrier(name)
+            elif spec.kind == "condition":
+                await self._condition(name)
             elif spec.kind == "election" and draw < 0.2:
                 await self._attempt("leader", name, partial(self._leader, name))
             elif spec.unsafe and draw < 0.3:
@@ -152,6 +154,7 @@ class Lane:
             "group": lambda: client.group_lock(spec.name, spec.values),
             "multi": lambda: client.multi_lock(*map(client.lock, spec.members)),
             "barrier": lambda: client.barrier(spec.name, PARTIES),
+            "condition": lambda: client.condition(client.lock(spec.name)),
             "red": lambda: client.red_lock(*(one.lock(spec.members[0]) for one in clients)),
         }
         if spec.kind in makers:
@@ -298,6 +301,36 @@ class Lane:
         )
         if error == "BrokenBarrierError":
             await self._attempt("reset", name, made.reset)
+
+    async def _condition(self, name: str) -> None:
+        """Hold the lock; notify, or wait for a notification; release."""
+        chance, made = self._random, self._object(name)
+        how = {"timeout": chance.choice((1.0, 5.0)), "lease": None}
+        await self._attempt("acquire", name, lambda: made.acquire(**how), **how)
+        # A strike may come after the lock was entered.
+        hold = made.hold
+        if hold is None:
+            return
+        ident = self._watch(hold, name, None)
+        await self._hold_on(ident, hold, 0)
+        if chance.random() < 0.5:
+            count = chance.choice((1, 1, 1, 2, -1))
+            call = made.notify_all if count < 0 else partial(made.notify, count)
+            await self._attempt("cond-notify", name, call, h=ident, count=count)
+            await self._hold_on(ident, hold, 0)
+        else:
+            patience = chance.choice((0.5, 2.0, 5.0))
+            # The lock is waited for as long as it takes, so this is no timeout of the whole.
+            _, error = await self._attempt(
+                "cond-wait", name, lambda: made.wait(patience), h=ident, patience=patience
+            )
+            hold = made.hold
+            self._note.note("waited", w=self.name, o=name, held=hold is not None, error=error)
+            if hold is None:
+                return
+            ident = self._watch(hold, name, None)
+            await self._hold_on(ident, hold, chance.choice((0, 0.02)))
+        await self._release(ident, name, made, hold)
 
     async def _leader(self, name: str) -> int:
         """Return the token of the leader, 0 if it is not announced yet, -1 for nobody."""

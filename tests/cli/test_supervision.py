@@ -24,11 +24,17 @@ LONG = 60.0
 """Seconds that nothing here takes: a test that runs into it has failed."""
 
 
+class Loss(threading.Event):
+    """A loss that nobody explains."""
+
+    detail = ""
+
+
 class FakeHold:
     """A hold that is lost when the test says so."""
 
     def __init__(self) -> None:
-        self.lost = threading.Event()
+        self.lost = Loss()
         self._callbacks: list[Callable[[], object]] = []
 
     def on_lost(self, callback: Callable[[], object], /) -> None:

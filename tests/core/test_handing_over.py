@@ -259,6 +259,8 @@ def test_a_holder_that_lost_it_hands_nothing_over(queue: Callable[..., Queue]) -
     """When the server knows another holder, the waiter has to ask."""
     here = queue(1)
     release = here.release()
+    release.answer(None)
+    assert release.effect.script.name == "forced_note_read", "it asks why"
     with pytest.raises(Exception, match="was lost"):
         release.answer(None)
 

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from faultlab import linear
+from faultlab.failovers import Failovers
 from faultlab.judge import Judge
+from faultlab.meetings import Bounds
 from faultlab.mutants import MUTANTS, copy
+from faultlab.notifications import Notifications
 
 if TYPE_CHECKING:
     from faultlab.history import Line
@@ -221,3 +224,111 @@ def test_failed_operations_may_have_had_effects() -> None:
         assert linear.Counter("permits", judge.calls, judge.excused).findings() == []
 
     assert [op["kind"] for op in seen[0]["ops"]] == ["borrow", "give-back", "maybe-put"]
+
+
+def wait(story: Story, who: str, start: float, end: float, **more: Any) -> None:
+    """Add a wait for the condition."""
+    story.op(who, "cond-wait", start, end, o="condition", patience=5.0, **more)
+
+
+def notify(story: Story, who: str, at: float, count: int = 1) -> None:
+    """Add a notification of *count* waiters."""
+    story.op(who, "cond-notify", at, at + 0.01, o="condition", count=count)
+
+
+def notified(story: Story) -> list[str]:
+    """Return what is wrong with the notifications."""
+    judge = Judge(sorted(story.lines, key=lambda line: line["t"]), exact=False)
+    bounds = Bounds(4.0, 3.5, 0.1)
+    return list(Notifications(judge.calls, lambda *_: False, bounds).findings())
+
+
+def test_notification_that_wakes_two_is_found() -> None:
+    """Two waiters that go on after one notification break L-16; after `notify_all` they may."""
+    story = Story()
+    wait(story, "a", 1, 3.1, value=True)
+    wait(story, "b", 2, 3.2, value=True)
+    notify(story, "c", 3)
+    assert [finding.partition(" ")[0] for finding in notified(story)] == ["L-16"]
+    notify(story, "c", 3, -1)
+
+    assert notified(story) == []
+
+
+def test_notification_that_wakes_nobody_is_found() -> None:
+    """A waiter that is not woken by a notification breaks L-16, unless another one was."""
+    story = Story()
+    wait(story, "a", 1, 6, value=False)
+    notify(story, "c", 3)
+    assert [finding.partition(" ")[0] for finding in notified(story)] == ["L-16"]
+    wait(story, "b", 2, 3.1, value=True)
+
+    assert notified(story) == []
+
+
+def test_notification_of_an_interrupted_waiter_goes_on() -> None:
+    """A waiter that came after a notification may have it from one that was interrupted."""
+    story = Story()
+    wait(story, "a", 1, 5, error="CancelledError")
+    notify(story, "c", 3)
+    wait(story, "b", 4, 5.1, value=True)
+
+    assert notified(story) == []
+
+
+def test_wait_that_ends_without_the_lock_is_found() -> None:
+    """A wait for a condition that ends without the lock breaks L-16."""
+    story = Story()
+    wait(story, "a", 1, 2, value=True)
+    line = {"k": "waited", "p": "a", "w": "lane", "held": False, "error": None}
+    story.lines.append({"t": 2.0, **line})
+
+    assert "L-16" in story.rules()
+
+
+def test_failover_is_told_by_other_primaries() -> None:
+    """Data may be lost from the last look with one set of primaries to the first with another."""
+    failovers = Failovers()
+    one, other = frozenset({"one"}), frozenset({"other"})
+
+    assert failovers.look(1.0, 1.1, one) is None
+    assert failovers.look(2.0, 2.1, None) is None
+    assert failovers.look(3.0, 3.1, other) == (1.0, 3.1)
+    assert failovers.look(4.0, 4.1, other) is None
+
+
+def test_primary_that_stood_still_is_no_failover() -> None:
+    """Nothing may be lost where the primary is the same when all servers answer again."""
+    failovers = Failovers()
+    same = frozenset({"one"})
+    looks = [(1.0, same), (2.0, None), (5.0, same)]
+
+    assert [failovers.look(at, at + 0.1, roles) for at, roles in looks] == [None] * 3
+    assert failovers.end(5.5) is None
+    assert failovers.end(9.0) == (5.0, 9.0)
+
+
+def test_two_holders_after_a_failover_are_found() -> None:
+    """A failover excuses two holders, but not of a lock that is asked for when it is over."""
+    story = Story()
+    story.hold("a", 1, 4.0)
+    story.hold("b", 2.5, 4.0)
+    story.fault(2, 9, loses=True, over=3.0)
+    assert story.rules() == set()
+    story.hold("c", 3.2, 4.0)
+    story.hold("d", 3.5, 4.0)
+
+    assert "L-1" in story.rules()
+
+
+def test_hold_that_is_believed_long_after_a_failover_is_found() -> None:
+    """A hold that a failover lost is noticed within a renewal, or L-2 is broken."""
+    story = Story()
+    story.hold("a", 1, 6.0, o="fair")
+    story.hold("b", 3.5, 6.0, o="fair")
+    story.fault(2, 6, loses=True, over=3.0)
+    assert story.rules() == set()
+    story.hold("c", 1, 7.5, o="spin")
+    story.hold("d", 3.5, 7.5, o="spin")
+
+    assert story.rules() == {"L-2"}

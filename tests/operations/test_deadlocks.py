@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.operations.ring import Ring
 from tests.support.patience import GIVE_UP, wait_until
 
 from interlock import DeadlockError, connect
-from interlock._core.card import CARD
+from interlock._core.card import CARD, FORMAT
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -214,3 +216,54 @@ def test_no_thread_for_the_search_costs_no_renewal(
             wait_until(lambda: time.monotonic() + hold.remaining > end + 0.3, 10, "it is renewed")
             assert hold.valid
             waiter.join()
+
+
+def test_a_forged_card_ends_no_wait(
+    redis_url: str,
+    redis_client: redis.Redis,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A ring that only a forged card closes is logged, and with deadlock="raise" nobody gets it."""
+    monkeypatch.setattr("interlock._drivers.deadlocks.PATIENCE", 0.2)
+    monkeypatch.setattr("interlock._drivers.deadlocks.FIRST_PAUSE", 0.2)
+    forger = "00000000-0000-0000-0000-00000000f00d"
+    redis_client.hset("theirs", f"{forger}:1", 1)  # Redisson or a client without cards
+    redis_client.pexpire("theirs", int(GIVE_UP * 1000))
+    caught: list[str] = []
+
+    def victim() -> None:
+        with client.lock("mine"):
+            try:
+                client.lock("theirs").acquire()
+                caught.append("acquired")
+            except DeadlockError:
+                caught.append("DeadlockError")
+
+    def forge(number: int) -> None:
+        """Write the next card of a client that seems to wait for what the victim holds."""
+        about = {"format": FORMAT, "number": number, "period": 10.0, "holds": 1, "waits": 1}
+        told = {"age": 60.0 + number, "owner": 5, "kind": "lock"}
+        card: dict[Any, Any] = {
+            "client": json.dumps(about),
+            "written": time.time() * 1000,
+            "number": number,
+            f"h {forger}:1 theirs": json.dumps(told),
+            f"w {forger}:2 mine": json.dumps(told),
+        }
+        redis_client.hset(CARD.format(forger), mapping=card)
+
+    with connect(redis_url, deadlock="raise") as client:
+        thread = threading.Thread(target=victim)
+        thread.start()
+        for number in itertools.count(1, 2):
+            forge(number)
+            if caught or "only a card tells that" in caplog.text:
+                break
+            time.sleep(0.1)  # the forger goes on
+        assert "deadlock of 2: " in caplog.text
+        watch = client._driver._renewer._deadlocks
+        assert watch._session.doomed == {}
+        redis_client.delete("theirs")
+        thread.join(GIVE_UP)
+    assert caught == ["acquired"]

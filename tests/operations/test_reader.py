@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import pty
+import signal
+import subprocess
+import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -196,6 +202,20 @@ def test_semaphores_are_listed_on_request(client: Client) -> None:
         (r"a\*", "a*", True),
         (r"a\*", "ab", False),
         ("a(b", "a(b", True),
+        ("**a**", "bab", True),
+        ("[a-c]x", "bx", True),
+        ("[c-a]x", "bx", True),
+        ("[!a]x", "bx", False),
+        ("[]x", "]x", False),
+        ("[^]x", "?x", True),
+        ("[a", "a", True),
+        (r"[a\]]", "]", True),
+        ("[a-]", "]", True),
+        ("[a&&b]", "&", True),
+        ("[[:alpha:]]", "b", False),
+        ("a\\", "a\\", True),
+        ("caf?", "café", False),
+        ("caf??", "café", True),
     ],
 )
 def test_patterns_mean_what_they_mean_to_the_server(
@@ -259,3 +279,30 @@ def test_top_shows_the_worst_first(
     away = command("top", "--count", "1", url="redis://127.0.0.1:1")
     assert away.returncode == 0
     assert "cannot connect" in away.stdout
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_top_gives_the_terminal_back(redis_url: str, ending: signal.Signals) -> None:
+    """A signal that ends `interlock top` leaves the terminal as it was before."""
+    ours, theirs = pty.openpty()
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-m", "interlock", "top", "--url", redis_url],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        ) as process:
+            os.close(theirs)
+            shown = b""
+            while b"0 locks" not in shown:
+                shown += os.read(ours, 4096)
+            process.send_signal(ending)
+            with suppress(OSError):  # the end of a terminal
+                while more := os.read(ours, 4096):
+                    shown += more
+        assert process.returncode == 128 + ending
+        assert shown.startswith(b"\x1b[?1049h")
+        assert shown.endswith(b"\x1b[?25h\x1b[?1049l")
+    finally:
+        os.close(ours)

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from tests.support.servers import wait_until
 from interlock import HoldLostError, connect
 from interlock.asyncio import connect as asyncio_connect
 from interlock.errors import ConfigError, ServerUnavailableError
+from interlock.observe import Observer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     import redis
 
     from interlock import Client, Lock
+    from interlock.observe import Lost
 
 REASON = "stuck since 10:40"
 KINDS: dict[str, Callable[[Client], Lock]] = {
@@ -62,6 +65,63 @@ def test_the_named_hold_is_broken_and_its_holder_told(kind: str, redis_url: str)
         wait_until(lambda: REASON in _said(lock), 10, "the holder reads the note")
         with KINDS[kind](operator):
             pass
+
+
+def test_whoever_hears_of_the_loss_hears_the_reason(
+    redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log, the observers, callbacks and `hold.lost` tell the reason of a forced release."""
+    seen: list[str] = []
+
+    class Losses(Observer):
+        def lost(self, event: Lost) -> None:
+            seen.append(f"observer {event.reason}: {event.detail}")
+
+    with connect(redis_url, lease=1.5) as holding, connect(redis_url) as operator:
+        holding.observe(Losses())
+        with suppress(HoldLostError), holding.lock("orders") as hold:
+            hold.on_lost(lambda: seen.append(f"callback {hold.lost.reason}: {hold.lost.detail}"))
+            assert (hold.lost.reason, hold.lost.detail) == (None, "")
+            assert operator.force_release("orders", holder=holder_of(operator), reason=REASON)
+            assert hold.lost.wait(10)
+            assert (hold.lost.reason, hold.lost.detail) == ("force-released", REASON)
+            wait_until(lambda: len(seen) == 2, 10, "both hear of it")
+    assert sorted(seen) == [f"{who} force-released: {REASON}" for who in ("callback", "observer")]
+    [line] = [each for each in caplog.messages if "was lost" in each]
+    assert f"(force-released: {REASON})" in line
+
+
+@pytest.mark.parametrize("step", ["release", "extend"])
+def test_a_holder_that_comes_before_its_renewal_hears_the_reason(
+    step: str, redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A release or extension that finds the lock gone raises an error with the reason."""
+    with connect(redis_url) as holding, connect(redis_url) as operator:
+        lock = holding.lock("orders")
+        lock.acquire()
+        assert operator.force_release("orders", holder=holder_of(operator), reason=REASON)
+        with pytest.raises(HoldLostError, match=f"force-released: {REASON}") as told:
+            _ = lock.release() if step == "release" else lock.extend(60)
+        assert told.value.detail == REASON
+    assert any(f"(force-released: {REASON})" in each for each in caplog.messages)
+
+
+def test_a_loss_is_told_soon_though_the_reason_never_comes(
+    redis_url: str, redis_client: redis.Redis, narrow: Callable[..., str]
+) -> None:
+    """Without the right to read the reason the holder is told of the loss alone."""
+    url = narrow("~orders")
+    with connect(url, lease=1.5) as holding, connect(redis_url) as operator:
+        lock = holding.lock("orders")
+        lock.acquire()
+        hold = lock.hold
+        assert hold is not None
+        assert operator.force_release("orders", holder=holder_of(operator), reason=REASON)
+        assert hold.lost.wait(5)
+        assert (hold.lost.reason, hold.lost.detail) == ("force-released", "")
+        with pytest.raises(HoldLostError):
+            lock.release()
+    assert redis_client.delete("interlock_forced:{orders}:" + str(hold.holder))
 
 
 def _said(lock: Lock) -> str:
@@ -226,6 +286,11 @@ def test_the_commands_show_and_break(
     assert (other.returncode, lock.owned()) == (1, True)
     assert f"held by {holder}" in other.stderr
     assert command("release", "orders", "--holder", holder).returncode == 64
+    for bad in (" ", "x" * 2001):
+        for dry_run in ((), ("--dry-run",)):
+            refused = command("release", "orders", "--holder", holder, "--reason", bad, *dry_run)
+            assert (refused.returncode, refused.stdout, lock.owned()) == (64, "", True)
+            assert "reason" in refused.stderr
     broken = command("release", "orders", "--holder", holder, *reason)
     assert (broken.returncode, broken.stderr) == (0, "")
     assert command("show", "orders").returncode == 1

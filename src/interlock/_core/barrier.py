@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from interlock._core import names
 from interlock._core.effects import undoing
-from interlock._core.holds import Hold, Owner
+from interlock._core.holds import Hold, Owner, State
 from interlock._core.idempotency import IdempotentCalls, new_id
 from interlock._core.lock_base import Release, undo_acquire
 from interlock._core.scripts import barrier as scripts
@@ -104,8 +104,12 @@ class Barrier:
         owner = Owner(f"a party of barrier {self.name!r}")
         party = Hold(self, owner, new_id(self.session), self._lease, self.renewal)
         arriving = self._arrive_and_wait(party, deadline)
-        index = yield from undoing(arriving, undo_acquire, self.session, party, None)
-        return index
+        try:
+            return (yield from undoing(arriving, undo_acquire, self.session, party, None))
+        finally:
+            # An abandoned wait is not undone: no claim may stay in the table.
+            if party.state is State.PENDING:
+                self.session.holds.end(party)
 
     def _arrive_and_wait(self, party: Hold, deadline: float) -> Op[int]:
         session = self.session

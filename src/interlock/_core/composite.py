@@ -387,7 +387,10 @@ class CompositeLock(ABC):
     def _lost(self, hold: CompositeHold, first: HoldLostError | None = None) -> HoldLostError:
         reason = hold.reason or hold.expiry_reason()
         return HoldLostError(
-            f"{self.kind} {self.name!r} was lost: {first or reason}", name=self.name, reason=reason
+            f"{self.kind} {self.name!r} was lost: {first or reason}",
+            name=self.name,
+            reason=reason,
+            detail=hold.detail,
         )
 
     def _pause(self, deadline: float) -> Op[None]:
@@ -545,6 +548,11 @@ class CompositeHold:
     def reason(self) -> LossReason | None:
         """Return why a member was lost."""
         return next((hold.reason for hold in self.members if hold.reason is not None), None)
+
+    @property
+    def detail(self) -> str:
+        """Return what an operator said who released a member by force."""
+        return next((hold.detail for hold in self.members if hold.detail), "")
 
     def expiry_reason(self) -> LossReason:
         """Return why it is lost if that is by the clock."""

@@ -134,8 +134,12 @@ class Condition:
         label = Owner(f"a waiter of condition {self.name!r}")
         waiter = Hold(self, label, request.id, self._lease, self.renewal)
         waiting = self._wait(request, waiter, before, deadline)
-        undo = undoing(waiting, self._undo, waiter, before)
-        return (yield from undo)
+        try:
+            return (yield from undoing(waiting, self._undo, waiter, before))
+        finally:
+            # An abandoned wait is not undone: no claim may stay in the table.
+            if waiter.state is State.PENDING:
+                self.session.holds.end(waiter)
 
     def _wait(
         self, request: IdempotentCall, waiter: Hold, before: _Before, deadline: float

@@ -18,6 +18,8 @@ Rules:
 * Only a wait of at least `PATIENCE` seconds is looked into, along the chain that starts at it.
 * Permits have no owner, so a semaphore is never part of a cycle.
 * A chain that cannot be followed (Java, no rights, no card, a doubtful card) is no deadlock.
+* A card may be forged. So a cycle is logged, but it ends no wait until `unproven` is None. Then the
+  server itself shows each holder and that each lock is awaited.
 
 Source: Mani Chandy, Misra, Haas: Distributed Deadlock Detection (1983), AND model.
 """
@@ -171,12 +173,53 @@ def confirmed(first: Sight, second: Sight) -> bool:
         return False
     for link in second.links:
         client_id = link.party.client_id
-        before, now = first.after.get(client_id), second.seen.get(client_id)
-        if before is not None and (now is None or now < before + 2):
-            return False
+        if client_id in first.after:  # it was told of by a card
+            before, now = first.after[client_id], second.seen.get(client_id)
+            if before is None or now is None or now < before + 2:
+                return False
         if link.waited < second.at - first.at:
             return False  # it is another wait than that of the first look
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the server shows of a lock, without any card.
+
+    Attributes:
+        holders: the holder ids.
+        queue: the holder ids in the queue of a fair lock.
+        listeners: clients that listen for its release.
+    """
+
+    holders: frozenset[str] = frozenset()
+    queue: frozenset[str] = frozenset()
+    listeners: int = 0
+
+
+def unproven(
+    links: Sequence[Link],
+    shown: Callable[[str], Shown],
+    own: Callable[[Link], bool | None],
+    listens: Callable[[str], bool],
+) -> Link | None:
+    """Return a step of a cycle that only cards tell of; None if the server shows all.
+
+    Args:
+        links: the cycle.
+        shown: returns what the server shows of a lock at this moment.
+        own: returns whether the wait of a step lasts; None if it is another client's.
+        listens: returns whether this client listens for the release of a lock.
+    """
+    for link in links:
+        lock, lasts = shown(link.key), own(link)
+        if lasts is None:
+            others = lock.listeners - listens(link.key)
+            waits_as = {link.waits_as, f"{link.waits_as}:write"}
+            lasts = others > 0 or bool(lock.queue & waits_as)
+        if not lasts or link.holder not in lock.holders:
+            return link
+    return None
 
 
 def same_cycle(links: Sequence[Link]) -> frozenset[tuple[Party, str, str, str]]:

@@ -104,11 +104,13 @@ class Lost(LockEvent):
     Attributes:
         seconds: for which it was held.
         reason: why it ended.
+        detail: what an operator said who released it by force; else empty.
     """
 
     method = "lost"
     seconds: float
     reason: LossReason
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

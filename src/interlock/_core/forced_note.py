@@ -7,14 +7,20 @@ was nothing to break: it must not explain another loss.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock._core import names
 from interlock._core.scripts.forced import forced_note_read, forced_note_write
+from interlock.errors import InterlockError
 
 if TYPE_CHECKING:
     from interlock._core.effects import Op
+    from interlock._core.holds import Hold
     from interlock._core.session import Session
+
+ASKING = 0.5
+"""Seconds that a holder waits for the reason of its loss."""
 
 
 def leave_note(session: Session, key: str, holder: str, reason: str) -> Op[None]:
@@ -28,3 +34,15 @@ def take_note_back(session: Session, key: str, holder: str, reason: str) -> Op[N
     """Remove the note of *reason*, if one was left."""
     if reason:
         _ = yield from session.persist(forced_note_read(names.forced_note(key, holder)))
+
+
+def ask_why(session: Session, hold: Hold) -> Op[None]:
+    """Read the note that an operator may have left for *hold*, which is lost.
+
+    Without an answer the loss has no explanation.
+    """
+    if session.options.card:
+        note = names.forced_note(hold.key, hold.holder)
+        call = forced_note_read(note, deadline=session.clock() + ASKING)
+        with suppress(InterlockError):
+            hold.explain(call.script.decode((yield call)))

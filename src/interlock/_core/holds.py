@@ -205,6 +205,8 @@ class Possession(Protocol):
     @property
     def reason(self) -> LossReason | None: ...
     @property
+    def detail(self) -> str: ...
+    @property
     def valid_until(self) -> float: ...
     def valid(self, now: float) -> bool: ...
     def lost(self, now: float) -> bool: ...
@@ -241,12 +243,11 @@ class Hold:
         handles: weak references to what its owner was given for single entries: blocks, holds.
             While one lives it is renewed.
         owned: whether its owner may release it without any of them.
-        detail: why it was released by force, if an operator told that.
         successor: the hold that took its place; set by `hand_on` alone.
     """
 
     __slots__ = (
-        "_listeners", "core", "cut_at", "depth", "detail", "handles", "holder", "label", "lease",
+        "_detail", "_listeners", "core", "cut_at", "depth", "handles", "holder", "label", "lease",
         "offered",
         "owned", "owner", "queued", "reason", "renew_at", "renewal", "replication", "since",
         "state", "successor", "table_key", "token", "unanswered", "valid_until",
@@ -471,7 +472,7 @@ class Hold:
 
     def explain(self, detail: str) -> None:
         """Note what the operator said who released it by force."""
-        self.detail = detail
+        self._detail = detail
 
     def listen(self, callback: Callable[[], object]) -> bool:
         """Tell *callback* of a loss.
@@ -527,6 +528,12 @@ class Hold:
     def name(self) -> str:
         """Return what the user calls it."""
         return self.core.name
+
+    @property
+    def detail(self) -> str:
+        """Return why it was released by force, if an operator told that; else an empty text."""
+        # Most holds have none: the slot is empty.
+        return getattr(self, "_detail", "")
 
     @property
     def replicas(self) -> int | None:

@@ -45,7 +45,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Literal
 
 from interlock._core.effects import NEVER, Step, Wait, failing, undoing
-from interlock._core.forced_note import leave_note, take_note_back
+from interlock._core.forced_note import ask_why, leave_note, take_note_back
 from interlock._core.holds import ENDED, ENDING, HELD, LOST, PENDING, Hold, Owner, Renewal
 from interlock._core.replication import Replication
 from interlock._core.scripts.lock import lock_release, stand_in_queue
@@ -1049,8 +1049,14 @@ def _end_gone(session: Session, hold: Hold) -> Op[None]:
     """End a hold that the server has no more."""
     if hold.unanswered:
         retire_number(hold)
-    session.lose(hold, "force-released")
+    known = hold.state is LOST
+    tell = session.begin_loss(hold, "force-released")
     session.holds.end(hold)
+    try:
+        if not known:
+            yield from ask_why(session, hold)
+    finally:
+        tell()
     yield from end_late_grants(session, hold)
 
 
@@ -1086,11 +1092,10 @@ def unreleased(hold: Hold, error: ServerUnavailableError) -> ServerUnavailableEr
 def lost(hold: Hold, advice: str = "") -> HoldLostError:
     """Return the error for the holder of what is lost."""
     reason = hold.reason or "expired"
-    detail = getattr(hold, "detail", "")
-    why = f"{reason}: {detail}" if detail else reason
+    why = f"{reason}: {hold.detail}" if hold.detail else reason
     return HoldLostError(
         f"{hold.core.kind} {hold.name!r} was lost ({why}) before {hold.label} released it{advice}",
         name=hold.name,
         reason=reason,
-        detail=detail,
+        detail=hold.detail,
     )

@@ -33,6 +33,7 @@ class NoHold:
     depth = 0
     state = State.ENDED
     reason: LossReason | None = None
+    detail = ""
     valid_until = 0.0
 
     def __init__(self, kind: str, name: str, label: str, holder: str | None) -> None:

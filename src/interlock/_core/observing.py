@@ -161,7 +161,9 @@ class Observing:
             if self._holds.observer is not None:
                 self.released(hold)
             return
-        self.emit(events.Lost(**self._of(hold), seconds=self._clock() - hold.since, reason=reason))
+        held_for = self._clock() - hold.since
+        fields = {**self._of(hold), "reason": reason, "detail": hold.detail}
+        self.emit(events.Lost(**fields, seconds=held_for))
 
     def abandoned(self, hold: Hold) -> None:
         """Tell that *hold* is not renewed any more."""

@@ -92,7 +92,7 @@ class Session:
             lease=options.lease,
             batch=options.renew_batch,
             wake=wake,
-            lose=self.lose,
+            lose=self.begin_loss,
             # In a cluster each key is a script of its own: one whose slot is just moving must not
             # hold up others.
             apart=(lambda key: key) if clustered else (lambda _: None),
@@ -164,17 +164,26 @@ class Session:
         self.waiters = waiters
         self._releases_on_close = None
         self.events.after_fork()
+        self.watchdog.forget()
         for hold in self.holds:
             self.holds.end(hold)
 
     def lose(self, hold: Hold, reason: LossReason) -> None:
         """Note that *hold* is lost, and tell whom it concerns."""
+        self.begin_loss(hold, reason)()
+
+    def begin_loss(self, hold: Hold, reason: LossReason) -> Callable[[], None]:
+        """Note that *hold* is lost; return what tells whom it concerns, to be called once."""
         held = hold.state in (State.HELD, State.ENDING)
         listeners = hold.lose(reason)
-        if held:
-            self.events.lost(hold, reason)
-        for callback in listeners:
-            self.call_user(callback)
+
+        def tell() -> None:
+            if held:
+                self.events.lost(hold, reason)
+            for callback in listeners:
+                self.call_user(callback)
+
+        return tell
 
     def raise_doom(self, args: tuple[object, ...]) -> None:
         """Raise the error of a wait that can never end; *args* are those of its attempts."""

@@ -9,6 +9,8 @@ Rules:
 * The script's "not yours" means lost; no answer means unknown. The two never share a code path:
   what is unknown is asked again soon, until the local validity ends.
 * One failing batch, hold or callback never stops the others.
+* A hold that the server has no more is lost at once. Its listeners are told after the note of an
+  operator was read, or after `TELL_WITHIN`.
 * A hold whose owner or handle is gone is not renewed any more: it ends with its lease. One that
   has a lease of its own was meant to end so. An owner that a word names is gone when every thread
   and task that used the word is.
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
     from interlock.errors import LossReason
 
 
+TELL_WITHIN = 0.5
+"""Seconds after which a loss is told without the reason that an operator may have left."""
+
+
 @dataclass(slots=True)
 class Round:
     """What a round of the watchdog found.
@@ -57,7 +63,7 @@ class Watchdog:
         lease: seconds; holds are renewed every third of it.
         batch: holds per round trip.
         wake: called when something is due earlier than `next_due` said last.
-        lose: notes that a hold is lost, and tells its listeners.
+        lose: notes that a hold is lost; returns what tells its listeners.
         apart: keys with different values cannot share a script.
 
     Attributes:
@@ -71,7 +77,7 @@ class Watchdog:
         lease: float,
         batch: int,
         wake: Callable[[], None],
-        lose: Callable[[Hold, LossReason], None],
+        lose: Callable[[Hold, LossReason], Callable[[], None]],
         apart: Callable[[str], object],
     ) -> None:
         self._holds = holds
@@ -86,6 +92,8 @@ class Watchdog:
         self._round_at = 0.0
         self._wake_at = NEVER
         self._soonest = 0.0
+        # Losses that nobody was told of yet: the deadline, and what tells them.
+        self._untold: dict[Hold, tuple[float, Callable[[], None]]] = {}
 
     def watch(self, hold: Hold) -> None:
         """Take *hold*, which was just acquired, into the next round."""
@@ -131,9 +139,14 @@ class Watchdog:
         for hold in self._holds:
             if hold.state is State.HELD or hold.state is State.ENDING:
                 if now >= hold.valid_until:
-                    self._lose(hold, hold.expiry_reason())
+                    self._lose(hold, hold.expiry_reason())()
                 else:
                     soonest = min(soonest, hold.valid_until)
+        for hold, (until, _) in list(self._untold.items()):
+            if now >= until:
+                self._tell(hold)
+            else:
+                soonest = min(soonest, until)
         # What was taken meanwhile may end before all that was looked at.
         self._soonest = min(self._soonest, soonest)
         return self._soonest
@@ -176,16 +189,17 @@ class Watchdog:
             for hold in chunk:
                 hold.renew_at = now + self.retry
             replies = yield from Batch(tuple(call for call, _ in calls))
+            until = clock() + TELL_WITHIN
             for (_, group), reply in zip(calls, replies, strict=True):
                 if isinstance(reply, Exception):
                     result.failures.append(reply)
                     continue
                 try:
-                    gone += self._note(group, reply, now, result)
+                    gone += self._note(group, reply, (now, until), result)
                 except Exception as error:  # noqa: BLE001 - an error in one renewal must not touch another
                     result.failures.append(error)
             if gone:
-                yield from self._ask_why(gone)
+                yield from self._ask_why(gone, until)
 
     def _sort(self, now: float, result: Round) -> list[Hold]:
         """Note what is over at *now*; return what is to be renewed."""
@@ -231,22 +245,42 @@ class Watchdog:
                 result.failures.append(error)
         return calls
 
-    @staticmethod
-    def _ask_why(gone: Sequence[Hold]) -> Op[None]:
-        """Ask whether an operator left a note for *gone*, which are lost."""
+    def _ask_why(self, gone: Sequence[Hold], until: float) -> Op[None]:
+        """Ask whether an operator left a note for *gone*, which are lost; tell of the loss."""
         asking = [hold for hold in gone if hold.core.session.options.card]
-        if not asking:
-            return
-        calls = tuple(forced_note_read(forced_note(hold.key, hold.holder)) for hold in asking)
-        notes = yield from Batch(calls)
-        for hold, note in zip(asking, notes, strict=True):
-            if isinstance(note, str) and note:
-                hold.explain(note)
+        if asking:
+            # Should this be interrupted, they are told of at *until*.
+            self._soonest = min(self._soonest, until)
+            calls = [forced_note_read(forced_note(hold.key, hold.holder)) for hold in asking]
+            notes = yield from Batch(tuple(calls))
+            for hold, note in zip(asking, notes, strict=True):
+                if isinstance(note, str) and note:
+                    hold.explain(note)
+        for hold in gone:
+            self._tell(hold)
+
+    def _tell(self, hold: Hold) -> None:
+        """Tell the listeners of *hold* that it is lost, unless they were told."""
+        _, tell = self._untold.pop(hold, (0.0, None))
+        if tell is not None:
+            tell()
+
+    def forget(self) -> None:
+        """Be as new in a forked child."""
+        self._untold.clear()
 
     def _note(
-        self, group: list[Hold], kept: list[bool], sent_at: float, result: Round
+        self, group: list[Hold], kept: list[bool], times: tuple[float, float], result: Round
     ) -> list[Hold]:
-        """Take what a renewal of *group* came to; return the holds that are lost by that."""
+        """Take what a renewal of *group* came to; return the holds that are lost by that.
+
+        Args:
+            group: the holds.
+            kept: which of them were renewed.
+            times: of the request, and the deadline for telling of losses.
+            result: counts.
+        """
+        sent_at, until = times
         gone: list[Hold] = []
         for hold, is_kept in zip(group, kept, strict=True):
             if is_kept:
@@ -254,6 +288,6 @@ class Watchdog:
                 hold.renew_at = self._round_at
                 result.renewed += 1
             elif hold.state is State.HELD:
-                self._lose(hold, "force-released")
+                self._untold[hold] = until, self._lose(hold, "force-released")
                 gone.append(hold)
         return gone

@@ -16,6 +16,7 @@ from interlock._core.deadlock import (
     confirmed,
     same_cycle,
     told_of,
+    unproven,
     youngest,
 )
 from interlock._core.holds import State
@@ -126,7 +127,7 @@ class DeadlockWatch:
                 first = sight
             suspected[party] = first
             if confirmed(first, sight):
-                self._report(sight.links, hold)
+                self._report(sight.links, hold, reader)
         self._suspected = suspected
 
     def _told_here(self, now: float) -> Told:
@@ -141,10 +142,11 @@ class DeadlockWatch:
             waits.setdefault(hold.table_key[1], []).append(told)
         return Told(None, owners, waits)
 
-    def _report(self, links: Sequence[Link], hold: Hold) -> None:
+    def _report(self, links: Sequence[Link], hold: Hold, reader: Reader) -> None:
         cycle, session = same_cycle(links), self._session
         text = told_of(links)
-        if cycle not in self._reported:
+        new = cycle not in self._reported
+        if new:
             self._reported[cycle] = hold
             if session.options.log:
                 logging.getLogger("interlock").error(
@@ -153,9 +155,31 @@ class DeadlockWatch:
         chosen = youngest(links)
         mine = Party(session.client_id, hold.table_key[1])
         if session.options.deadlock == "raise" and chosen.party == mine:
+            doubt = unproven(links, reader.shown, self._lasts, self._listens)
+            if doubt is not None:
+                if new and session.options.log:
+                    logging.getLogger("interlock").warning(
+                        "no DeadlockError: only a card tells that %s",
+                        told_of([doubt]),
+                        extra={"event": "lock.deadlock"},
+                    )
+                return
             session.doomed[hold] = DeadlockError(
                 f"{hold.core.kind} {hold.name!r} cannot be acquired: this is a deadlock: {text}",
                 name=hold.name,
                 cycle=tuple(text.split("; ")),
             )
             session.waiters.wake_all()
+
+    def _lasts(self, link: Link) -> bool | None:
+        """Return whether a wait of this client's lasts; None if it is another client's."""
+        if link.party.client_id != self._session.client_id:
+            return None
+        return any(
+            hold.key == link.key and hold.table_key[1] == link.party.owner
+            for hold in list(self._session.events.waits)
+        )
+
+    def _listens(self, key: str) -> bool:
+        """Return whether this client listens for a release of *key*."""
+        return any(hold.key == key for hold in list(self._session.events.waits))

@@ -28,7 +28,8 @@ class Log(Observer):
     def lost(self, event: events.Lost) -> None:
         """Log a loss, as an error."""
         text = "%s %r was lost after %.1f s (%s); %s held it"
-        args = event.kind, event.name, event.seconds, event.reason, event.owner
+        why = f"{event.reason}: {event.detail}" if event.detail else event.reason
+        args = event.kind, event.name, event.seconds, why, event.owner
         _log(logging.ERROR, "lock.lost", event, text, *args)
 
     def abandoned(self, event: events.Abandoned) -> None:

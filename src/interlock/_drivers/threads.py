@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from interlock._core.waiter import Waiter
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
+    from interlock.errors import LossReason
     from interlock.options import Options
 
 
@@ -95,6 +96,16 @@ class LostEvent:
     def is_set(self) -> bool:
         """Return whether the hold is lost, as far as is known here; no round trip."""
         return self._hold.lost(self._driver.session.clock())
+
+    @property
+    def reason(self) -> LossReason | None:
+        """Return why it is lost, as `HoldLostError` tells it; None if it is not."""
+        return (self._hold.reason or self._hold.expiry_reason()) if self.is_set() else None
+
+    @property
+    def detail(self) -> str:
+        """Return what an operator said who released it by force; else an empty text."""
+        return self._hold.detail if self.is_set() else ""
 
     def __bool__(self) -> NoReturn:
         raise TypeError("hold.lost is an event: use hold.lost.is_set(), or hold.valid")

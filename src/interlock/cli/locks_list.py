@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import queue
 import threading
@@ -100,6 +101,8 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         ServerUnavailableError: a server could not be asked.
     """
     kinds = cast("list[str]", given["kinds"] or [])
+    # There is no garbage in cycles. To look for it takes a quarter of the time of a long list.
+    gc.disable()
     with open_reader(given, environ) as reader:
         heading = True
         for page in _ahead(reader.pages(str(given["pattern"]), kinds)):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import interlock
 from interlock.cli.reading import add_url, url_of
 from interlock.cli.show import text_of
-from interlock.cli.status import Status, say
+from interlock.cli.status import Status, UsageError, say
+from interlock.options import check_reason
 
 if TYPE_CHECKING:
     import argparse
@@ -67,16 +68,20 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         environ: for the URL.
 
     Raises:
-        ConfigError: a URL that cannot be, or nobody can hold what NAME is.
+        ConfigError: a URL or a reason that cannot be, or nobody can hold what NAME is.
+        UsageError: no reason.
         ServerUnavailableError: a server could not be asked.
     """
     name, holder = str(given["name"]), str(given["holder"])
+    reason = check_reason(str(given["reason"]))
+    if not reason.strip():
+        raise UsageError("--reason is empty: it is what the holder is told, and what is logged")
     with interlock.connect(url_of(given, environ), card=False) as client:
         info = client.describe(name)
         held = info is not None and any(each.holder == holder for each in info.holders)
         if held and given["dry_run"]:
             print(f"would break the hold of {holder} on {name!r}:")
-        elif held and client.force_release(name, holder=holder, reason=str(given["reason"])):
+        elif held and client.force_release(name, holder=holder, reason=reason):
             print(f"broke the hold of {holder} on {name!r}:")
         else:
             info = client.describe(name)

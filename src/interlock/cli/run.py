@@ -187,6 +187,6 @@ def _environment(hold: Hold, environ: Mapping[str, str]) -> dict[str, str]:
 
 def _explain_release(error: InterlockError, options: RunOptions, *, told: bool) -> None:
     if not isinstance(error, HoldLostError):
-        say(f"lock {options.name!r} was not released and will end with its lease: {error}")
+        say(f"the release of {options.name!r} failed: {error}")
     elif not told:
         say(f"{error}; the command has ended by itself, but may not have been alone")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from interlock.cli.signals import FORWARDED, Signals, pressed_key
 from interlock.cli.status import Status, say, signal_status
+from interlock.cli.table import safe
 from interlock.cli.values import OnLost
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ class LossEvent(Protocol):
 
     def is_set(self) -> bool:
         """Tell whether it happened."""
+        ...
+
+    @property
+    def detail(self) -> str:
+        """What an operator said who released it by force."""
         ...
 
 
@@ -144,6 +150,8 @@ class Supervision:
 
     def _handle_loss(self, now: float) -> None:
         lost = f"lock {self._options.name!r} was lost while the command runs"
+        if detail := self._hold.lost.detail:
+            lost = f"{lost} (force-released: {safe(detail)})"
         if self._options.on_lost is OnLost.WARN:
             say(f"{lost}: from now on it may not be alone (--on-lost warn)")
         elif self._options.on_lost is OnLost.KILL:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import heapq
 import shutil
+import signal
 import sys
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from interlock.cli.reading import add_url, open_reader
+from interlock.cli.status import signal_status
 from interlock.cli.table import lines, row_of
 from interlock.cli.values import positive_seconds
 from interlock.errors import ServerUnavailableError
@@ -32,10 +34,12 @@ exit status:
     0   --count pictures were shown
    64   usage: the command line or the URL is wrong
   130   Ctrl-C ended it
+  143   SIGTERM ended it
 """
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _HOME, _REST_OF_LINE, _REST_OF_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
+_ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _AROUND = 3
 """Lines of the terminal that show no lock."""
 
@@ -87,10 +91,17 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
             time.sleep(cast("float", given["interval"]))
 
 
+def _end(number: int, frame: object) -> NoReturn:
+    del frame
+    raise SystemExit(signal_status(number))
+
+
 @contextmanager
 def _whole_screen() -> Generator[bool]:
-    """Take the whole terminal, if there is one, and give it back."""
+    """Take the whole terminal, if there is one, and give it back, also if a signal ends this."""
     whole = sys.stdout.isatty()
+    for number in _ENDING:
+        _ = signal.signal(number, _end)
     try:
         sys.stdout.write(_ENTER if whole else "")
         yield whole

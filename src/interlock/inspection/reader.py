@@ -17,11 +17,13 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core import names
 from interlock._core.card import CARD, INDEX
+from interlock._core.deadlock import Shown
 from interlock._core.effects import Script
 from interlock._links.cluster import Cluster
 from interlock._links.connection import Connection
@@ -32,7 +34,7 @@ from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, WaiterIn
 from interlock.options import check_name, check_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Self
 
     from interlock._links.endpoint import Endpoint
@@ -48,6 +50,8 @@ TOGETHER = 50
 """Keys that one script looks at, on a server that is no cluster."""
 REMEMBERED = 100_000
 """Names that are remembered, to tell each only once."""
+KEPT = 200_000
+"""Entries of cards that are kept for the next pages, about 250 bytes each."""
 Call = tuple[str, tuple[str | int, ...]]
 """A key, and the arguments of a script for that key."""
 _LUA = resources.files("interlock.inspection").joinpath("lua")
@@ -59,6 +63,7 @@ LONGEST_ID = 100
 _NUMBERS = frozenset({"semaphore", "count_down_latch"})
 _ELECTION = "interlock_election:"
 _ENTRY = ":rwlock_timeout:"
+_set = object.__setattr__
 _LEASES = ":timeout"
 
 
@@ -235,6 +240,24 @@ class Reader:
         self._find_nodes()
         found = self._look(self._owner(key), [key], ALL)
         return tuple(holder.holder for info in found for holder in info.holders)
+
+    def shown(self, key: str) -> Shown:
+        """Return who holds and awaits the lock *key*, as the server itself shows it.
+
+        Cost:
+            Two round trips.
+        """
+        self._find_nodes()
+        node = self._owner(key)
+        page = self._look(node, [key], ALL)
+        if not page:
+            return Shown()
+        [info], (listening, _) = page, self._listening(node, page)
+        return Shown(
+            frozenset([each.holder for each in info.holders]),
+            frozenset([each.holder for each in info.waiters]),
+            listening.get(key, 0),
+        )
 
     def waiting_cards(self) -> Iterator[cards.Card]:
         """Yield the cards of all clients with a thread or task that waits."""
@@ -462,23 +485,19 @@ class Reader:
             crowd = crowds.get(key, _NOBODY) if kind != "fair_lock" else _NOBODY
             if kind == "semaphore" and key in latches:
                 kind = "count_down_latch"
-            queue = tuple([_waiter_with_card(each, info.name, told) for each in info.waiters])
-            # `replace` looks at every field by name, and there may be very many locks.
-            finished.append(
-                LockInfo(
-                    info.name,
-                    kind,
-                    info.mode,
-                    tuple([self._with_card(each, info, told) for each in info.holders]),
-                    info.holder_count,
-                    info.remaining,
-                    queue or tuple(sorted(crowd.waiters, key=_waited, reverse=True)),
-                    max(info.waiting, waiting.get(key, 0)),
-                    info.free,
-                    info.token,
-                    info.waiting if queue else crowd.count,
+            for holder in info.holders:
+                self._complete(holder, info.kind, key, told)
+            listening = waiting.get(key, 0)
+            if info.waiters or crowd.count or listening or kind != info.kind:
+                queue = tuple([_waiter_with_card(each, info.name, told) for each in info.waiters])
+                info = replace(  # noqa: PLW2901 - the finished one
+                    info,
+                    kind=kind,
+                    waiters=queue or tuple(sorted(crowd.waiters, key=_waited, reverse=True)),
+                    waiting=max(info.waiting, listening),
+                    waiter_count=info.waiting if queue else crowd.count,
                 )
-            )
+            finished.append(info)
         return finished
 
     def _listening(
@@ -533,20 +552,19 @@ class Reader:
                     crowd.waiters.append(_waiter(entry, card.client))
         return told
 
-    def _with_card(
-        self, holder: HolderInfo, info: LockInfo, told: dict[str, cards.Card]
-    ) -> HolderInfo:
-        """Return *holder* with what cards tell of it."""
-        if info.kind == "leased_semaphore" and self._told is not None:
-            found = self._told.permits.get((holder.holder, _key_of(info)))
-            return holder if found is None else _with_entry(holder, *found)
+    def _complete(
+        self, holder: HolderInfo, kind: str, key: str, told: dict[str, cards.Card]
+    ) -> None:
+        """Set what cards tell of *holder*."""
+        if kind == "leased_semaphore" and self._told is not None:
+            found = self._told.permits.get((holder.holder, key))
+            if found is not None:
+                _set_entry(holder, *found)
+            return
         card = told.get(holder.client.client_id)
-        if card is None:
-            return holder
-        entry = card.holds.get((holder.holder.removesuffix(":write"), _key_of(info)))
-        if entry is None:
-            return replace(holder, client=card.client)
-        return _with_entry(holder, card.client, entry)
+        if card is not None:
+            entry = card.holds.get((holder.holder.removesuffix(":write"), key))
+            _set_entry(holder, card.client, entry)
 
     def _cards(self, wanted: Iterable[tuple[str, str, str, str]]) -> dict[str, cards.Card]:
         """Return the cards of clients, with the *wanted* entries (client id, holder, mark, key)."""
@@ -583,7 +601,7 @@ class Reader:
                 self._kept[card.client.client_id] = card
                 self._kept_entries += len(card.holds) + len(card.waits)
         kept = {each: told for each in wanted if (told := self._kept[each]) is not None}
-        if self._kept_entries + len(self._kept) > REMEMBERED:
+        if self._kept_entries + len(self._kept) > KEPT:
             self._kept, self._kept_entries = {}, 0
         return kept
 
@@ -626,14 +644,18 @@ def _info(key: str, reply: list[Any]) -> LockInfo:
         name=name,
         kind=kind,
         mode=mode,
-        holders=tuple(_holder(holders[i : i + 3], kind, mode) for i in range(0, len(holders), 3)),
+        holders=tuple([_holder(holders[i : i + 3], kind, mode) for i in range(0, len(holders), 3)]),
         holder_count=count,
         remaining=_seconds(left),
         waiters=tuple(
-            WaiterInfo(
-                _text(waiters[i]), _client(_text(waiters[i])), remaining=_seconds(waiters[i + 1])
-            )
-            for i in range(0, len(waiters), 2)
+            [
+                WaiterInfo(
+                    _text(waiters[i]),
+                    _client(_text(waiters[i]).partition(":")[0]),
+                    remaining=_seconds(waiters[i + 1]),
+                )
+                for i in range(0, len(waiters), 2)
+            ]
         ),
         waiting=length,
         free=free,
@@ -648,27 +670,28 @@ def _holder(part: Sequence[Any], kind: str, mode: str) -> HolderInfo:
     holder = _text(name)
     if mode:
         mode = "write" if holder.endswith(":write") else "read"
-    return HolderInfo(holder, _client(holder), mode, int(depth), _seconds(left))
+    return HolderInfo(holder, _client(holder.partition(":")[0]), mode, int(depth), _seconds(left))
 
 
-def _client(holder: str) -> ClientInfo:
-    return ClientInfo(holder.partition(":")[0])
+@lru_cache(maxsize=1024)
+def _client(client_id: str) -> ClientInfo:
+    return ClientInfo(client_id)
 
 
-def _with_entry(holder: HolderInfo, client: ClientInfo, entry: cards.Entry) -> HolderInfo:
-    return HolderInfo(
-        holder.holder,
-        client,
-        holder.mode,
-        holder.depth,
-        holder.remaining,
-        entry.age,
-        entry.lease,
-        entry.renewed,
-        entry.thread,
-        entry.trace_id,
-        entry.owner,
-    )
+def _set_entry(holder: HolderInfo, client: ClientInfo, entry: cards.Entry | None) -> None:
+    """Set what a card tells of *holder*, which nobody else has seen yet.
+
+    There may be very many holders, and a second frozen object costs many times as much.
+    """
+    _set(holder, "client", client)
+    if entry is not None:
+        _set(holder, "held_for", entry.age)
+        _set(holder, "lease", entry.lease)
+        _set(holder, "renewed", entry.renewed)
+        _set(holder, "thread", entry.thread)
+        _set(holder, "owner", entry.owner)
+        if entry.trace_id:
+            _set(holder, "trace_id", entry.trace_id)
 
 
 def _waiter(entry: cards.Entry, client: ClientInfo) -> WaiterInfo:
@@ -761,19 +784,54 @@ def _code(reply: object) -> str:
     return str(reply).partition(" ")[0] if isinstance(reply, ReplyError) else ""
 
 
-def glob(pattern: str) -> Any:
-    """Return what tells whether a name matches *pattern*, as Redis matches keys."""
-    parts: list[str] = []
-    tokens = re.findall(r"\\.|\[\^?(?:\\.|[^\]\\])*\]|.", pattern, re.DOTALL)
-    for part in tokens:
-        if part == "*":
-            parts.append(".*")
-        elif part == "?":
-            parts.append(".")
-        elif len(part) > 1 and part[0] == "[":
+def glob(pattern: str) -> Callable[[str], bool]:
+    """Return what tells whether a name matches *pattern*, exactly as Redis matches keys.
+
+    Redis compares bytes: ``?`` is one byte of UTF-8.
+
+    Source:
+        stringmatchlen in util.c of Redis 8.
+    """
+    text, place = pattern.encode(), 0
+    parts: list[bytes] = []
+    while place < len(text):
+        each = text[place : place + 1]
+        if each == b"*":
+            parts.append(b"" if parts[-1:] == [b".*"] else b".*")
+        elif each == b"?":
+            parts.append(b".")
+        elif each == b"[":
+            place, part = _class_of(text, place + 1)
             parts.append(part)
         else:
-            parts.append(re.escape(part[-1]))
-    with suppress(re.error):
-        return re.compile("".join(parts), re.DOTALL).fullmatch
-    return re.compile(re.escape(pattern)).fullmatch
+            if each == b"\\" and place + 1 < len(text):
+                place += 1
+            parts.append(re.escape(text[place : place + 1]))
+        place += 1
+    matches = re.compile(b"".join(parts), re.DOTALL).fullmatch
+    return lambda name: matches(name.encode()) is not None
+
+
+def _class_of(text: bytes, place: int) -> tuple[int, bytes]:
+    """Return where the class that begins at *place* ends, and a regular expression for it.
+
+    One that is not closed ends with the pattern.
+    """
+    negated = text[place : place + 1] == b"^"
+    place += negated
+    found: set[int] = set()
+    while place < len(text) and text[place] != ord("]"):
+        if text[place] == ord("\\") and place + 1 < len(text):
+            place += 1
+            found.add(text[place])
+        elif text[place + 1 : place + 2] == b"-" and place + 2 < len(text):
+            first, last = sorted((text[place], text[place + 2]))
+            found.update(range(first, last + 1))
+            place += 2
+        else:
+            found.add(text[place])
+        place += 1
+    if not found:
+        return place, b"." if negated else b"(?!)"
+    inside = b"".join(b"\\x%02x" % byte for byte in sorted(found))
+    return place, (b"[^%s]" if negated else b"[%s]") % inside

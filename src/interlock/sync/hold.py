@@ -46,6 +46,7 @@ class Hold:
     Attributes:
         name: what is held.
         lost: an event that is set when the hold ended without being released (`is_set`, `wait`).
+            Its `reason` and `detail` tell why.
     """
 
     _released = False
@@ -117,7 +118,7 @@ class Hold:
             raise self._hold.not_held()
         if self.lost.is_set():
             reason = self._hold.reason or self._hold.expiry_reason()
-            detail: str = getattr(self._hold, "detail", "")
+            detail = self._hold.detail
             why = f"{reason}: {detail}" if detail else reason
             raise HoldLostError(
                 f"{self.name!r} was lost ({why})", name=self.name, reason=reason, detail=detail

@@ -1,0 +1,132 @@
+"""Watches a fleet for failovers: only these may lose what a primary has acknowledged.
+
+Replication is asynchronous. A promoted replica may lack the last writes of its primary. A former
+primary that comes back grants locks until it is demoted, and the demotion drops them all. So data
+may be lost from the last moment at which the fleet was seen in order, with its former primaries,
+until it is in order with other ones. Servers tell this themselves: each promotion and each start
+of a primary gives its data a new replication id (``INFO replication``).
+
+A primary that stands still for a moment and stays the primary loses nothing, and excuses nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, cast
+
+import redis
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Self
+
+    from tests.support.servers import RedisServer
+
+    from .history import Recorder
+
+PERIOD = 0.1
+"""Seconds between two looks."""
+_TIMEOUT = 0.3
+"""Seconds after which a server that does not answer counts as stopped."""
+GRACE = 3.0
+"""Seconds after a failover in which its other consequences are excused."""
+
+Roles = frozenset[str]
+"""The replication ids of all primaries of a fleet that is in order."""
+
+
+class Failovers:
+    """Tells from looks at a fleet when it may have lost data."""
+
+    def __init__(self) -> None:
+        self._known: Roles | None = None
+        self._since = 0.0
+
+    def look(self, began: float, ended: float, roles: Roles | None) -> tuple[float, float] | None:
+        """Note a look.
+
+        Args:
+            began: When it began.
+            ended: When it ended.
+            roles: What was seen; None if the fleet is not in order.
+
+        Returns:
+            From when to when data may have been lost, if a failover has just ended.
+        """
+        if roles is None:
+            return None
+        lost = None
+        if self._known not in (None, roles):
+            lost = (self._since, ended)
+        self._known, self._since = roles, began
+        return lost
+
+    def end(self, now: float) -> tuple[float, float] | None:
+        """Return from when data may have been lost if the fleet is not in order at the end."""
+        return (self._since, now) if self._known is not None and self._since < now - 1 else None
+
+
+class Watch:
+    """Looks at *servers* in the background and writes failovers into a history.
+
+    Args:
+        servers: All of the fleet.
+        primaries: How many of them are primaries when it is in order.
+        note: The history.
+    """
+
+    def __init__(self, servers: Sequence[RedisServer], primaries: int, note: Recorder) -> None:
+        self._servers = servers
+        self._primaries = primaries
+        self._note = note
+        self._failovers = Failovers()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        """Begin."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End, with a last look."""
+        self._over.set()
+        self._thread.join()
+        self._tell(self._failovers.end(time.monotonic()))
+
+    def _run(self) -> None:
+        while not self._over.wait(PERIOD):
+            began = time.monotonic()
+            roles = self._roles()
+            self._tell(self._failovers.look(began, time.monotonic(), roles))
+
+    def _tell(self, lost: tuple[float, float] | None) -> None:
+        if lost is not None:
+            start, over = lost
+            self._note.note(
+                "fault", t=start, end=over + GRACE, over=over, what="failover seen", loses=True
+            )
+
+    def _roles(self) -> Roles | None:
+        """Return the replication ids of all primaries, None if the fleet is not in order."""
+        try:
+            answers = [_ask(server) for server in self._servers]
+        except (OSError, redis.RedisError):
+            return None
+        primaries = frozenset(
+            str(answer["master_replid"]) for answer in answers if answer["role"] == "master"
+        )
+        followers = [answer for answer in answers if answer["role"] != "master"]
+        in_order = (
+            len(primaries) == self._primaries
+            and len(followers) == len(answers) - self._primaries
+            and all(answer["master_link_status"] == "up" for answer in followers)
+            and all(str(answer["master_replid"]) in primaries for answer in followers)
+        )
+        return primaries if in_order else None
+
+
+def _ask(server: RedisServer) -> dict[str, object]:
+    with redis.Redis(unix_socket_path=str(server.unix_path), socket_timeout=_TIMEOUT) as client:
+        return cast("dict[str, object]", client.info("replication"))
