@@ -69,6 +69,9 @@ class Barrier:
         session: the client's state.
         name: what the user calls it.
         parties: how many wait for each other.
+
+    Attributes:
+        error: what is raised when it is broken.
     """
 
     kind = "barrier"
@@ -81,6 +84,7 @@ class Barrier:
         self.key = names.barrier_parties(base)
         self.hold_key: object = self.key
         self.session = session
+        self.error = BrokenBarrierError
         self._base = base
         self._lease = session.options.lease
         self._calls = IdempotentCalls(session, base, names.own_request)
@@ -139,7 +143,7 @@ class Barrier:
         party.gave_back()
         session.holds.end(party)
         if not passed:
-            raise BrokenBarrierError(f"barrier {self.name!r} is broken", name=self.name)
+            raise self.error(f"barrier {self.name!r} is broken", name=self.name)
         return arrival.place
 
     def _await_end(self, party: Hold, arrival: Arrival, deadline: float) -> Op[bool]:

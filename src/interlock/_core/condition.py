@@ -19,7 +19,7 @@ Source: threading.Condition and asyncio.Condition of Python 3.13.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock._core import names
 from interlock._core.effects import NEVER, RunOn, undoing
@@ -193,8 +193,8 @@ class Condition:
         while True:
             hold = self.lock.hold_of(before.owner)
             if hold is not None and hold.state == State.HELD and hold.depth >= before.depth:
-                if isinstance(hold, Hold) and isinstance(before.hold, Hold):
-                    before.hold.hand_on(hold)
+                former: Any = before.hold  # of the same class, as the lock is the same
+                former.hand_on(hold)
                 return
             try:
                 acquiring: Step[Hold | None] | Step[CompositeHold | None]
