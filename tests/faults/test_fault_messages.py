@@ -131,7 +131,7 @@ async def test_a_thousand_failed_subscriptions_leak_nothing(
     """After many broken subscriber connections there is still one thread and one connection, and it hears."""
     monkeypatch.setattr(subscriber, "FIRST_PAUSE", 0.0)
     monkeypatch.setattr(subscriber, "LONGEST_PAUSE", 0.0)
-    # What tells others of a long wait has a connection of its own.
+    # A card and the search for deadlocks have connections of their own.
     task, lock, owner = await _waiting(stage, proxy, card=False, deadlock="off")
     before = proxy.open_connections
     proxy.on_request(command("SUBSCRIBE"), drop_request)
