@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING, Protocol
 
+from interlock._core.hand_over import COURTESY
 from interlock._core.holds import State
-from interlock._core.waiters import COURTESY
 from interlock.testing._sim_minding import EverythingMinded
+from interlock.testing._sim_queue import BoundedOvertaking
 from interlock.testing._sim_rules import RULES, Dumps
 
 if TYPE_CHECKING:
@@ -244,4 +245,5 @@ def defaults() -> tuple[Invariant, ...]:
         EveryKeyEnds(),
         NothingLeft(),
         EverythingMinded(),
+        BoundedOvertaking(),
     )

@@ -57,7 +57,7 @@ class EverythingMinded:
         """Return the holders of *client* that *texts* name."""
         ours = self._ours.get(client.name)
         if ours is None:
-            ours = self._ours[client.name] = re.compile(client.session.client_id + ":[0-9]+")
+            ours = self._ours[client.name] = re.compile(client.session.client_id + ":[1-9][0-9]*")
         return {holder for text in texts for holder in ours.findall(str(text))}
 
     def _look_at(self, simulator: World, client: SimulatedClient, found: set[str]) -> None:

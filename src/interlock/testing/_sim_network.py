@@ -145,7 +145,7 @@ class Doubted(Protocol):
 class Subscriber(Protocol):
     """A subscriber connection, as the server sees it."""
 
-    def deliver(self, channel: str) -> None: ...
+    def deliver(self, channel: str, payload: bytes | None = None) -> None: ...
     def cut(self) -> None: ...
 
 
@@ -201,7 +201,12 @@ class Network:
         self._viewed: dict[bytes, Stored] | None = None
         self._view: dict[str, Stored] = {}
         clock = Clock(timeline, EPOCH, timeline.random.uniform(-DRIFT, DRIFT))
-        self.server = RedisModel(now=clock, on_publish=self._publish, on_spublish=self._publish)
+        self.server = RedisModel(
+            now=clock,
+            on_publish=self._publish,
+            on_spublish=self._publish,
+            listeners=self._listeners,
+        )
 
     @property
     def unreachable(self) -> bool:
@@ -298,6 +303,9 @@ class Network:
         """Return the channels that somebody subscribes to."""
         return list(self._subscribed)
 
+    def _listeners(self, channel: bytes) -> int:
+        return len(self._subscribed.get(channel.decode(), {}))
+
     def _publish(self, channel: bytes, payload: bytes) -> int:
         name = channel.decode()
         subscribers = self._subscribed.get(name, {})
@@ -305,7 +313,7 @@ class Network:
         self.timeline.note(self.where, f"publishes {payload!r}{' in vain' if lost else ''}")
         if not lost:
             for subscriber in subscribers:
-                subscriber.deliver(name)
+                subscriber.deliver(name, payload)
         return len(subscribers)
 
 
