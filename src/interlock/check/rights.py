@@ -193,7 +193,7 @@ KINDS = {
         (
             *_PLAIN,
             *("condition_enlist", "condition_look", "condition_notify"),
-            *("condition_end", "condition_leave", "condition_renew"),
+            *("condition_end", "condition_leave", "waiting_renew"),
         ),
         keys=(Place(names.condition_waiting), Place(names.condition_leases), _OWN_REQUESTS),
         channels=(Place(names.lock_channel), Place(_condition_turn, varied=True)),
@@ -201,7 +201,7 @@ KINDS = {
     "barrier": Kind(
         (
             *("barrier_arrive", "barrier_look", "barrier_end"),
-            *("barrier_query", "barrier_leave", "barrier_renew"),
+            *("barrier_query", "barrier_leave", "waiting_renew"),
         ),
         keys=(
             *(Place(names.barrier_key), Place(names.barrier_parties)),
