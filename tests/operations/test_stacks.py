@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.patience import GIVE_UP, wait_until
@@ -75,7 +75,8 @@ def test_a_thread_tells_where_it_is(
             card = CARD.format(client.client_id)
 
             def plain() -> bool:
-                return not any(name.startswith(b"s ") for name in redis_client.hkeys(card))
+                names: Any = redis_client.hkeys(card)
+                return not any(name.startswith(b"s ") for name in names)
 
             wait_until(plain, GIVE_UP, "the next card is without stacks")
         finally:
@@ -185,7 +186,7 @@ def test_a_flood_of_questions_gets_few_bounded_answers(
                     pipe.publish(channel, f"{client.client_id}:1")
                     pipe.publish(channel, b"\xff" * 100_000)
                 pipe.execute()
-            fields = redis_client.hgetall(card)
+            fields: Any = redis_client.hgetall(card)
             stacks = {name: value for name, value in fields.items() if name.startswith(b"s ")}
             assert all(len(value) <= LONGEST_STACK for value in stacks.values())
             sizes.add(len(stacks))
@@ -231,9 +232,9 @@ def test_a_forged_stack_is_shown_harmlessly(
     client_id = OTHER.partition(":")[0]
     redis_client.hset("orders", OTHER, 1)
     about = json.dumps({"format": 1, "number": 1, "period": 10})
-    card = {"client": about, "written": str(time.time() * 1000), "number": "1"}
+    card: dict[Any, Any] = {"client": about, "written": str(time.time() * 1000), "number": "1"}
     card[f"s {OTHER} orders"] = json.dumps({"stack": ["\x1b[2J", 7, "x" * 3000]})
-    redis_client.hset(CARD.format(client_id), mapping=dict(card))
+    redis_client.hset(CARD.format(client_id), mapping=card)
     with redis_client.pubsub() as listener:
         listener.subscribe(ASK.format(client_id))
         assert listener.get_message(timeout=GIVE_UP)
