@@ -1,4 +1,4 @@
-"""The servers of rival schemes: PostgreSQL, MariaDB and ZooKeeper as Debian packages them.
+"""The servers of rival schemes: PostgreSQL, MariaDB, ZooKeeper and etcd as Debian packages them.
 
 Each belongs to one run: its data is in a temporary directory, it listens on this machine alone, and
 it ends with the run. Durability is as the package has it: a row that is told to be inserted is on
@@ -104,7 +104,24 @@ def _zookeeper() -> Generator[str]:
             yield f"127.0.0.1:{port}"
 
 
-_SERVERS = {"postgresql": _postgresql, "mariadb": _mariadb, "zookeeper": _zookeeper}
+@contextlib.contextmanager
+def _etcd() -> Generator[str]:
+    binary, port, peers = _newest([Path("/usr/bin/etcd")], "etcd-server"), free_port(), free_port()
+    with _home() as (home, as_user):
+        url, peer_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peers}"
+        words = ["--data-dir", f"{home}/data", "--initial-cluster", f"default={peer_url}"]
+        words += ["--listen-client-urls", url, "--advertise-client-urls", url]
+        words += ["--listen-peer-urls", peer_url, "--initial-advertise-peer-urls", peer_url]
+        with _running([*as_user, binary, *words], home, lambda: _listens(port)):
+            yield f"127.0.0.1:{port}"
+
+
+_SERVERS = {
+    "etcd": _etcd,
+    "mariadb": _mariadb,
+    "postgresql": _postgresql,
+    "zookeeper": _zookeeper,
+}
 
 
 def _newest(paths: Generator[Path] | list[Path], package: str) -> Path:

@@ -21,6 +21,7 @@ from benchmarks.peers import (
     python_redis_lock,
     quorum,
     redis_py,
+    replay,
     rivals,
 )
 
@@ -51,11 +52,18 @@ CONTENDED: tuple[Peer, ...] = (*LIMITS, *_LIBRARIES, *programs.PROGRAMS)
 FAMILY: tuple[Peer, ...] = (*family.FAMILY, family.SHARED, family.SHARED_ASYNC)
 """interlock's other objects."""
 
+AGAIN: tuple[Peer, ...] = family.AGAIN
+MEASURED: tuple[Peer, ...] = (*family.FAMILY, *family.AGAIN)
+OWN_LIMITS: tuple[Peer, ...] = replay.limits(*MEASURED)
+"""Each object's own bare limit."""
+
 PEERS: tuple[Peer, ...] = (
     bare.SYNC,
     bare.ASYNC,
     *CONTENDED,
     *FAMILY,
+    *family.AGAIN,
+    *OWN_LIMITS,
     *quorum.QUORUM,
     *interlock.CLUSTER,
     interlock.CLIENTS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import interlock.asyncio
 from benchmarks.peer import AsyncPeer, SyncPeer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 
     from benchmarks.peer import AsyncLock, Peer, SyncLock
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _TOKEN = ("redisson_lock_token:",)
 _SEMAPHORE = ("semaphore", "leased semaphore", "contended", "redisson_unlock_latch:")
 _PACKAGES = ("interlock", "redis", "hiredis")
+_LEASE = 30.0  # seconds
+_THREE = ("", ":second", ":third")
 
 
 @dataclass(slots=True)
@@ -49,33 +51,45 @@ class _AsyncPermits:
         await self.permit.release()
 
 
-@dataclass(slots=True)
-class _Counter:
-    """An asyncio semaphore; its permit is set before its first acquire."""
+class _Prepared:
+    """An asyncio object that needs a command before its first acquire, and none afterwards."""
 
-    semaphore: interlock.asyncio.Semaphore
-    ready: bool = False
+    acquire: Callable[[], Awaitable[bool]]
+
+    def __init__(self, lock: AsyncLock, prepare: Callable[[], Awaitable[object]]) -> None:
+        async def first() -> bool:
+            await prepare()
+            self.acquire = lock.acquire
+            return await lock.acquire()
+
+        self.acquire = first
+        self.release = lock.release
+
+
+@dataclass(slots=True)
+class _Extended:
+    """A lock that is held all the time, and extended twice in place of a pair."""
+
+    lock: interlock.Lock
+
+    def acquire(self) -> bool:
+        self.lock.extend(_LEASE)
+        return True
+
+    def release(self) -> None:
+        self.lock.extend(_LEASE)
+
+
+@dataclass(slots=True)
+class _AsyncExtended:
+    lock: interlock.asyncio.Lock
 
     async def acquire(self) -> bool:
-        if not self.ready:
-            await self.semaphore.try_set_permits(1)
-            self.ready = True
-        return await self.semaphore.acquire()
+        await self.lock.extend(_LEASE)
+        return True
 
     async def release(self) -> None:
-        await self.semaphore.release()
-
-
-@dataclass(slots=True)
-class _LeasedCounter(_AsyncPermits):
-    ready: bool = False
-
-    async def acquire(self) -> bool:
-        if not self.ready:
-            await self.semaphore.try_set_permits(1)
-            self.ready = True
-        self.permit = await self.semaphore.acquire()
-        return self.permit is not None
+        await self.lock.extend(_LEASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,28 +122,50 @@ def _leased(client: interlock.Client, name: str) -> SyncLock:
     return _Permits(semaphore)
 
 
+def _multi(client: interlock.Client, name: str, parts: tuple[str, ...]) -> SyncLock:
+    return interlock.MultiLock(*[client.lock(name + part) for part in parts])
+
+
+def _async_semaphore(client: interlock.asyncio.Client, name: str) -> AsyncLock:
+    semaphore = client.semaphore(name)
+    return _Prepared(semaphore, lambda: semaphore.try_set_permits(1))
+
+
+def _async_leased(client: interlock.asyncio.Client, name: str) -> AsyncLock:
+    semaphore = client.leased_semaphore(name)
+    return _Prepared(_AsyncPermits(semaphore), lambda: semaphore.try_set_permits(1))
+
+
+def _async_multi(client: interlock.asyncio.Client, name: str, parts: tuple[str, ...]) -> AsyncLock:
+    return interlock.asyncio.MultiLock(*[client.lock(name + part) for part in parts])
+
+
 def _sync(
-    name: str, make: Callable[[interlock.Client, str], SyncLock], leaves: tuple[str, ...] = ()
+    name: str,
+    make: Callable[[interlock.Client, str], SyncLock],
+    leaves: tuple[str, ...] = (),
+    commands: int = 2,
 ) -> SyncPeer:
     @contextmanager
     def session(url: str, _workers: int) -> Generator[_Session]:
         with interlock.connect(url) as client:
             yield _Session(client, make)
 
-    return SyncPeer(name, _PACKAGES, leaves=leaves, open=session)
+    return SyncPeer(name, _PACKAGES, {"evalsha": commands}, leaves=leaves, open=session)
 
 
 def _async(
     name: str,
     make: Callable[[interlock.asyncio.Client, str], AsyncLock],
     leaves: tuple[str, ...] = (),
+    commands: int = 2,
 ) -> AsyncPeer:
     @asynccontextmanager
     async def session(url: str, _workers: int) -> AsyncGenerator[_AsyncSession]:
         async with interlock.asyncio.connect(url) as client:
             yield _AsyncSession(client, make)
 
-    return AsyncPeer(name, _PACKAGES, leaves=leaves, open=session)
+    return AsyncPeer(name, _PACKAGES, {"evalsha": commands}, leaves=leaves, open=session)
 
 
 FAIR = _sync("fair lock", lambda client, name: client.fair_lock(name))
@@ -148,7 +184,9 @@ FAMILY: tuple[Peer, ...] = (
     WRITE,
     FENCED,
     _sync("spin lock", lambda client, name: client.spin_lock(name)),
-    _sync("multi lock of one", lambda client, name: interlock.MultiLock(client.lock(name))),
+    _sync("group lock", lambda client, name: client.group_lock(name, ["one", "two"])),
+    _sync("multi lock of one", lambda client, name: _multi(client, name, _THREE[:1])),
+    _sync("multi lock of three", lambda client, name: _multi(client, name, _THREE), (), 6),
     SEMAPHORE,
     _sync("leased semaphore", _leased, _SEMAPHORE),
     _async("fair lock", lambda client, name: client.fair_lock(name)),
@@ -156,16 +194,61 @@ FAMILY: tuple[Peer, ...] = (
     _async("write lock", lambda client, name: client.read_write_lock(name).write),
     _async("fenced lock", lambda client, name: client.fenced_lock(name), _TOKEN),
     _async("spin lock", lambda client, name: client.spin_lock(name)),
-    _async(
-        "multi lock of one", lambda client, name: interlock.asyncio.MultiLock(client.lock(name))
-    ),
-    _async("semaphore", lambda client, name: _Counter(client.semaphore(name)), _SEMAPHORE),
-    _async(
-        "leased semaphore",
-        lambda client, name: _LeasedCounter(client.leased_semaphore(name)),
-        _SEMAPHORE,
-    ),
+    _async("group lock", lambda client, name: client.group_lock(name, ["one", "two"])),
+    _async("multi lock of one", lambda client, name: _async_multi(client, name, _THREE[:1])),
+    _async("multi lock of three", lambda client, name: _async_multi(client, name, _THREE), (), 6),
+    _async("semaphore", _async_semaphore, _SEMAPHORE),
+    _async("leased semaphore", _async_leased, _SEMAPHORE),
 )
+
+
+def _again(name: str, use: Callable[[interlock.Lock], SyncLock]) -> SyncPeer:
+    """Return a peer whose workers each hold the lock before they begin."""
+
+    @contextmanager
+    def session(url: str, _workers: int) -> Generator[_Session]:
+        with interlock.connect(url) as client, ExitStack() as stack:
+
+            def make(client: interlock.Client, name: str) -> SyncLock:
+                stack.callback(client.try_lock(name).release)
+                return use(client.lock(name))
+
+            yield _Session(client, make)
+
+    return SyncPeer(name, _PACKAGES, open=session)
+
+
+def _async_again(name: str, use: Callable[[interlock.asyncio.Lock], AsyncLock]) -> AsyncPeer:
+    """Return a peer whose workers each hold the lock from their first acquire on.
+
+    A worker's first pair is another task's than the rest. So a word owns the lock.
+    """
+
+    @asynccontextmanager
+    async def session(url: str, _workers: int) -> AsyncGenerator[_AsyncSession]:
+        async with interlock.asyncio.connect(url) as client, AsyncExitStack() as stack:
+
+            def make(client: interlock.asyncio.Client, name: str) -> AsyncLock:
+                lock = client.lock(name, owner=name)
+
+                async def prepare() -> None:
+                    await lock.acquire()
+                    stack.push_async_callback(lock.release)
+
+                return _Prepared(use(lock), prepare)
+
+            yield _AsyncSession(client, make)
+
+    return AsyncPeer(name, _PACKAGES, open=session)
+
+
+AGAIN: tuple[Peer, ...] = (
+    _again("re-entry", lambda lock: lock),
+    _again("extend", _Extended),
+    _async_again("re-entry", lambda lock: lock),
+    _async_again("extend", _AsyncExtended),
+)
+"""What is done with a lock that is held already."""
 
 SHARED = _sync("read lock on one name", lambda client, _: client.read_write_lock("shared").read)
 SHARED_ASYNC = _async(

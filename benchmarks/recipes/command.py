@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
 QUESTION = (
     "How soon do the waiters of an event, the parties of a barrier and the next leader go on, "
-    "beside kazoo's recipes on ZooKeeper?"
+    "beside kazoo's recipes on ZooKeeper and etcd's election?"
 )
-LIBRARIES = ("interlock", "kazoo")
+LIBRARIES = ("interlock", "kazoo", "etcd")
+"""etcd has elections alone."""
+SERVERS = {"kazoo": "zookeeper", "etcd": "etcd"}
 IDLE = 10.0
 """Seconds in which the commands of idle waiters are counted."""
 TERMS = 20
@@ -64,20 +66,20 @@ def measure(
     """Return the figures of each library, by their names; times are in seconds.
 
     Raises:
-        FileNotFoundError: ZooKeeper is asked for and not installed.
+        FileNotFoundError: ZooKeeper or etcd is asked for and not installed.
     """
     figures: dict[str, dict[str, float]] = {}
     with ExitStack() as stack:
         others = stack.enter_context(Others())
         server = stack.enter_context(RedisServer())
         for library in libraries:
-            url = server.url() if library == "interlock" else others.url("zookeeper")
-            counted = server if library == "interlock" else None
-            figures[library] = {
-                **_event(library, url, processes, waiters, idle, counted),
-                **_barrier(library, url, processes),
-                **_election(library, url),
-            }
+            ours = library == "interlock"
+            url = server.url() if ours else others.url(SERVERS[library])
+            found = figures[library] = _election(library, url)
+            if library != "etcd":
+                counted = server if ours else None
+                found |= _event(library, url, processes, waiters, idle, counted)
+                found |= _barrier(library, url, processes)
     return figures
 
 
@@ -193,6 +195,8 @@ def _election(library: str, url: str) -> dict[str, float]:
             for _ in range(TERMS // 2):
                 if library == "interlock":
                     client.election("recipe").run(lead)
+                elif library == "etcd":
+                    client.run("recipe", lead)
                 else:
                     client.Election("/election").run(lead)
                 if not turns[1 - number].acquire(timeout=30):

@@ -10,10 +10,11 @@ import json
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 import interlock
+from benchmarks.recipes import etcd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +29,8 @@ def client_of(library: str, url: str, stack: ExitStack) -> Any:
     """Return a connected client of *library*, which *stack* ends."""
     if library == "interlock":
         return stack.enter_context(interlock.connect(url))
+    if library == "etcd":
+        return stack.enter_context(closing(etcd.Client(url)))
     from kazoo.client import KazooClient  # noqa: PLC0415 - of the extra `bench`
 
     client = KazooClient(hosts=url, timeout=30)

@@ -385,6 +385,33 @@ def test_a_loss_after_a_wait_is_told(redis_url: str) -> None:
             wait_until(lambda: told == ["lost"], 10, "the callback hears of it")
 
 
+@pytest.mark.filterwarnings("ignore:3 members on 1 servers:UserWarning")
+@pytest.mark.parametrize("kind", ["multi_lock", "red_lock"])
+def test_a_loss_of_several_locks_after_waits_is_told(redis_url: str, kind: str) -> None:
+    """A callback for several locks as one hears of the loss, once, after waits and in a block."""
+    told: list[str] = []
+    with interlock.connect(redis_url, lease=1.5) as client:
+        names = ("a", "b", "c") if kind == "red_lock" else ("a", "b")
+        lock = getattr(client, kind)(*map(client.lock, names))
+        condition = client.condition(lock, name="news")
+        with lock as hold:
+            hold.on_lost(lambda: told.append("in vain"))
+            condition.wait(0.05)
+        assert not any(client.lock(name).locked() for name in names)
+        with pytest.raises(HoldLostError), lock as hold:
+            hold.on_lost(lambda: told.append("lost"))
+            for _ in range(2):
+                condition.wait(0.05)
+            for name in names[:2]:
+                client.lock(name).force_release()
+            wait_until(lambda: told, 10, "the callback hears of it")
+        assert told == ["lost"]
+        lock.acquire()
+        with lock.hold:
+            condition.wait(0.05)
+        assert not any(client.lock(name).locked() for name in names)
+
+
 async def test_cancel_on_lost_goes_on_after_a_wait(redis_url: str) -> None:
     """A task whose lock is lost is cancelled inside its block, after a wait too."""
     async with interlock.asyncio.connect(redis_url, lease=1.5) as client:

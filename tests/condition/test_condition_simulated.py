@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ from tests.lock.every_fault import FAULTS, OPTIONS
 
 from interlock._core.condition import Condition
 from interlock._core.effects import NEVER
+from interlock._core.holds import State
 from interlock.errors import HoldLostError, InterlockError
 from interlock.testing.schedule import Interrupted, Schedule, abandon, crash, pause, restart
 from interlock.testing.simulator import Simulator
@@ -152,6 +154,24 @@ def test_one_fault_at_every_effect_of_a_waiter(fault: str, shared: bool) -> None
     for place in range(1, effects + 2):
         world = _play(Schedule({("w0", place): ALL[fault]}), (1, 1), 2, shared=shared)
         _check(world, 2)
+        holds = world.played["w0"].client.session.holds.snapshot()
+        assert all(hold.state != State.PENDING for hold in holds), place
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_faults_of_several_waiters(seed: int) -> None:
+    """Two notifications wake two waiters of five, whatever befalls three of them."""
+    draw = Random(seed)
+    effects = {(f"w{n}", draw.randint(1, 16)): ALL[draw.choice(list(ALL))] for n in range(2)}
+    # Before the notifications: the others may have got theirs from a dead one, but not twice.
+    struck = draw.choice([crash("c"), pause(3600.0, "c")])
+    schedule = Schedule(effects, times=[(LATER - draw.random(), struck)])
+    world = _play(schedule, (1, 1), 2, waiters=5)
+    _check(world, 2)
+    waiting = [name for name in ("w3", "w4") if name not in world.endings]
+    world.add("rest", _notifier(-1, at=0.1))
+    world.simulator.run_for(5)
+    assert all(world.endings[name].by is True for name in waiting)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from interlock._core import names
 from interlock._core.effects import undoing
-from interlock._core.holds import Hold, Owner
+from interlock._core.holds import Hold, Owner, State
 from interlock._core.idempotency import IdempotentCalls, new_id
 from interlock._core.lock_base import Release, undo_acquire
 from interlock._core.scripts import barrier as scripts
@@ -69,6 +69,9 @@ class Barrier:
         session: the client's state.
         name: what the user calls it.
         parties: how many wait for each other.
+
+    Attributes:
+        error: what is raised when it is broken.
     """
 
     kind = "barrier"
@@ -81,6 +84,7 @@ class Barrier:
         self.key = names.barrier_parties(base)
         self.hold_key: object = self.key
         self.session = session
+        self.error = BrokenBarrierError
         self._base = base
         self._lease = session.options.lease
         self._calls = IdempotentCalls(session, base, names.own_request)
@@ -104,8 +108,12 @@ class Barrier:
         owner = Owner(f"a party of barrier {self.name!r}")
         party = Hold(self, owner, new_id(self.session), self._lease, self.renewal)
         arriving = self._arrive_and_wait(party, deadline)
-        index = yield from undoing(arriving, undo_acquire, self.session, party, None)
-        return index
+        try:
+            return (yield from undoing(arriving, undo_acquire, self.session, party, None))
+        finally:
+            # An abandoned wait is not undone: no claim may stay in the table.
+            if party.state is State.PENDING:
+                self.session.holds.end(party)
 
     def _arrive_and_wait(self, party: Hold, deadline: float) -> Op[int]:
         session = self.session
@@ -135,7 +143,7 @@ class Barrier:
         party.gave_back()
         session.holds.end(party)
         if not passed:
-            raise BrokenBarrierError(f"barrier {self.name!r} is broken", name=self.name)
+            raise self.error(f"barrier {self.name!r} is broken", name=self.name)
         return arrival.place
 
     def _await_end(self, party: Hold, arrival: Arrival, deadline: float) -> Op[bool]:

@@ -599,6 +599,30 @@ class CompositeHold:
         for hold in self.members:
             hold.unlisten(_Listener(self, callback))
 
+    def hand_on(self, successor: CompositeHold) -> None:
+        """Give what releases it, and who hears of a loss, to the next hold of its owner."""
+        former = {hold.core: hold for hold in self.members}
+        ours = {
+            id(listener): listener
+            for hold in self.members
+            for listener in hold.listeners()
+            if isinstance(listener, _Listener)
+        }
+        for hold in successor.members:
+            if hold.core in former:
+                former[hold.core].hand_on(hold)
+            else:
+                # A red lock may hold other members than before.
+                self.members[0].share(hold, ours.values())
+
+    def latest(self) -> CompositeHold:
+        """Return the hold that has taken its place, or itself."""
+        for hold in self.members:
+            after = hold.latest()
+            if after is not hold and (owner := after.owner()) is not None:
+                return self.core.hold_of(owner) or self
+        return self
+
     def is_lost(self) -> bool:
         """Return whether it is known to be lost."""
         return self._too_few([hold.state is State.LOST for hold in self.members])
@@ -619,7 +643,7 @@ class _Listener:
         self._untold = [callback]
 
     def __call__(self) -> None:
-        if self._hold.is_lost() and self.taken():
+        if self._hold.latest().is_lost() and self.taken():
             _ = self._callback()
 
     def __eq__(self, other: object) -> bool:

@@ -19,7 +19,7 @@ Source: threading.Condition and asyncio.Condition of Python 3.13.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock._core import names
 from interlock._core.effects import NEVER, RunOn, undoing
@@ -134,8 +134,12 @@ class Condition:
         label = Owner(f"a waiter of condition {self.name!r}")
         waiter = Hold(self, label, request.id, self._lease, self.renewal)
         waiting = self._wait(request, waiter, before, deadline)
-        undo = undoing(waiting, self._undo, waiter, before)
-        return (yield from undo)
+        try:
+            return (yield from undoing(waiting, self._undo, waiter, before))
+        finally:
+            # An abandoned wait is not undone: no claim may stay in the table.
+            if waiter.state is State.PENDING:
+                self.session.holds.end(waiter)
 
     def _wait(
         self, request: IdempotentCall, waiter: Hold, before: _Before, deadline: float
@@ -189,8 +193,8 @@ class Condition:
         while True:
             hold = self.lock.hold_of(before.owner)
             if hold is not None and hold.state == State.HELD and hold.depth >= before.depth:
-                if isinstance(hold, Hold) and isinstance(before.hold, Hold):
-                    before.hold.hand_on(hold)
+                former: Any = before.hold  # of the same class, as the lock is the same
+                former.hand_on(hold)
                 return
             try:
                 acquiring: Step[Hold | None] | Step[CompositeHold | None]

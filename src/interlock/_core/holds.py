@@ -34,7 +34,7 @@ from interlock._core.effects import NEVER, Client
 from interlock.errors import ClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from interlock._core.effects import Eval, Step
     from interlock._core.replication import Replication
@@ -216,6 +216,7 @@ class Possession(Protocol):
     def kept(self) -> bool: ...
     def own(self) -> None: ...
     def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None: ...
+    def latest(self) -> Possession: ...
     def release(self) -> Step[None]: ...
 
 
@@ -243,16 +244,16 @@ class Hold:
         handles: weak references to what its owner was given for single entries: blocks, holds.
             While one lives it is renewed.
         owned: whether its owner may release it without any of them.
-        successor: the hold that took its place; set by `hand_on` alone.
+        line: one list for all holds that followed one another; it has the newest. Unset for most.
     """
 
     __slots__ = (
         "_detail", "_listeners", "core", "cut_at", "depth", "handles", "holder", "label", "lease",
-        "offered",
+        "line", "offered",
         "owned", "owner", "queued", "reason", "renew_at", "renewal", "replication", "since",
-        "state", "successor", "table_key", "token", "unanswered", "valid_until",
+        "state", "table_key", "token", "unanswered", "valid_until",
     )  # fmt: skip
-    successor: Hold
+    line: list[Hold]
 
     def __init__(
         self,
@@ -502,20 +503,26 @@ class Hold:
         """Give what releases it, and who hears of a loss, to the next hold of its owner."""
         if successor is self:
             return
-        self.successor = successor
-        successor.handles, successor.owned = self.handles, self.owned
-        listeners, self._listeners = self._listeners, None
-        for listener in listeners or ():
-            if not successor.listen(listener):
+        # Who has the first of a thousand holds does not keep those in between.
+        self.line = successor.line = getattr(self, "line", None) or []
+        self.line[:] = (successor,)
+        self.share(successor, self.listeners())
+
+    def share(self, other: Hold, listeners: Iterable[Callable[[], object]]) -> None:
+        """Let what releases it release *other*, too, and tell *listeners* of a loss of that."""
+        other.handles, other.owned = self.handles, self.owned
+        for listener in listeners:
+            if not other.listen(listener):
                 listener()
+
+    def listeners(self) -> tuple[Callable[[], object], ...]:
+        """Return who is told of a loss."""
+        return tuple(self._listeners or ())
 
     def latest(self) -> Hold:
         """Return the hold that has taken its place, or itself."""
-        hold = self
-        # Most holds have none: the slot is empty.
-        while (after := getattr(hold, "successor", None)) is not None:
-            hold = after
-        return hold
+        line: list[Hold] = getattr(self, "line", [])
+        return line[0] if line else self
 
     # What it is.
 

@@ -76,6 +76,10 @@ class NoHold:
         """Do nothing."""
         del handle, alone
 
+    def latest(self) -> NoHold:
+        """Return itself."""
+        return self
+
     def not_held(self) -> NotHeldError:
         """Return the error for a use of it as if it had been acquired."""
         by = "" if self.holder is None else f"; held by {self.holder}"

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
+# asyncio only
+from interlock import errors
+
+# end
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
@@ -12,6 +17,12 @@ if TYPE_CHECKING:
     from interlock.options import Duration
 
 
+# asyncio only
+class BrokenBarrierError(errors.BrokenBarrierError, asyncio.BrokenBarrierError):
+    """What a task gets at a broken barrier: asyncio's error as well as threading's."""
+
+
+# end
 class Barrier:
     """A fixed number of parties that wait for each other, as `threading.Barrier`.
 
@@ -27,6 +38,9 @@ class Barrier:
     ) -> None:
         self._driver = driver
         self._core = core
+        # asyncio only
+        core.error = BrokenBarrierError
+        # end
         self._timeout = check_timeout(blocking=True, timeout=timeout)
         self.name = core.name
         self.parties = core.parties

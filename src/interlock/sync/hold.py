@@ -7,7 +7,6 @@ import weakref
 from typing import TYPE_CHECKING, Self
 
 from interlock._core import transfer
-from interlock._core.holds import Hold as CoreHold
 from interlock._core.holds import State
 from interlock._core.no_hold import NoHold
 from interlock._drivers.threads import LostEvent
@@ -212,10 +211,8 @@ class Hold:
             return
         own = self._driver.cancelled_by_loss(error, self._hold)
         try:
-            hold = self._hold
             # A wait for a condition puts another one in its place.
-            present = hold.latest() if isinstance(hold, CoreHold) else hold
-            self._driver.perform(present.release())
+            self._driver.perform(self._hold.latest().release())
         except NotHeldError:
             return  # it was released inside, or not acquired
         except InterlockError as trouble:

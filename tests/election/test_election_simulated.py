@@ -1,0 +1,46 @@
+"""Elections in the simulator: who follows a dead leader, and when, to the millisecond."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.every_fault import OPTIONS
+
+from interlock._core.election import Election
+from interlock.testing.schedule import Schedule, crash, pause
+from interlock.testing.simulator import Simulator
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from interlock.testing.simulator import Process
+
+LEASE: float = OPTIONS["lease"]
+DIED = 20.0
+SOON = 0.1
+"""Seconds for some round trips."""
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("fault", [crash("a"), pause(3600.0, "a")], ids=["crash", "pause"])
+def test_a_dead_leader_is_followed_within_its_lease(fault: Any, seed: int) -> None:
+    """The next one leads when the lease of a dead leader ends, and no poll cap later."""
+    simulator = Simulator(seed, schedule=Schedule(times=[(DIED, fault)]))
+    led: list[tuple[str, float, int]] = []
+
+    def candidate(me: Process) -> Generator[Any, Any, object]:
+        election = Election(me.client.session, "name", me.name, lambda: ("host", 1))
+        yield me.sleep(0.0 if me.name == "first" else 1.0)
+        hold = yield me.acquire(election)
+        led.append((me.name, simulator.now, hold.token))
+        yield me.sleep(3600.0)
+        return True
+
+    for name in ("first", "second", "third"):
+        simulator.spawn(simulator.client(**{**OPTIONS, "poll_cap": 3600.0}), candidate, name)
+    simulator.run_for(DIED + LEASE + SOON)
+    assert (led[0][0], led[0][2]) == ("first", 1)
+    assert len(led) == 2
+    assert led[1][2] == 2
+    assert led[1][1] > DIED + LEASE / 2
