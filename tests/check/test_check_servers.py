@@ -221,7 +221,7 @@ def test_a_locked_down_user_learns_what_it_cannot_see(
         assert severity(report, "rights") is OK
         assert severity(report, "messages") is OK
         unknown = [one.check for one in report.findings if one.severity is NOTE]
-        assert unknown == ["info", "config", "time"]
+        assert unknown == ["info", "config"]
         assert report.worst is NOTE
         # Under names that it may not use it says which they are.
         report = check(server.url(0, "app", "secret"), names="other:*")

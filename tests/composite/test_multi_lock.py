@@ -78,7 +78,7 @@ async def test_waits_for_the_last(table: Table, monkeypatch: pytest.MonkeyPatch)
     lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
     await other.do(another.lock("b").acquire)
     waiting = asyncio.create_task(owner.do(lock.acquire))
-    await until(lambda: table.stored()[0] == ["a", "b"], 5, "it has the first")
+    await until(lambda: table.taken() == ["a", "b"], 5, "it has the first")
     await asyncio.sleep(0.3)
     await other.do(another.lock("b").release)
     assert await asyncio.wait_for(waiting, 10)
@@ -92,7 +92,7 @@ async def test_waits_for_the_first_without_a_budget(table: Table) -> None:
     await other.do(another.lock("a").acquire)
     waiting = asyncio.create_task(owner.do(lock.acquire))
     await asyncio.sleep(4)  # 2 members: 2.25 to 3.75 s
-    assert table.stored()[0] == ["a"]
+    assert table.taken() == ["a"]
     await other.do(another.lock("a").release)
     assert await asyncio.wait_for(waiting, 10)
     await owner.do(lock.release)
@@ -206,7 +206,7 @@ async def test_one_that_is_lost_on_the_way(table: Table) -> None:
     lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
     await other.do(another.lock("b").acquire)
     waiting = asyncio.create_task(owner.do(lock.acquire, lease=20))
-    await until(lambda: table.stored()[0] == ["a", "b"], 5, "it has the first")
+    await until(lambda: table.taken() == ["a", "b"], 5, "it has the first")
     await other.do(another.lock("a").force_release)
     await other.do(another.lock("b").release)
     assert await asyncio.wait_for(waiting, 5)

@@ -8,9 +8,10 @@ import pytest
 
 from interlock._core.effects import Cleanup, Eval, Wait
 from interlock._core.fenced_lock import FencedLock
+from interlock._core.hand_over import COURTESY, LONGEST_RUN
 from interlock._core.holds import Owner, State
 from interlock._core.lock import HandOver, Lock
-from interlock._core.waiters import COURTESY, LONGEST_OFFER, LONGEST_TURNS, MONOPOLY
+from interlock._core.waiters import LONGEST_OFFER
 from interlock.errors import ServerUnavailableError
 from interlock.options import required
 
@@ -84,6 +85,7 @@ def queue(bench: Bench, play: type[Play]) -> Callable[..., Queue]:
 def test_the_next_waiter_is_made_the_holder(queue: Callable[..., Queue]) -> None:
     """A release is one script that puts the waiter in the holder's place, and the waiter asks nothing."""
     here = queue(2)
+    here.bench.waiters.places[CHANNEL].taken = True
     first, release = here.hold(0), here.release()
     assert first is not None
     assert release.effect.script.name == "lock_hand_over"
@@ -299,11 +301,11 @@ def test_everybody_here_has_one_turn(queue: Callable[..., Queue]) -> None:
 
 
 def test_turns_take_a_bounded_time(queue: Callable[..., Queue]) -> None:
-    """After `LONGEST_TURNS` the lock is freed for all, however many wait here."""
+    """After `LONGEST_RUN` the lock is freed for all, however many wait here."""
     here = queue(3)
     here.release(0).answer(1)
     here.go_on(1)
-    here.bench.now += 2 * LONGEST_TURNS
+    here.bench.now += 2 * LONGEST_RUN
 
     assert here.release(1).effect.script.name == "lock_release"
 
@@ -328,62 +330,85 @@ def test_some_are_never_handed_over(
     assert play(lock.release(first)).effect.script.name == "lock_release"
 
 
-def test_others_who_heard_of_it_come_first(bench: Bench, queue: Callable[..., Queue]) -> None:
-    """The front waiter lets as many releases pass as others heard that the lock is free, and looks when their time is over."""
-    here = queue(1)
-    bench.now += 3.0
+def freed(here: Queue, reply: int) -> Play:
+    """Return waiter 1 after a release, while it asked, that was answered by *reply*."""
+    here.bench.now += 3.0
     here.plays[1].answer(None)
     release = here.release()
+    assert release.effect.script.name == "lock_release"
     here.plays[1].answer(TAKEN)
-    release.answer(1 + 3)  # this client and two others
-    here.plays[1].answer(None)
-    assert here.plays[1].effect.until == pytest.approx(bench.now + 2 * LONGEST_TURNS)
-    here.woken.clear()
-    for _ in range(2):
-        bench.waiters.notify(CHANNEL)
-    assert here.woken == [], "its own message, and that of the first of the others"
-    bench.waiters.notify(CHANNEL)
+    release.answer(reply)
+    return here.plays[1].answer(None)
 
-    assert here.woken == [1]
-    assert COURTESY >= 2 * LONGEST_TURNS
+
+def test_what_is_given_to_this_client_is_asked_for_at_once(queue: Callable[..., Queue]) -> None:
+    """The front waiter asks without a message if the server gave its client the lock."""
+    asking = freed(queue(1), 2)
+    assert asking.effect.script.name == "lock_acquire"
+
+
+def test_what_is_given_to_others_is_looked_at_soon(
+    bench: Bench, queue: Callable[..., Queue]
+) -> None:
+    """When others get the lock, the front waiter looks once after `COURTESY`."""
+    waiting = freed(queue(1), 1)
+    assert isinstance(waiting.effect, Wait)
+    assert waiting.effect.until == pytest.approx(bench.now + COURTESY)
 
 
 def test_a_message_is_not_lost_with_its_release(bench: Bench, queue: Callable[..., Queue]) -> None:
-    """While it is not known whether a release was executed, its message makes the front waiter look soon."""
+    """The message of a release without an answer makes the front waiter ask."""
     here = queue(1)
     bench.now += 3.0
     here.plays[1].answer(None)
     release = here.release()
     here.plays[1].answer(TAKEN)
-    bench.waiters.notify(CHANNEL)
-    here.plays[1].answer(None)
+    bench.waiters.notify(CHANNEL, b"0")
 
     assert not release.over
-    assert here.plays[1].effect.until <= bench.now + COURTESY
+    assert here.plays[1].answer(None).effect.script.name == "lock_acquire"
 
 
-def test_who_looks_without_hearing_has_a_chance(bench: Bench, queue: Callable[..., Queue]) -> None:
-    """A lock that is always wanted in one client is left free for a moment now and then."""
+def test_the_last_who_waits_takes_the_client_out_of_the_queue(
+    bench: Bench, queue: Callable[..., Queue]
+) -> None:
+    """A hand-over to the only waiter gives up the client's place; one to the first of two does not."""
     here = queue(2)
-    here.release(0).answer(1)
+    place = bench.waiters.places[CHANNEL]
+    place.taken = True
+    release = here.release(0)
+    assert len(release.effect.args) == 3
+    release.answer(1)
     here.go_on(1)
-    bench.now += MONOPOLY
-    here.plays[2].answer(None)
+    assert place.taken
     release = here.release(1)
-    assert release.effect.script.name == "lock_release"
-    here.plays[2].answer(TAKEN)
-    release.answer(1 + 1)
-    here.plays[2].answer(None)
-    assert bench.now < here.plays[2].effect.until <= bench.now + COURTESY
+
+    assert release.effect.args[3:] == (bench.session.client_id, "interlock_queue:{x}")
+    assert not place.taken
 
 
-def test_nobody_is_waited_for_who_did_not_hear(bench: Bench, queue: Callable[..., Queue]) -> None:
-    """With no other client on the channel the front waiter asks at once."""
-    here = queue(1)
-    bench.now += 3.0
-    here.plays[1].answer(None)
-    release = here.release()
-    here.plays[1].answer(TAKEN)
-    release.answer(1 + 1)
+def test_who_gives_up_last_leaves_the_servers_queue(
+    bench: Bench, queue: Callable[..., Queue]
+) -> None:
+    """Only the last waiter that gives up gives up the client's place, and passes on its claim."""
+    here = queue(2)
+    bench.waiters.places[CHANNEL].taken = True
+    first = here.waiter(1)
+    bench.now += 10.0
+    assert here.plays[1].answer(None).answer(TAKEN).over
+    bench.waiters.leave(first)
+    leaving = here.plays[2].answer(None).answer(TAKEN)
 
-    assert here.go_on(1).effect.script.name == "lock_acquire"
+    assert leaving.effect.script.name == "lock_release"
+    client = bench.session.client_id
+    assert leaving.effect.args == (f"{client}:0", 0, "PUBLISH", CHANNEL, client)
+    assert leaving.answer(None).over
+
+
+def test_a_hand_over_needs_no_place(bench: Bench, queue: Callable[..., Queue]) -> None:
+    """A client without a place hands a lock over to its own waiters, too."""
+    here = queue(2)
+    bench.waiters.refused()
+    assert not bench.waiters.places
+
+    assert here.release(0).effect.script.name == "lock_hand_over"

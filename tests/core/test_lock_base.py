@@ -139,7 +139,7 @@ class TestAcquire:
         waiter = bench.waiters.join(bench.lock.channel, lambda: None)
         played.answer(waiter)
         assert isinstance(played.effect, Wait)
-        bench.waiters.notify(bench.lock.channel)
+        bench.waiters.notify(bench.lock.channel, b"0")
         played.answer(None)
         hold = played.answer(None).result
 
@@ -364,7 +364,7 @@ class TestObserver:
         else:
             waiter = bench.waiters.join(bench.lock.channel, lambda: None)
             waiting.answer(waiter)
-            bench.waiters.notify(bench.lock.channel)
+            bench.waiters.notify(bench.lock.channel, b"0")
             waiting.answer(None)
             assert waiting.answer(None).over
         assert bench.session.events.waits == {}

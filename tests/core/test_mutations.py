@@ -61,6 +61,24 @@ def contention() -> None:
     simulate(*[hold_for(0.1)] * 3)
 
 
+def crowd() -> None:
+    """Four clients come again and again, beside some that only try."""
+
+    def program(me: Process) -> Generator[Any, Any, Any]:
+        lock = me.lock("x")
+        for _ in range(30):
+            if (yield me.acquire(lock)) is not None:
+                yield me.sleep(0.05)
+                yield me.release(lock)
+
+    simulate(*[program] * 4)
+
+
+def impatience() -> None:
+    """A client gives up before its turn comes."""
+    simulate(hold_for(1.0), hold_for(0.1, timeout=0.5), hold_for(0.1))
+
+
 def long_hold() -> None:
     """A hold outlasts its lease many times; another client waits for it."""
 
@@ -221,11 +239,39 @@ MUTATIONS = [
     ),
     Mutation("acquire-counts", "lock_acquire", "'hset', lock", "'hincrby', lock", nested),
     Mutation(
-        "release-tells-nobody",
+        "release-wakes-nobody",
         "lock_release",
-        "redis.call(publish, channel, '0')",
-        "0",
+        "redis.pcall(publish, wake, '0')",
+        "1",
         contention,
+    ),
+    Mutation(
+        "release-wakes-the-last",
+        "lock_release",
+        "redis.pcall('zrange', queue, 0, 0, 'withscores')",
+        "redis.pcall('zrange', queue, -1, -1, 'withscores')",
+        crowd,
+    ),
+    Mutation(
+        "lock-is-always-left-to-others",
+        "lock_release",
+        "math.floor(came / 2000) < math.floor(time[1] / 2)",
+        "true",
+        crowd,
+    ),
+    Mutation(
+        "claim-is-anybodys",
+        "lock_acquire",
+        "redis.pcall('hdel', lock, client .. ':0') == 1",
+        "redis.call('del', lock) == 1",
+        contention,
+    ),
+    Mutation(
+        "who-gives-up-keeps-its-place",
+        lock_base.LockBase._leave_queue,
+        "if place is not None:",
+        "if False:",
+        impatience,
     ),
     Mutation(
         "both-hold-what-is-handed-over",

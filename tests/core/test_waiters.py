@@ -196,3 +196,87 @@ def test_taking_back_that_was_interrupted_is_done_again(
 
     assert bench.subscribed == []
     assert not bench.waiters.crowded("c")
+
+
+def test_a_place_is_heard_for_a_while_longer(bench: Bench, wakes: Wakes) -> None:
+    """A client with a place unsubscribes at the second look after its last waiter has left."""
+    bench.waiters.place_for("c:x", "me")
+    waiter = wakes.join("it", "c:x")
+    bench.waiters.leave(waiter)
+    bench.waiters.look_for_idle()
+    assert bench.subscribed == ["c:x"]
+    bench.waiters.look_for_idle()
+
+    assert bench.subscribed == []
+    assert not bench.waiters.places
+
+
+def test_a_place_that_is_used_is_not_idle(bench: Bench, wakes: Wakes) -> None:
+    """A waiter that comes in time finds the subscription; it asks unless the client queues."""
+    bench.waiters.hearing = True
+    bench.waiters.place_for("c:x", "me")
+    bench.waiters.leave(wakes.join("first", "c:x"))
+    bench.waiters.look_for_idle()
+    second = wakes.join("second", "c:x")
+    assert second.take(), "no confirmation of a subscription will make it ask"
+    bench.waiters.leave(second)
+    bench.waiters.places["c:x"].taken = True
+    bench.waiters.look_for_idle()
+    third = wakes.join("third", "c:x")
+
+    assert not third.take()
+    assert bench.subscribed == ["c:x"]
+
+
+def test_a_wake_up_of_the_place_wakes_the_front(bench: Bench, wakes: Wakes) -> None:
+    """A message on the client's own channel makes the front ask, or look after some time."""
+    bench.waiters.place_for("c:x", "me")
+    waiter = wakes.join("it", "c:x")
+    bench.waiters.notify("interlock_wake:x:me", b"20")
+    assert not waiter.take()
+    assert waiter.inherited == 0.02
+    bench.waiters.notify("interlock_wake:x:me", b"0")
+
+    assert waiter.take()
+
+
+def test_without_a_connection_a_used_place_subscribes_again(bench: Bench, wakes: Wakes) -> None:
+    """While nothing is heard, each first waiter tries to open a connection."""
+    bench.waiters.place_for("c:x", "me")
+    bench.waiters.leave(wakes.join("first", "c:x"))
+
+    _ = wakes.join("second", "c:x")
+
+    assert bench.subscribed == ["c:x", "c:x"]
+
+
+def test_a_wake_up_that_meets_nobody_is_kept(bench: Bench, wakes: Wakes) -> None:
+    """Who comes after a wake-up that found no waiter asks at once."""
+    bench.waiters.place_for("c:x", "me")
+    bench.waiters.leave(wakes.join("first", "c:x"))
+    bench.waiters.places["c:x"].taken = True
+    bench.waiters.notify("interlock_wake:x:me", b"0")
+
+    assert wakes.join("second", "c:x").take()
+
+
+def test_what_is_left_to_others_wakes_nobody(bench: Bench, wakes: Wakes) -> None:
+    """The message for those who stand in no queue is none for this client."""
+    bench.waiters.place_for("c:x", "me")
+    waiter = wakes.join("it", "c:x")
+    bench.waiters.notify("c:x", b"00")
+
+    assert not waiter.take()
+
+
+def test_a_refused_subscription_ends_the_places(bench: Bench, wakes: Wakes) -> None:
+    """When the server refuses the channels of places, only Redisson's is subscribed to."""
+    bench.waiters.place_for("c:x", "me")
+    waiter = wakes.join("it", "c:x")
+    bench.waiters.refused()
+    bench.waiters.place_for("c:x", "me")
+    assert bench.waiters.channels_of("c:x") == ("c:x",)
+    assert bench.subscribed == ["c:x"]
+    bench.waiters.notify("c:x")
+
+    assert waiter.take(), "the confirmation of the one channel"

@@ -221,7 +221,10 @@ def test_an_observer_goes_on_after_a_fork(redis_url: str) -> None:
         assert child.hear() == "True None"
         child.tell("fork")
         with client.election("name", candidate="a"):
-            assert {child.hear(), child.hear()} == {"True a", "False a"}
+            heard = {child.hear(), child.hear()}
+            if "False None" in heard:  # the forked child looked before there was a leader
+                heard = heard - {"False None"} | {child.hear()}
+            assert heard == {"True a", "False a"}
         assert {child.hear(), child.hear()} == {"True None", "False None"}
         child.tell("close")
         assert child.hear() == "closed"

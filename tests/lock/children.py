@@ -18,7 +18,8 @@ import asyncio, logging, os, signal, sys, threading, time
 import interlock, interlock.asyncio
 url = sys.argv[1]
 def say(*words):
-    print(*words, flush=True)
+    # By one write: a forked child says something at the same time.
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
 # Which callbacks of an event loop took long is nothing to tell of: the machine may be busy.
 logging.getLogger("asyncio").addFilter(lambda record: not record.msg.startswith("Executing "))
 """

@@ -66,21 +66,30 @@ async def test_neighbours_do_not_starve_others(plain: Stage) -> None:
 
 
 async def test_pattern_subscribers_are_not_counted(plain: Stage) -> None:
-    """A release counts who subscribes to the channel, and no tool that hears it by PSUBSCRIBE."""
+    """A release gives the lock to the next client beside a tool that uses PSUBSCRIBE."""
     redis, channel = plain.redis, "redisson_lock__channel:{name}"
-    call = lock_release("name", "it", 0, "PUBLISH", channel)
-    with redis.pubsub() as one, redis.pubsub() as other, redis.pubsub() as tool:
+    channels = (channel, "interlock_waiting:{name}", "interlock_wake:{name}:it")
+    call = lock_release("name", "other:1", 0, "PUBLISH", channel)
+
+    def released() -> set[bytes]:
+        redis.hset("name", "other:1", 1)
+        # An odd place: it is the others' turn. Of the future: nobody has waited for two seconds.
+        place = time.time_ns() // 2_000_000 * 2 + 10_001
+        redis.zadd("interlock_queue:{name}", {"it": place})
+        assert redis.eval(call.script.text, 1, *call.keys, *call.args) == 1
+        holders = set(redis.hkeys("name"))
+        redis.delete("name", "interlock_queue:{name}")
+        return holders
+
+    with redis.pubsub() as waiter, redis.pubsub() as tool, redis.pubsub() as java:
         tool.psubscribe("*")
         await until(lambda: redis.pubsub_numpat() == 1, 5, "the tool listens")
-        one.subscribe(channel)
-        other.subscribe(channel)
-        await until(lambda: redis.pubsub_numsub(channel)[0][1] == 2, 5, "both listen")
-        redis.hset("name", "it", 1)
-        assert redis.eval(call.script.text, 1, *call.keys, *call.args) == 1 + 2
-        other.unsubscribe(channel)
+        waiter.subscribe(*channels)
         await until(lambda: redis.pubsub_numsub(channel)[0][1] == 1, 5, "one listens")
-        redis.hset("name", "it", 1)
-        assert redis.eval(call.script.text, 1, *call.keys, *call.args) == 1 + 1
+        assert released() == {b"it:0"}
+        java.subscribe(channel)
+        await until(lambda: redis.pubsub_numsub(channel)[0][1] == 2, 5, "both listen")
+        assert released() == set(), "it is left to those who are not in the queue"
 
 
 async def test_a_pattern_subscriber_does_not_slow_a_contended_lock(plain: Stage) -> None:

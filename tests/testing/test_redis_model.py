@@ -178,9 +178,18 @@ def test_every_command_of_the_grammar_is_reached_and_can_succeed() -> None:
             continue
         succeeded.add(command[0])
     assert succeeded == {words[0] for words in _COMMANDS} - {"NONSENSE"}
-    assert set(model._commands) - {b"EVAL", b"EVALSHA", b"SCRIPT", b"SCAN", b"DBSIZE", b"TIME"} == {
-        str(name).encode() for name in succeeded
-    }
+    elsewhere = {b"EVAL", b"EVALSHA", b"SCRIPT", b"SCAN", b"DBSIZE", b"TIME", b"PUBSUB"}
+    assert set(model._commands) - elsewhere == {str(name).encode() for name in succeeded}
+
+
+def test_pubsub_counts_who_listens_as_a_real_server_does(twin: Twin) -> None:
+    """PUBSUB NUMSUB names each channel and who listens; what it cannot do it refuses."""
+    twin.check("PUBSUB", "NUMSUB")
+    twin.check("PUBSUB", "numsub", "a", "b")
+    model = RedisModel(now=lambda: 1000.0, listeners=len)
+    assert model.execute("PUBSUB", "NUMSUB", "a", "bc") == [b"a", 1, b"bc", 2]
+    with pytest.raises(ModelError):
+        model.execute("PUBSUB", "NONSENSE")
 
 
 def test_scan_and_dbsize_tell_all_keys_as_a_real_server_does(twin: Twin) -> None:

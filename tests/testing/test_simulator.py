@@ -139,7 +139,7 @@ class TestRun:
         simulator.run_for(0.5)
         assert simulator.now == pytest.approx(0.5)
         assert simulator.running() == [first, second]
-        assert set(simulator.network.dump()) == {"x"}
+        assert set(simulator.network.dump()) == {"x", "interlock_queue:{x}"}
         simulator.run()
 
         assert simulator.running() == []
@@ -500,7 +500,7 @@ class TestInvariants:
 
         def harm(simulator: Simulator) -> None:
             for client in simulator.clients:
-                client.session.waiters.notify = lambda channel: None  # type: ignore[method-assign]
+                client.session.waiters.notify = lambda *_: None  # type: ignore[method-assign]
 
         assert self.broken(harm, visit(2.0), later(visit())) == "I-05"
 

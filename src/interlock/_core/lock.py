@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     from interlock._core.scripts.script import Grant
     from interlock._core.session import Session
     from interlock._core.waiter import Waiter
-    from interlock._core.waiters import Waiters
+    from interlock._core.waiters import Place, Waiters
+
+
+NEXT_IS_OURS = 2
+"""What a release answers if the first in the server's queue is the client that releases."""
 
 
 class Lock(LockBase):
@@ -68,9 +72,15 @@ class Lock(LockBase):
             return HandOver(self, hold)
         return Release(session, hold)
 
-    def hand_over_script(self, hold: Hold, successor: Hold) -> Eval[int]:
-        """Return the script that makes *successor* the holder instead of *hold*."""
-        return scripts.lock_hand_over(self.key, hold.holder, successor.holder, successor.lease)
+    def hand_over_script(self, hold: Hold, successor: Hold, place: Place | None) -> Eval[int]:
+        """Return the script that makes *successor* the holder instead of *hold*.
+
+        The client leaves its *place* in the server's queue, if it is given.
+        """
+        leaving = () if place is None else (place.client, place.queue)
+        return scripts.lock_hand_over(
+            self.key, hold.holder, successor.holder, successor.lease, leaving=leaving
+        )
 
     def accept_handover(self, hold: Hold, sent_at: float) -> bool:
         """Take *hold* as granted by what somebody sent at *sent_at*.
@@ -81,6 +91,8 @@ class Lock(LockBase):
         return self.accept(hold, sent_at, GRANTED)
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
+        if self.session.has_queues:
+            self.session.waiters.place_for(self.queue, self.session.client_id)
         return wait_in_queue(
             self.session,
             self.channel,
@@ -132,7 +144,9 @@ class HandOver(Release):
             return call
         accept = partial(lock.accept_handover, successor, now)
         offer = self._offer = _Offer(waiters, waiter, successor, accept)
-        call = self._call = lock.hand_over_script(self._hold, successor)
+        # If nobody else waits here, the client leaves the server's queue.
+        place = waiters.vacate(lock.queue, but=waiter)
+        call = self._call = lock.hand_over_script(self._hold, successor, place)
         call.then = offer.answered
         return call
 
@@ -164,7 +178,7 @@ class HandOver(Release):
         elif self._freeing:
             self._freeing = False
             session = self._lock.session
-            session.waiters.freed(self._lock.channel, self._found - 1, session.clock())
+            session.waiters.freed(self._lock.channel, ours=self._found == NEXT_IS_OURS)
 
 
 class _Offer:

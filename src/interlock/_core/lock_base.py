@@ -48,6 +48,7 @@ from interlock._core.effects import NEVER, Step, Wait, failing, undoing
 from interlock._core.forced_note import ask_why, leave_note, take_note_back
 from interlock._core.holds import ENDED, ENDING, HELD, LOST, PENDING, Hold, Owner, Renewal
 from interlock._core.replication import Replication
+from interlock._core.scripts.lock import lock_release, stand_in_queue
 from interlock._core.scripts.script import Grant
 from interlock._core.session import GRACE
 from interlock._core.waiting import may_overtake, wait_in_queue
@@ -71,6 +72,12 @@ if TYPE_CHECKING:
 
 _CLAIM_LOOK, _CLAIM_LOOKS = 0.001, 0.05
 """Seconds between two looks at what another thread of the same owner acquires: first and last."""
+
+
+QUEUE_KEPT = 5
+"""Poll caps for which the server's queue is kept when nobody asks any more."""
+QUEUE_GRACE = 5.0
+"""Seconds for which the background tries to give up a place in the server's queue."""
 
 
 class _Kept:
@@ -348,10 +355,12 @@ class LockBase(ABC):
             and kept.holder == hold.holder
             and kept.lease == hold.lease
             and deadline == NEVER
+            and self.queue not in self.session.waiters.places
         ):
             return kept.acquire
         call = self._request(hold, deadline, now)
-        if self.repeats and deadline == NEVER and call.replication is None:
+        keep = self.repeats and deadline == NEVER and call.replication is None
+        if keep and self.queue not in self.session.waiters.places:
             if self._last_holder == hold.holder:
                 self._kept = _Kept(hold, call, self.release_script(hold, 0))
             # Most locks are taken once: only by coming again does an owner make this worth its
@@ -362,6 +371,13 @@ class LockBase(ABC):
     def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
         """Return the script that tries to get *hold*, for an owner who waits until *deadline*."""
         call = self.acquire_script(hold, hold.lease, 1, self.answer_by(deadline, now))
+        place = self.session.waiters.places.get(self.queue)
+        if place is not None and deadline > now:
+            # If others wait here, the client stands in the server's queue after this one, too.
+            more = not self.session.waiters.alone(self.queue)
+            place.taken, place.woken = True, False
+            keep = QUEUE_KEPT * self.session.options.poll_cap
+            stand_in_queue(call, place.client, place.queue, more=more, keep=keep)
         if self.session.replicas is not None:
             require_replicas(call, hold, self.session.replicas)
         return call
@@ -436,6 +452,9 @@ class LockBase(ABC):
         """
         ended_by: BaseException | None = None
         self._session.events.begin_wait(self, hold, sent_at)
+        place = self._session.waiters.places.get(self.queue)
+        if place is not None and isinstance(outcome, float):
+            place.left = outcome
         try:
             try:
                 if outcome is None or (isinstance(outcome, float) and hold.state is PENDING):
@@ -444,21 +463,49 @@ class LockBase(ABC):
                     op = self._after_first_try(hold, deadline, sent_at, outcome)
                 outcome = None
                 taken = yield from op
+                if taken:
+                    yield from self._leave_queue(None, taken=True)
             except GeneratorExit:
                 raise
             except BaseException as error:
                 ended_by = error
                 yield from undo_acquire(self._session, hold, owner, error)
+                yield from self._leave_queue(error)
                 raise
             if not taken and hold.late_grants():
                 # Whoever offered the lock must not make it the holder still, and no try that was
                 # given up either.
                 yield from undo_acquire(self._session, hold, owner, None)
+            if not taken:
+                yield from self._leave_queue(None)
             return hold if taken else None
         finally:
             self._session.events.end_wait(hold, ended_by)
             ended_by = None  # the error knows this frame
             self.disclaim(hold)
+
+    def _leave_queue(self, error: BaseException | None, *, taken: bool = False) -> Op[None]:
+        """Give up the client's place in the server's queue, if the last who waited here goes.
+
+        A claim that the client was given meanwhile goes to the next one.
+
+        Args:
+            error: how the wait ended, if by one.
+            taken: whether it ended with the lock. Then there is a place only if others gave up
+                while it was handed over, and the caller does not wait for this.
+        """
+        session = self.session
+        place = session.waiters.vacate(self.queue)
+        if place is not None:
+            call = lock_release(
+                *(self.key, f"{place.client}:0", 0, session.publish, self.queue),
+                leaving=(place.client,),
+            )
+            until = session.clock() + QUEUE_GRACE
+            if taken:
+                yield from session.clean_up_later(call, until)
+            else:
+                yield from session.clean_up_after(error, call, until)
 
     def after_claim(self, owner: Owner, deadline: float, lease: float | None) -> Op[Hold | None]:
         """Acquire when another thread or task of the same owner has, or has given up.
@@ -523,6 +570,9 @@ class LockBase(ABC):
         call = self._request(hold, deadline, sent_at)
         answer = yield from session.persist(call, hold)
         if self.accept(hold, sent_at, answer):
+            place = session.waiters.places.get(self.queue)
+            if place is not None:
+                place.taken = call.args[-2] == 1
             return None
         return (yield from self._not_held(hold, answer, deadline))
 
@@ -608,13 +658,13 @@ class Acquire(Step["Hold | None"]):
             self.result, held = None, found
         clock = session.clock  # bound first: Python 3.11 would look for a method
         now = self._sent_at = clock()
-        # Also if others wait here: this refuses a reader that wants to write. It would wait for
-        # its own read lock.
-        call = lock.request(hold, self._deadline, now)
         if lock.queue in session.waiters.queues and not lock.may_overtake(hold, self._deadline):
+            # Made for its error only: it refuses a reader that wants to write. It would wait for
+            # its own read lock.
+            _ = lock.acquire_script(hold, hold.lease, 1, self._deadline)
             hold.answered()
             return None
-        return call
+        return lock.request(hold, self._deadline, now)
 
     def done(self, answer: Grant | float) -> bool:
         """Take the server's answer; return whether the lock is held now."""

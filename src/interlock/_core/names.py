@@ -63,6 +63,26 @@ def lock_channel(name: str) -> str:
     return prefix_name("redisson_lock__channel", name)
 
 
+def of_channel(prefix: str, channel: str) -> str:
+    """Return the key or channel *prefix* of the object whose channel is *channel*."""
+    return prefix + channel[channel.index(":") :]
+
+
+def waiting_queue(channel: str) -> str:
+    """Return the key of the queue of the clients that wait for what *channel* announces."""
+    return of_channel("interlock_queue", channel)
+
+
+def waiting_channel(channel: str) -> str:
+    """Return the channel that all clients of ours hear besides *channel*: to count them."""
+    return of_channel("interlock_waiting", channel)
+
+
+def wake_channel(channel: str, client: str) -> str:
+    """Return the channel on which *client* hears that it is the next in the queue of *channel*."""
+    return f"{of_channel('interlock_wake', channel)}:{client}"
+
+
 def fair_queue(name: str) -> str:
     """Return the key of the list in which the waiters of the fair lock *name* stand."""
     return prefix_name("redisson_lock_queue", name)

@@ -99,6 +99,15 @@ class Session:
         )
 
     @property
+    def has_queues(self) -> bool:
+        """Return whether waiting clients stand in a queue on the server.
+
+        It must be able to count who listens. It cannot where there are no messages, nor with plain
+        channels in a cluster, where each node knows its own listeners only.
+        """
+        return self.publish == "SPUBLISH" if self.clustered else bool(self.publish)
+
+    @property
     def counts_waiters(self) -> bool:
         """Return whether a release learns how many clients heard of it.
 
@@ -107,8 +116,7 @@ class Session:
         Where there are no messages it does not, nor where it is told only of those on one node of
         a cluster. And grants that replicas must have are not handed over.
         """
-        told = self.publish == "SPUBLISH" if self.clustered else bool(self.publish)
-        return told and self.replicas is None
+        return self.has_queues and self.replicas is None
 
     def holder(self, owner: Owner) -> str:
         """Return the hash field for a new hold of *owner*."""

@@ -1,11 +1,7 @@
-"""The place of one waiter in a queue of `waiters`, and how a lock goes round in one.
-
-What they stand for, and no rules.
-"""
+"""The place of one waiter in a queue of `waiters`: what it stands for, and no rules."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -69,26 +65,3 @@ class Waiter:
         if ask:
             self.asking = True
         self.wakeup()
-
-
-@dataclass(slots=True)
-class Rotation:
-    """How a lock goes round among those who wait for it here, and when it is the others' turn.
-
-    Attributes:
-        left_free_at: when others had their last chance.
-        turns: how many more are handed over before it is freed; None when the next release begins
-            to count.
-        since: when that began.
-        freeing: True while it is being freed.
-        sitting_out: True from then until the front asks.
-        unheeded: messages that are not for us: our own, and those of the others who are before
-            us.
-    """
-
-    left_free_at: float
-    turns: int | None = None
-    since: float = 0.0
-    freeing: bool = False
-    sitting_out: bool = False
-    unheeded: int = 0

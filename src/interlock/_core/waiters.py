@@ -15,8 +15,9 @@ Rules:
 * A (re)subscription counts as a message: what was published meanwhile is gone.
 * Whoever releases may offer the lock to the front waiter instead of freeing it (`offer`): while that is under way the waiter
   does not ask, and may leave; exactly one of the two learns that it left (`give_up`, `conclude`).
-* That goes on for a turn of each who waits here, and for `LONGEST_TURNS`. Then the lock is freed for all, and if other clients
-  heard of it, their turns come first: the front waits until as many others have freed it, or their time has passed.
+* That goes on for as long as `HandOverPolicy` lets it. Then the release goes to the first in the server's queue.
+* A client that waits for a plain or fenced lock has a `Place` in that queue. It hears its own channel too, whose messages tell
+  that it is next. It keeps the subscription for a while, so that who waits often need not subscribe each time.
 
 Prior art: trio's ``_parking_lot.py``; the lost wake-ups of asyncio.Lock (bpo-27585) and asyncio.Semaphore (gh-90155).
 """
@@ -25,21 +26,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from interlock._core.waiter import Rotation, Waiter
+from interlock._core import names
+from interlock._core.hand_over import COURTESY, HandOverPolicy
+from interlock._core.waiter import Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-LONGEST_TURNS = 0.02
-"""Seconds for which a lock may go from one waiter of a client to the next before others get a chance."""
-COURTESY = 0.1
-"""Seconds, at most, that the others of a lock are given to take it first."""
-
-MONOPOLY = 2.0
-"""Seconds after which a lock that is always wanted here is left free once, for those who look without hearing."""
 LONGEST_OFFER = 0.15
 """Seconds after which a waiter that is being handed the lock, and hears no more, asks for itself."""
+
+FOR_OTHERS = b"00"
+"""The message that a lock is free for those who are not in the server's queue; Java reads 0."""
+IDLE_LOOKS = 1
+"""How often the subscriber looks at a channel that nobody waits for before it unsubscribes."""
 
 _SECTION = "\ud800"
 """A lone surrogate: no channel has it, because it cannot be sent."""
@@ -66,6 +67,38 @@ class Subscriptions(Protocol):
         ...
 
 
+class Place:
+    """A client's place in the server's queue of one lock.
+
+    It lasts as long as the client hears the channel: while somebody waits here, and a while longer,
+    so that who waits often need not subscribe each time.
+
+    Attributes:
+        client: the client's id.
+        queue: the key of the queue.
+        wake: the channel on which the client hears that it is next.
+        taken: whether the client may stand in the queue.
+        left: seconds that were left of the holder's lease when the client was refused last.
+        woken: whether a wake-up came while nobody waited here.
+        heard: whether it was subscribed to.
+        idle: how often the subscriber has looked since the last one waited.
+    """
+
+    __slots__ = (
+        *("channels", "client", "heard", "idle"),
+        *("left", "queue", "taken", "wake", "woken"),
+    )
+
+    def __init__(self, channel: str, client: str) -> None:
+        self.client = client
+        self.queue = names.waiting_queue(channel)
+        self.wake = names.wake_channel(channel, client)
+        self.channels = (channel, names.waiting_channel(channel), self.wake)
+        self.taken = self.woken = self.heard = False
+        self.left = 0.0
+        self.idle = 0
+
+
 class Waiters:
     """The queues of all channels of one client.
 
@@ -76,6 +109,8 @@ class Waiters:
     Attributes:
         queues: those of all channels that somebody waits for.
         hearing: False while there is no subscriber connection and messages may be missed; set by the driver.
+        places: the client's places in the server's queues.
+        roomy: whether there may be places: False when the server lets nobody hear their channels.
     """
 
     def __init__(self, mutex: AbstractContextManager[object], subscriptions: Subscriptions) -> None:
@@ -85,7 +120,10 @@ class Waiters:
         # A dict is the queue: ordered, and a waiter in the middle leaves in one step.
         self.queues: dict[str, dict[Waiter, None]] = {}
         self._sections: dict[str, list[str]] = {}
-        self._rotations: dict[str, Rotation] = {}
+        self.places: dict[str, Place] = {}
+        self.roomy = True
+        self._woken_by: dict[str, str] = {}
+        self._policies: dict[str, HandOverPolicy] = {}
 
     def join(
         self, channel: str, alarm: Callable[[], None], noted: list[Waiter] | None = None
@@ -121,14 +159,17 @@ class Waiters:
             # The ticket goes last: whoever is interrupted before that can do all of this again.
             if len(queue) == 1:
                 self._close(ticket.channel)
-                _ = self._rotations.pop(ticket.channel, None)
+                _ = self._policies.pop(ticket.channel, None)
                 _ = self.queues.pop(ticket.channel, None)
                 return
             if ticket.front:
                 successor = next(other for other in queue if other is not ticket)
                 successor.front = True
                 successor.inherited = ticket.taken_for
-                successor.wake(ask=ticket.taken_for is None or ticket.asking)
+                # One that does not stand in the server's queue must ask, or nobody wakes it.
+                place = self.places.get(ticket.channel)
+                missing = place is not None and not place.taken
+                successor.wake(ask=ticket.taken_for is None or ticket.asking or missing)
             _ = queue.pop(ticket, None)
 
     def mend(self, ticket: Waiter) -> None:
@@ -162,8 +203,6 @@ class Waiters:
             # Whoever offered it is late, or was interrupted. Who was made the holder meanwhile learns of it by asking.
             ticket.offered = False
             ticket.busy = True
-            if rotation := self._rotations.get(ticket.channel):
-                rotation.sitting_out, rotation.unheeded = False, 0
             return True
 
     def give_up(self, ticket: Waiter) -> bool:
@@ -182,9 +221,7 @@ class Waiters:
             queue = self.queues.get(channel)
             if queue is None:
                 return None
-            rotation = self._rotations.setdefault(channel, Rotation(now))
-            if rotation.turns is None:
-                rotation.turns, rotation.since = len(queue), now
+            policy = self._policies.setdefault(channel, HandOverPolicy())
             ticket = next(iter(queue))
             hold = ticket.candidate
             if (
@@ -193,15 +230,11 @@ class Waiters:
                 or ticket.offered
                 or ticket.gone
                 or type(hold.core) is not kind
-                or rotation.turns == 0
-                or now - rotation.since >= LONGEST_TURNS
             ):
-                rotation.turns = None
-                # The message that we are going to send is no news here.
-                rotation.unheeded = 1
-                rotation.sitting_out = rotation.freeing = True
+                policy.end()
                 return None
-            rotation.turns -= 1
+            if not policy.stays_here(len(queue), now):
+                return None
             # From here on a command that makes it the holder may be under way, whatever becomes of who sends it.
             hold.offer()
             ticket.offered_until = now + LONGEST_OFFER
@@ -225,42 +258,98 @@ class Waiters:
                 ticket.wake()
             return left
 
-    def freed(self, channel: str, receivers: int, now: float) -> None:
-        """Let the others go first who heard that a lock is free: *receivers*, this client among them.
+    def freed(self, channel: str, ours: bool) -> None:
+        """Wake the front of *channel* after a release that gave the lock to this very client, if *ours*."""
+        with self._mutex:
+            queue = self.queues.get(channel)
+            if queue is None:
+                return
+            front = next(iter(queue))
+            if not ours:
+                # Should the client stand in no queue after all, it asks soon.
+                front.inherited = COURTESY
+            front.wake(ask=ours)
 
-        Who looks without hearing gets a chance now and then.
+    def notify(self, channel: str, payload: bytes | None = None) -> None:
+        """Wake the front waiter of each section of *channel*.
+
+        Args:
+            channel: where a message came, or may have been missed.
+            payload: the message; None for a subscription that was confirmed. `FOR_OTHERS` tells
+                that others are to take the lock first; a number above 0 for how many milliseconds.
+        """
+        if payload == FOR_OTHERS or (payload is None and channel in self.places):
+            return  # of a subscription, the last channel tells that all is heard
+        with self._mutex:
+            whole = self._woken_by.get(channel, channel)
+            if whole is not channel and payload is not None:
+                place = self.places[whole]
+                place.woken = True
+            patience = int(payload) / 1000 if whole is not channel and payload else 0.0
+            for part in self._sections.get(whole, ()):
+                front = next(iter(self.queues[part]))
+                if patience:
+                    front.inherited = patience
+                front.wake(ask=not patience)
+
+    def place_for(self, channel: str, client: str) -> None:
+        """Have this client, *client*, stand in the server's queue while somebody waits for *channel*."""
+        with self._mutex:
+            if self.roomy and channel not in self.places:
+                place = self.places[channel] = Place(channel, client)
+                self._woken_by[place.wake] = channel
+
+    def channels_of(self, channel: str) -> tuple[str, ...]:
+        """Return what is subscribed to for *channel*."""
+        place = self.places.get(channel)
+        return (channel,) if place is None else place.channels
+
+    def alone(self, channel: str) -> bool:
+        """Return whether no more than one waits here for *channel*."""
+        return len(self.queues.get(channel, ())) <= 1
+
+    def vacate(self, channel: str, but: Waiter | None = None) -> Place | None:
+        """Return the place to give up if nobody *but* one waits here for *channel* any more.
+
+        Who gives it up does so before it leaves: then the next to come asks anew.
         """
         with self._mutex:
-            queue, rotation = self.queues.get(channel), self._rotations.get(channel)
-            if queue is None or rotation is None:
-                return
-            rotation.freeing = False
-            front = next(iter(queue))
-            others = receivers - 1
-            if rotation.sitting_out and (others > 0 or now - rotation.left_free_at >= MONOPOLY):
-                rotation.left_free_at = now
-                rotation.unheeded += max(others - 1, 0)
-                front.inherited = min(others * LONGEST_TURNS, COURTESY) if others > 0 else COURTESY
-                front.wake(ask=False)
-            else:
-                rotation.sitting_out, rotation.unheeded = False, 0
-                front.wake()
+            place = self.places.get(channel)
+            if place is None or not place.taken:
+                return None
+            queue = self.queues.get(channel, ())
+            for ticket in queue:
+                if not ticket.gone and ticket is not but:
+                    return None
+            place.taken = False
+            return place
 
-    def notify(self, channel: str) -> None:
-        """Wake the front waiter of each section of *channel*: a message came, or may have been missed."""
+    def look_for_idle(self) -> None:
+        """Unsubscribe from what nobody has waited for since the look before the last one."""
         with self._mutex:
-            rotation = self._rotations.get(channel)
-            unheeded = rotation is not None and rotation.unheeded > 0
-            for part in self._sections.get(channel, ()):
-                front = next(iter(self.queues[part]))
-                if not (unheeded and part == channel):
-                    front.wake()
-                elif rotation is not None and rotation.freeing:
-                    # Should the releaser never learn that it has released, nobody else would wake it.
-                    front.inherited = COURTESY
-                    front.wake(ask=False)
-            if rotation is not None and unheeded:
-                rotation.unheeded -= 1
+            for channel, place in list(self.places.items()):
+                if channel in self._sections:
+                    continue
+                place.idle += 1
+                if place.idle > IDLE_LOOKS:
+                    if place.heard:
+                        self._subscriptions.unsubscribe(channel)
+                    del self.places[channel], self._woken_by[place.wake]
+
+    def refused(self) -> None:
+        """Do without places: the server lets this client hear no channel of theirs, or some other one."""
+        with self._mutex:
+            if not self.places:
+                return
+            self.roomy = False
+            heard = [channel for channel, place in self.places.items() if place.heard]
+            for channel in heard:
+                self._subscriptions.unsubscribe(channel)
+            self.places.clear()
+            self._woken_by.clear()
+            for channel in heard:
+                if channel in self._sections:
+                    self._subscriptions.subscribe(channel)
 
     def serve_all(self, channel: str) -> None:
         """End the wait of all who stand in the queue of *channel*: each got what it waits for."""
@@ -286,7 +375,17 @@ class Waiters:
         parts = self._sections.get(whole)
         if parts is None:
             self._sections[whole] = [ticket.channel]
-            self._subscriptions.subscribe(whole)
+            place = self.places.get(whole)
+            heard = place is not None and place.heard
+            # Without a connection once more: there may have been no thread to open one.
+            if not heard or not self.hearing:
+                self._subscriptions.subscribe(whole)
+            if place is not None and heard:
+                ticket.asking = place.woken or not place.taken
+            elif place is not None:
+                place.heard = True
+            if place is not None:
+                place.idle = 0
         else:
             if ticket.channel not in parts:
                 parts.append(ticket.channel)
@@ -300,4 +399,5 @@ class Waiters:
             parts.remove(channel)
         if not parts:
             _ = self._sections.pop(whole, None)
-            self._subscriptions.unsubscribe(whole)
+            if whole not in self.places:
+                self._subscriptions.unsubscribe(whole)

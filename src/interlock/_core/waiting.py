@@ -91,7 +91,7 @@ def wait_in_queue(
     ticket = yield from Enqueue(channel)
     ticket.candidate = candidate
     try:
-        look_at = session.clock() + FIRST_LOOK
+        look_at = session.clock() + _first_look(session, channel)
         while True:
             if ticket.gone:
                 # It was given what it waits for; that is what it was woken for, and nothing that the next one has to look at.
@@ -120,3 +120,11 @@ def wait_in_queue(
     finally:
         # Before anything is undone: from now on nobody can make it the holder unnoticed.
         _ = session.waiters.give_up(ticket)
+
+
+def _first_look(session: Session, channel: str) -> float:
+    """Return the seconds after which who begins to wait looks, should no message come."""
+    place = session.waiters.places.get(channel)
+    if place is None or not place.taken or not session.waiters.hearing:
+        return FIRST_LOOK
+    return min(place.left + EXPIRY_MARGIN, session.poll_interval())

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from interlock.options import PubSub
 
 PING_INTERVAL = 5.0
+IDLE_INTERVAL = 0.5
+"""Seconds between two looks for channels that nobody waits for any more."""
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
 
@@ -137,11 +139,15 @@ class NodeSubscriber:
                 None  # too many threads: the waiters poll, and the next subscription tries again
             )
 
+    def _channels(self, channel: str) -> tuple[str, ...]:
+        """Return what is to be subscribed to for *channel*."""
+        return (channel,)
+
     def _send(self, command: str, channel: str) -> None:
         if self._connection is None:
             return  # the next connection subscribes to all that is wanted
         try:
-            self._connection.send(command, channel)
+            self._connection.send(command, *self._channels(channel))
         except OSError:
             self._connection.shutdown()  # the thread sees it and connects anew
 
@@ -173,7 +179,7 @@ class NodeSubscriber:
     def _listen(self) -> None:
         connection = Connection(self._endpoint, self._timeout)
         try:
-            connection.set_timeout(PING_INTERVAL)
+            connection.set_timeout(self._patience())
             with self._change:
                 if self._closed:
                     return
@@ -202,27 +208,43 @@ class NodeSubscriber:
         """Note that the server sends no messages of *channel* any more."""
 
     def _read(self, connection: Connection) -> None:
-        heard_at = clock.now()
+        heard_at = asked_at = clock.now()
         while not self._closed:
             try:
                 message = connection.receive()
             except TimeoutError:
-                if clock.now() - heard_at > 2 * PING_INTERVAL:
+                message = None
+            now = clock.now()
+            self._look_for_idle(now)
+            connection.set_timeout(self._patience())
+            if message is None:
+                if now - heard_at > 2 * PING_INTERVAL:
                     return
-                with self._change:
-                    connection.send("PING")
+                if now - max(heard_at, asked_at) >= PING_INTERVAL:
+                    asked_at = now
+                    with self._change:
+                        connection.send("PING")
                 continue
-            heard_at = clock.now()
+            heard_at = now
             if isinstance(message, ReplyError):
                 self._refused(message)
-                continue
-            kind, channel, *rest = cast("list[bytes]", message)
-            if kind == self._confirmed:
-                self._heard(channel.decode(), None)
-            elif kind in (b"message", b"smessage"):
-                self._heard(channel.decode(), rest[0])
-            elif kind == b"sunsubscribe":
-                self._ended(channel.decode())
+            else:
+                self._take(*cast("list[bytes]", message))
+
+    def _take(self, kind: bytes, channel: bytes, *rest: bytes) -> None:
+        if kind == self._confirmed:
+            self._heard(channel.decode(), None)
+        elif kind in (b"message", b"smessage"):
+            self._heard(channel.decode(), rest[0])
+        elif kind == b"sunsubscribe":
+            self._ended(channel.decode())
+
+    def _patience(self) -> float:
+        """Return the seconds after which to look around although nothing came."""
+        return PING_INTERVAL
+
+    def _look_for_idle(self, now: float) -> None:
+        """Unsubscribe from what nobody has waited for lately."""
 
     def _heard(self, channel: str, payload: bytes | None) -> None:
         """Note a message; None instead of one tells that the channel is heard from now on."""
@@ -392,6 +414,7 @@ class _Lane(NodeSubscriber):
         super().__init__(node, timeout, whole.mutex, sharded=sharded)
         self._whole = whole
         self._topology = topology
+        self._looked_at = 0.0
         self.node = node
 
     def _heard(self, channel: str, payload: bytes | None) -> None:
@@ -399,7 +422,18 @@ class _Lane(NodeSubscriber):
             if payload is not None:
                 self._whole.answer(payload)
             return
-        self._whole.waiters.notify(channel)
+        self._whole.waiters.notify(channel, payload)
+
+    def _channels(self, channel: str) -> tuple[str, ...]:
+        return self._whole.waiters.channels_of(channel)
+
+    def _patience(self) -> float:
+        return IDLE_INTERVAL if self._whole.waiters.places else PING_INTERVAL
+
+    def _look_for_idle(self, now: float) -> None:
+        if now - self._looked_at >= IDLE_INTERVAL:
+            self._looked_at = now
+            self._whole.waiters.look_for_idle()
 
     def _hear(self, hearing: bool) -> None:
         self.hearing = hearing
@@ -424,6 +458,8 @@ class _Lane(NodeSubscriber):
             _ = self._topology.learn(meaning)
         elif isinstance(meaning, ServerUnavailableError) and meaning.transient:
             raise meaning  # the next connection subscribes again
+        else:
+            self._whole.waiters.refused()
 
     def _ended(self, channel: str) -> None:
         # Ours, or the node's because the slot has gone; then where it is now is asked, or told by whoever we ask.

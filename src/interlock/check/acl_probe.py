@@ -221,6 +221,9 @@ class _AclProbe:
             self.permitted(f"+{prefix}unsubscribe", f"{prefix}UNSUBSCRIBE", channel)
         if self._wanted.channels:
             self.permitted("+ping", "PING")
+        for command in self._wanted.messages:
+            if command.startswith("pubsub|"):
+                self.permitted(f"+{command}", *_OTHERS[command])
         return heard
 
     def _may_use_channel(

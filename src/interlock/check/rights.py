@@ -24,6 +24,13 @@ _FOLDERS = tuple(
 _COMMENT = re.compile(r"--.*")
 _CALL = re.compile(r"(?:redis\.p?call|asked)\('(\w+)'")
 
+QUEUE = frozenset({"time", "zadd", "zrange", "zrem", "zscore"})
+"""Commands of the waiting clients' queue: its scripts do without where they are not permitted."""
+FOR_QUEUE = {
+    **dict.fromkeys(("lock_acquire", "lock_release", "lock_hand_over"), QUEUE),
+    "fenced_lock_acquire": QUEUE | {"hdel"},
+}
+"""What scripts call for nothing else."""
 OPTIONAL = frozenset({"pubsub", "cluster"})
 """Commands that scripts do without where they are not permitted, or call in a cluster only."""
 COUNTING = "cluster|info"
@@ -74,6 +81,7 @@ class Kind:
         channels: where it announces and hears; none if it sends no messages.
         named: whether it uses the key that is called like the object.
         others: commands that no script calls.
+        queued: whether waiting clients stand in a queue.
     """
 
     scripts: tuple[str, ...]
@@ -81,6 +89,7 @@ class Kind:
     channels: tuple[Place, ...] = ()
     named: bool = True
     others: tuple[str, ...] = ()
+    queued: bool = False
 
     @property
     def commands(self) -> frozenset[str]:
@@ -95,7 +104,8 @@ class Kind:
 def _called(script: str) -> frozenset[str]:
     files = (folder.joinpath(f"{script}.lua") for folder in _FOLDERS)
     text = next(file for file in files if file.is_file()).read_text(encoding="utf-8")
-    return frozenset(_CALL.findall(_COMMENT.sub("", text))) - OPTIONAL
+    called = frozenset(_CALL.findall(_COMMENT.sub("", text))) - OPTIONAL
+    return called - FOR_QUEUE.get(script, frozenset())
 
 
 _PLAIN = (
@@ -124,12 +134,26 @@ def _turn(name: str) -> str:
     return names.waiter_channel(names.lock_channel(name), "")
 
 
+def _queue(name: str) -> str:
+    return names.waiting_queue(names.lock_channel(name))
+
+
+def _waiting(name: str) -> str:
+    return names.waiting_channel(names.lock_channel(name))
+
+
+def _wake(name: str) -> str:
+    return names.wake_channel(names.lock_channel(name), "")
+
+
 _NAME = Place(_itself)
+_QUEUE = Place(_queue)
+_HEARD = (Place(names.lock_channel), Place(_waiting), Place(_wake, varied=True))
 _REQUESTS = Place(_request, varied=True)
 _OWN_REQUESTS = Place(_own_request, varied=True)
 
 KINDS = {
-    "lock": Kind(_PLAIN, channels=(Place(names.lock_channel),)),
+    "lock": Kind(_PLAIN, channels=_HEARD, queued=True),
     "fair_lock": Kind(
         (
             *("fair_lock_acquire", "fair_lock_release", "fair_lock_force_release"),
@@ -141,7 +165,8 @@ KINDS = {
     "fenced_lock": Kind(
         (*_PLAIN, "fenced_lock_acquire"),
         keys=(Place(names.fence_token),),
-        channels=(Place(names.lock_channel),),
+        channels=_HEARD,
+        queued=True,
     ),
     "group_lock": Kind(
         (
@@ -196,7 +221,8 @@ KINDS = {
             *("condition_end", "condition_leave", "condition_renew"),
         ),
         keys=(Place(names.condition_waiting), Place(names.condition_leases), _OWN_REQUESTS),
-        channels=(Place(names.lock_channel), Place(_condition_turn, varied=True)),
+        channels=(*_HEARD, Place(_condition_turn, varied=True)),
+        queued=True,
     ),
     "barrier": Kind(
         (
@@ -307,17 +333,23 @@ def rights(
         sharded: whether messages go by sharded channels.
     """
     chosen = [EVERYTHING[kind] for kind in kinds]
-    data = sorted(frozenset[str]().union(*(kind.commands for kind in chosen)))
+    queued = telling and any(kind.queued for kind in chosen)
+    called = frozenset[str]().union(*(kind.commands for kind in chosen))
+    data = sorted(called | QUEUE if queued else called)
     channels = tuple(dict.fromkeys(place for kind in chosen for place in kind.channels if telling))
     prefix = "s" if sharded else ""
     messages = (
         *(f"{prefix}{command}" for command in ("publish", "subscribe", "unsubscribe")),
         "ping",
         *(("publish", "subscribe") if sharded and _QUESTIONS in channels else ()),
+        *((f"pubsub|{'shard' if sharded else ''}numsub",) if queued else ()),
     )
     named = (_NAME,) if any(kind.named for kind in chosen) else ()
-    keys = (*named, *dict.fromkeys(place for kind in chosen for place in kind.keys))
+    queue = (_QUEUE,) if queued else ()
+    keys = (*named, *dict.fromkeys(place for kind in chosen for place in kind.keys), *queue)
     further = dict.fromkeys((*others, *(word for kind in chosen for word in kind.others)))
+    for command in messages if channels else ():
+        _ = further.pop(command, None)
     return Rights(tuple(data), messages if channels else (), tuple(further), keys, channels)
 
 

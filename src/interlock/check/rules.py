@@ -35,7 +35,10 @@ _HOW_TO_LOOK = {
     " min-replicas-to-write",
     "TIME": "on both machines, at the same moment: date +%s.%N",
 }
-_SPARED = {"+subscribe", "+ssubscribe", "+unsubscribe", "+sunsubscribe", "+ping"}
+_SPARED = {
+    *("+subscribe", "+ssubscribe", "+unsubscribe", "+sunsubscribe", "+ping"),
+    *("+pubsub|numsub", "+pubsub|shardnumsub"),
+}
 
 
 def apply_rules(facts: Facts, requirements: Requirements) -> tuple[Finding, ...]:
@@ -151,7 +154,7 @@ def _rights(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
             "rights",
             WARNING if deaf else ERROR,
             f"user {facts.user!r} lacks {' '.join(rights.missing)} for {what}"
-            + (": who waits hears nothing and looks every poll_cap seconds" if deaf else ""),
+            + (": who waits may hear nothing, and looks every poll_cap seconds" if deaf else ""),
             f"ACL SETUSER {facts.user} {' '.join(rights.missing)}",
         )
     if rights.unknown:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from interlock.testing._sim_network import Network
 
 RECONNECT_PAUSE = 0.05
+IDLE_INTERVAL = 0.5
 
 
 class Subscriber:
@@ -46,14 +47,14 @@ class Subscriber:
         if self._connected:
             self._send(channel, wanted=False)
 
-    def deliver(self, channel: str) -> None:
+    def deliver(self, channel: str, payload: bytes | None = None) -> None:
         """Have the server send a message, which comes after all that it sent before."""
         timeline, epoch = self._network.timeline, self._epoch
         self._received_at = max(self._received_at, timeline.now + self._network.latency())
 
         def receive() -> None:
             if epoch == self._epoch:
-                self.waiters.notify(channel)
+                self.waiters.notify(channel, payload)
 
         self._at(self._received_at, receive)
 
@@ -99,22 +100,33 @@ class Subscriber:
         self._epoch += 1
         self._connection = self._epoch
         self._connected = self.waiters.hearing = True
+        self._look_for_idle(self._epoch)
         self._sent_at = self._received_at = timeline.now
         for channel in self._wanted:
             self._send(channel, wanted=True)
 
+    def _look_for_idle(self, epoch: int) -> None:
+        def look() -> None:
+            if epoch == self._epoch:
+                self.waiters.look_for_idle()
+                self._look_for_idle(epoch)
+
+        self._at(self._network.timeline.now + IDLE_INTERVAL, look)
+
     def _send(self, channel: str, *, wanted: bool) -> None:
         # What is written to a connection that was cut, while nobody has noticed, never arrives.
         timeline, epoch = self._network.timeline, self._connection
+        channels = self.waiters.channels_of(channel)
         self._sent_at = max(self._sent_at, timeline.now + self._network.latency())
 
         def arrive() -> None:
             if epoch != self._epoch:
                 return
-            if wanted:
-                self._network.subscribe(channel, self)
-                self.deliver(channel)  # the confirmation counts as a message
-            else:
-                self._network.unsubscribe(channel, self)
+            for part in channels:
+                if wanted:
+                    self._network.subscribe(part, self)
+                    self.deliver(part)  # the confirmation counts as a message
+                else:
+                    self._network.unsubscribe(part, self)
 
         timeline.at(self._sent_at, arrive)

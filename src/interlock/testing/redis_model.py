@@ -85,6 +85,10 @@ def _no_receivers(channel: bytes, payload: bytes) -> int:  # noqa: ARG001 - the 
     return 0
 
 
+def _no_listeners(channel: bytes) -> int:  # noqa: ARG001 - the hook's signature
+    return 0
+
+
 class RedisModel:
     """One server, to be used from one thread at a time.
 
@@ -98,6 +102,7 @@ class RedisModel:
         now: Callable[[], float],
         on_publish: Callable[[bytes, bytes], int] = _no_receivers,
         on_spublish: Callable[[bytes, bytes], int] = _no_receivers,
+        listeners: Callable[[bytes], int] = _no_listeners,
     ) -> None:
         """Create an empty server.
 
@@ -108,11 +113,13 @@ class RedisModel:
                 A script may publish in its midst, so that a hook notes the message and delivers
                 it later: it must not call the model.
             on_spublish: The same for SPUBLISH, whose channels are others.
+            listeners: Called by PUBSUB NUMSUB and SHARDNUMSUB, returns who listens to a channel.
         """
         self.commands: Counter[str] = Counter()
         self._now = now
         self._on_publish = on_publish
         self._on_spublish = on_spublish
+        self._listeners = listeners
         self._busy = False
         self._ran = 0
         self._viewed: tuple[int, float, dict[bytes, Stored]] = (0, math.inf, {})
@@ -120,10 +127,12 @@ class RedisModel:
         self._lua = LuaSandbox(self._call_from_script)
         self._compiled: dict[bytes, _Script] = {}
         self._loaded: dict[bytes, _Script] = {}
+        self._from_scripts: dict[bytes, tuple[bytes, Command]] = {}
         self._commands: Table = {
             **_DATA_COMMANDS,
             b"PUBLISH": exactly(2, self._publish),
             b"SPUBLISH": exactly(2, self._spublish),
+            b"PUBSUB": at_least(1, self._pubsub),
             b"EVAL": at_least(2, self._eval),
             b"EVALSHA": at_least(2, self._evalsha),
             b"SCRIPT": at_least(1, self._script),
@@ -210,21 +219,33 @@ class RedisModel:
         return command.run(self._keyspace, args)
 
     def _call_from_script(self, words: Sequence[bytes]) -> Reply:
-        name, args = words[0].upper(), words[1:]
-        command = self._commands.get(name)
-        if command is None:
-            raise ModelError("ERR Unknown Redis command called from script")
+        args = words[1:]
+        name, command = self._from_scripts.get(words[0]) or self._find_for_script(words[0])
         if not command.accepts(len(args)):
             raise ModelError("ERR Wrong number of args calling Redis command from script")
         if name in _NOT_FROM_SCRIPTS:
             raise ModelError("ERR This Redis command is not allowed from script")
         return self._run(name, command, args)
 
+    def _find_for_script(self, word: bytes) -> tuple[bytes, Command]:
+        name = word.upper()
+        command = self._commands.get(name)
+        if command is None:
+            raise ModelError("ERR Unknown Redis command called from script")
+        self._from_scripts[word] = name, command
+        return name, command
+
     def _publish(self, _db: Keyspace, args: Args) -> Reply:
         return self._on_publish(args[0], args[1])
 
     def _spublish(self, _db: Keyspace, args: Args) -> Reply:
         return self._on_spublish(args[0], args[1])
+
+    def _pubsub(self, _db: Keyspace, args: Args) -> Reply:
+        action, *channels = args
+        if action.upper() not in (b"NUMSUB", b"SHARDNUMSUB"):
+            raise ModelError(f"ERR unknown subcommand '{printable(action)}'. Try PUBSUB HELP.")
+        return [part for channel in channels for part in (channel, self._listeners(channel))]
 
     def _eval(self, _db: Keyspace, args: Args) -> Reply:
         keys, rest = _split_keys(args)

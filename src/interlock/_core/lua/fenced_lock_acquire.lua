@@ -10,16 +10,46 @@
 -- ARGV[3]  depth    integer > 0, the depth to reach: sending it twice changes nothing
 -- ARGV[4]  floor    integer >= 0, the largest token that may have been drawn as far as this client knows: a counter that went back goes on from there
 -- ARGV[5]  unit     integer >= 0, tokens go on above the node's epoch times this; 0: no cluster
+-- ARGV[6]  client   string, the client id: it waits in the queue; may be left out
+-- ARGV[7]  queue    string, a zset {client: when it came, in ms}; may be left out
+-- ARGV[8]  more     1: others of the client wait, so it stays there; may be left out
+-- ARGV[9]  keep     integer > 0, milliseconds that the queue is kept; may be left out
 --
 -- Returns  {1, token} when held; else {0, what is left of the other's lease in milliseconds (-1: never ends, -2: a re-entry found no lock)}
 -- Source   RFencedLock.tryLockAndGetToken, Redisson 4.7.0, which draws a new token for each re-entry too
 -- Wire     the hash, its TTL, and the counter; this text is our own
 local lock, counter, lease, holder, depth = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local floor, unit = tonumber(ARGV[4]), tonumber(ARGV[5])
+local client, queue, more, keep = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+
+-- At its end, unless it is there. Without the right to it the client hears what all hear.
+local function stand_in_queue()
+  local stands = redis.pcall('zscore', queue, client)
+  if stands == false then
+    local last, time = redis.pcall('zrange', queue, -1, -1, 'withscores'), redis.pcall('time')
+    local now = (time[1] or 0) * 1000 + math.floor((time[2] or 0) / 1000)
+    stands = redis.pcall('zadd', queue, math.max(math.floor(last[2] or 0) + 1, now), client)
+  end
+  redis.pcall('pexpire', queue, keep)
+  return type(stands) ~= 'table'
+end
 
 local ours = redis.call('hexists', lock, holder) == 1
 local free = depth == 1 and redis.call('exists', lock) == 0
+if client and not ours then
+  if not free then
+    -- The claim of the client is the only field: the lock is free without it.
+    free = redis.pcall('hdel', lock, client .. ':0') == 1
+  elseif redis.pcall('exists', queue) == 1 and redis.pcall('zscore', queue, client) == false
+    and stand_in_queue() then
+    -- It is left to others, or the first one did not take it: that time is theirs.
+    return {0, 20}
+  end
+end
 if not ours and not free then
+  if client then
+    stand_in_queue()
+  end
   return {0, redis.call('pttl', lock)}
 end
 local token = redis.call('get', counter)
@@ -38,5 +68,11 @@ end
 redis.call('hset', lock, holder, depth)
 if free or redis.call('pttl', lock) < lease then
   redis.call('pexpire', lock, lease)
+end
+if client then
+  redis.pcall('zrem', queue, client)
+  if more == '1' then
+    stand_in_queue()
+  end
 end
 return {1, tonumber(token)}

@@ -6,19 +6,55 @@
 -- ARGV[1]  lease    integer > 0, milliseconds
 -- ARGV[2]  holder   string, "<client id>:<number>"
 -- ARGV[3]  depth    integer > 0, the depth to reach: sending it twice changes nothing
+-- ARGV[4]  client   string, the client id: it waits in the queue; may be left out
+-- ARGV[5]  queue    string, a zset {client: when it came, in ms}; may be left out
+-- ARGV[6]  more     1: others of the client wait, so it stays there; may be left out
+-- ARGV[7]  keep     integer > 0, milliseconds that the queue is kept; may be left out
 --
 -- Returns  nil when held; else what is left of the other's lease, milliseconds (-1: never ends, -2: a re-entry found no lock)
 -- Source   RLock.tryLock, Redisson 4.7.0
 -- Wire     the hash and its TTL; this text is our own
 local lock, lease, holder, depth = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local client, queue, more, keep = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+
+-- At its end, unless it is there. Without the right to it the client hears what all hear.
+local function stand_in_queue()
+  local stands = redis.pcall('zscore', queue, client)
+  if stands == false then
+    local last, time = redis.pcall('zrange', queue, -1, -1, 'withscores'), redis.pcall('time')
+    local now = (time[1] or 0) * 1000 + math.floor((time[2] or 0) / 1000)
+    stands = redis.pcall('zadd', queue, math.max(math.floor(last[2] or 0) + 1, now), client)
+  end
+  redis.pcall('pexpire', queue, keep)
+  return type(stands) ~= 'table'
+end
 
 local ours = redis.call('hexists', lock, holder) == 1
 local free = depth == 1 and redis.call('exists', lock) == 0
+if client and not ours then
+  if not free then
+    -- The claim of the client is the only field: the lock is free without it.
+    free = redis.pcall('hdel', lock, client .. ':0') == 1
+  elseif redis.pcall('exists', queue) == 1 and redis.pcall('zscore', queue, client) == false
+    and stand_in_queue() then
+    -- It is left to others, or the first one did not take it: that time is theirs.
+    return 20
+  end
+end
 if not ours and not free then
+  if client then
+    stand_in_queue()
+  end
   return redis.call('pttl', lock)
 end
 redis.call('hset', lock, holder, depth)
 if free or redis.call('pttl', lock) < lease then
   redis.call('pexpire', lock, lease)
+end
+if client then
+  redis.pcall('zrem', queue, client)
+  if more == '1' then
+    stand_in_queue()
+  end
 end
 return nil

@@ -4,12 +4,19 @@
 -- ARGV[1]  holder  string, "<client id>:<number>", who has it at depth 1
 -- ARGV[2]  successor  string, "<client id>:<number>", who is to have it at depth 1
 -- ARGV[3]  lease   milliseconds that the successor shall have it
+-- ARGV[4]  client  string, the client id: it leaves the queue; may be left out
+-- ARGV[5]  queue   string, the key of the queue; may be left out
 --
 -- Returns  1 when the successor holds it, also when it did before: sending it twice changes nothing but that the lease is not
 --          shorter; nil when this holder does not hold the lock (nothing changed)
 -- Source   none: Redisson has no such thing. Others see one holder after the other, as ever
 -- Wire     the hash and its TTL as lock_acquire leaves them; this text is our own
 local lock, holder, successor, lease = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local client, queue = ARGV[4], ARGV[5]
+
+if client then
+  redis.pcall('zrem', queue, client)
+end
 
 if redis.call('hexists', lock, successor) == 1 then
   if redis.call('pttl', lock) < tonumber(lease) then

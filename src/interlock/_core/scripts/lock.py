@@ -82,21 +82,55 @@ def lock_acquire(
     return Eval(_LOCK_ACQUIRE, (lock,), (milliseconds(lease), holder, depth), deadline)
 
 
+def stand_in_queue(
+    call: Eval[Grant | float], client: str, queue: str, *, more: bool, keep: float
+) -> None:
+    """Add to *call*, an acquire, that *client* stands in *queue* until it holds the lock.
+
+    Args:
+        call: of a plain or fenced lock.
+        client: the client's id.
+        queue: the key.
+        more: whether others of the client wait, so that it stands there on.
+        keep: seconds for which the queue is kept.
+    """
+    call.args = (*call.args, client, queue, int(more), milliseconds(keep))
+
+
 def lock_release(
-    lock: str, holder: str, depth: int, publish: str, channel: str, *, deadline: float = NEVER
+    lock: str,
+    holder: str,
+    depth: int,
+    publish: str,
+    channel: str,
+    *,
+    deadline: float = NEVER,
+    leaving: tuple[str, ...] = (),
 ) -> Eval[int]:
     """Go down to *depth*.
 
-    0 when *holder* does not hold the lock, else 1 and how many heard that it is free.
+    0 when *holder* does not hold the lock, 2 when it was given to the holder's own client, else 1.
+    *leaving*: the id of the client, if it shall not stand in the queue any more.
     """
-    return Eval(_LOCK_RELEASE, (lock,), (holder, depth, publish, channel), deadline)
+    args: tuple[str | int, ...] = (holder, depth, publish, channel, *leaving)
+    return Eval(_LOCK_RELEASE, (lock,), args, deadline)
 
 
 def lock_hand_over(
-    lock: str, holder: str, successor: str, lease: float, *, deadline: float = NEVER
+    lock: str,
+    holder: str,
+    successor: str,
+    lease: float,
+    *,
+    deadline: float = NEVER,
+    leaving: tuple[str, ...] = (),
 ) -> Eval[int]:
-    """Have *successor* hold the lock instead of *holder*; 0 when *holder* does not hold it."""
-    return Eval(_LOCK_HAND_OVER, (lock,), (holder, successor, milliseconds(lease)), deadline)
+    """Have *successor* hold the lock instead of *holder*; 0 when *holder* does not hold it.
+
+    *leaving*: the client's id and the queue's key, if it shall not stand there any more.
+    """
+    args: tuple[str | int, ...] = (holder, successor, milliseconds(lease), *leaving)
+    return Eval(_LOCK_HAND_OVER, (lock,), args, deadline)
 
 
 def lock_renew(

@@ -43,7 +43,7 @@ def done(reply: object) -> bool:
 
 
 def released(reply: object) -> int:
-    """Read nil or 0 as not done, else 1 and how many heard of it."""
+    """Read nil or 0 as not done, else what the script tells besides."""
     if reply is None:
         return 0
     if isinstance(reply, int) and reply >= 0:

@@ -1,0 +1,47 @@
+"""The next holder of a lock that is released: the one policy, in three sentences.
+
+1. A release gives the lock to the first client in the server's queue, which has a claim window to
+   take it. A client that does not listen loses its place.
+2. A client with several waiters keeps the lock for one turn of each, or 20 ms, whichever is
+   shorter. Then it stands at the end of the queue.
+3. Once in two seconds a release leaves the lock free for 20 ms, for those who only look. If others
+   listen (Java, or an earlier release of interlock), about every second release is left to them.
+
+The scripts do the first and the third: `lock_acquire`, `lock_release`.
+"""
+
+from __future__ import annotations
+
+COURTESY = 0.02
+"""Seconds that others are given to take the lock first."""
+LONGEST_RUN = 0.02
+"""Seconds for which a lock may go from one waiter of a client to the next."""
+
+
+class HandOverPolicy:
+    """Decides for one lock whether a release goes to the next waiter of the same client."""
+
+    __slots__ = ("_began", "_turns")
+
+    def __init__(self) -> None:
+        self._turns: int | None = None
+        self._began = 0.0
+
+    def stays_here(self, waiting: int, now: float) -> bool:
+        """Return whether the client keeps the lock for one more turn.
+
+        Args:
+            waiting: how many wait in this client.
+            now: the session's clock.
+        """
+        if self._turns is None:
+            self._turns, self._began = waiting, now
+        if self._turns == 0 or now - self._began >= LONGEST_RUN:
+            self._turns = None
+            return False
+        self._turns -= 1
+        return True
+
+    def end(self) -> None:
+        """End the run: the lock leaves this client."""
+        self._turns = None

@@ -1,0 +1,141 @@
+"""The invariant of the server's queue: who stands in it comes first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from interlock._core import names
+from interlock._core.lock import Lock
+from interlock._core.spin_lock import SpinLock
+
+if TYPE_CHECKING:
+    from interlock._core.lock_base import LockBase
+    from interlock.testing._sim_rules import Dump, Dumps
+    from interlock.testing._sim_world import World
+
+LEFT_FREE_EVERY = 2.0
+"""Seconds: that often a lock is left for a moment to those who do not stand in the queue."""
+
+
+class _Look(NamedTuple):
+    """One lock at the last look.
+
+    Attributes:
+        holder: its field; None when it is free.
+        ends_at: when its lease ends.
+        queue: the clients, the first in front.
+    """
+
+    holder: str | None = None
+    ends_at: float = 0.0
+    queue: tuple[str, ...] = ()
+
+
+class _Standing:
+    """A client in the queue: since when, how often it was overtaken, and how often it may be."""
+
+    def __init__(self, since: float, lapses: int) -> None:
+        self.since = since
+        self.overtaken = 0
+        self.lapses = lapses
+
+
+class BoundedOvertaking:
+    """I-13: a client in the queue is overtaken once in two seconds at most, and takes its claims.
+
+    Once more for each lease or claim that ended meanwhile: then nobody knows that the lock is free,
+    and the first who looks takes it. Where nothing goes wrong, no claim ends unused.
+    """
+
+    def __init__(self) -> None:
+        self._looks: dict[tuple[str, str, str], _Look] = {}
+        self._standing: dict[tuple[tuple[str, str, str], str], _Standing] = {}
+        self._disturbed_at = 0.0
+
+    def after_step(self, simulator: World, dumps: Dumps) -> None:
+        """Look at every lock that has a queue."""
+        if self._disturbed_at != simulator.disturbed_at:
+            # A restart or an operator may have changed anything.
+            self._disturbed_at = simulator.disturbed_at
+            self._looks.clear()
+            self._standing.clear()
+        for place, lock in simulator.locks.items():
+            if isinstance(lock, Lock) and not isinstance(lock, SpinLock):
+                self._look_at(simulator, place, lock, dumps[lock.session.where])
+
+    def at_rest(self, simulator: World, dumps: Dumps) -> None:
+        """Do nothing more."""
+
+    def _look_at(
+        self, simulator: World, place: tuple[str, str, str], lock: LockBase, dump: Dump
+    ) -> None:
+        [network] = [n for n in simulator.networks if n.where == lock.session.where]
+        first = place not in self._looks
+        before = self._looks.get(place, _Look())
+        now = self._looks[place] = _look(lock, dump, network.viewed_at)
+        ended = before.holder is not None and now.holder != before.holder
+        lapsed = ended and network.viewed_at >= before.ends_at
+        if lapsed and before.holder is not None and before.holder.endswith(":0"):
+            self._unused(simulator, lock, before.holder)
+        if now.holder is not None and now.holder != before.holder:
+            self._granted(place, before, now)
+        # A restart or an operator may have freed it.
+        self._update(simulator, place, before, now, lapses=int(lapsed or first))
+        for client in now.queue:
+            standing = self._standing[place, client]
+            turns = 1 + int((simulator.now - standing.since) / LEFT_FREE_EVERY)
+            if standing.overtaken > turns + standing.lapses:
+                simulator.fail(
+                    f"I-13: {client} waits for {lock.key!r} since {standing.since:.4f},"
+                    f" and was overtaken {standing.overtaken} times"
+                )
+
+    @staticmethod
+    def _unused(simulator: World, lock: LockBase, claim: str) -> None:
+        """Look at a claim that nobody has taken."""
+        if simulator.schedule.benign and not simulator.disturbed_at:
+            simulator.fail(f"I-13: {lock.key!r} was given to {claim} in vain")
+
+    def _granted(self, place: tuple[str, str, str], before: _Look, now: _Look) -> None:
+        """Count who was before the client that has got the lock, or was given it."""
+        assert now.holder is not None
+        client = now.holder.partition(":")[0]
+        if before.holder is not None and before.holder.partition(":")[0] == client:
+            return  # it was given it before, or hands it over to itself
+        for other in before.queue:
+            if other == client:
+                break
+            if other in now.queue:
+                self._standing[place, other].overtaken += 1
+        _ = self._standing.pop((place, client), None)
+
+    def _update(
+        self,
+        simulator: World,
+        place: tuple[str, str, str],
+        before: _Look,
+        now: _Look,
+        *,
+        lapses: int,
+    ) -> None:
+        """Note who stands in the queue now."""
+        for client in {*before.queue} - {*now.queue}:
+            _ = self._standing.pop((place, client), None)
+        for client in now.queue:
+            standing = self._standing.get((place, client))
+            if standing is None:
+                self._standing[place, client] = _Standing(simulator.now, lapses)
+            else:
+                standing.lapses += lapses
+
+
+def _look(lock: LockBase, dump: Dump, at: float) -> _Look:
+    stored, queue = dump.get(lock.key), dump.get(names.waiting_queue(lock.channel))
+    places = queue.value if queue is not None and isinstance(queue.value, dict) else {}
+    # The one without a name is nobody: it tells when the lock was left to others.
+    order = sorted(filter(None, places), key=lambda each: places[each])
+    clients = tuple(client.decode() for client in order)
+    if stored is None or not isinstance(stored.value, dict):
+        return _Look(queue=clients)
+    holder = next(iter(stored.value)).decode()
+    return _Look(holder, at + (stored.ttl or 0) / 1000, clients)

@@ -1,0 +1,326 @@
+"""Clients of several processes wait for one lock: who is next, and who delays whom."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.children import Child
+from tests.support.servers import wait_until
+
+import interlock
+from interlock._core.scripts.lock import lock_acquire, stand_in_queue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import redis
+    from tests.support.servers import RedisServer
+
+QUEUE = "interlock_queue:{name}"
+CHANNEL = "redisson_lock__channel:{name}"
+PROMPT = 1.5
+"""Seconds: far below the poll cap of these clients."""
+WAIT = """
+client = interlock.connect(url, poll_cap=30)
+lock = getattr(client, "KIND")("name")
+say("waits")
+lock.acquire()
+say("held")
+sys.stdin.readline()
+"""
+
+
+class Waiting:
+    """Somebody who waits in a client of its own; anybody may release for it."""
+
+    def __init__(self, pool: ThreadPoolExecutor, url: str, kind: str, **options: Any) -> None:
+        self.client = interlock.connect(url, **{"poll_cap": 30, **options})
+        self.lock = getattr(self.client, kind)("name", owner="it")
+        self.got = pool.submit(self._acquire)
+
+    def _acquire(self) -> float:
+        self.lock.acquire()
+        return time.monotonic()
+
+
+@pytest.fixture(params=["lock", "fenced_lock"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """Give both kinds of locks that have a queue."""
+    return request.param
+
+
+@pytest.fixture
+def holder(redis_url: str, kind: str) -> Iterator[Any]:
+    """Give the lock of a client that holds it."""
+    with interlock.connect(redis_url, poll_cap=30) as client:
+        lock = getattr(client, kind)("name", owner="it")
+        lock.acquire()
+        yield lock
+
+
+@pytest.fixture
+def enter(redis_url: str, redis_client: redis.Redis, kind: str) -> Iterator[Callable[..., Waiting]]:
+    """Give what makes another client wait, in the order of the calls."""
+    waiting: list[Waiting] = []
+    with ThreadPoolExecutor(10) as pool:
+
+        def enter(**options: Any) -> Waiting:
+            before = redis_client.zcard(QUEUE)
+            waiting.append(Waiting(pool, redis_url, kind, **options))
+            wait_until(lambda: redis_client.zcard(QUEUE) > before, 5, "it stands in the queue")
+            return waiting[-1]
+
+        yield enter
+        for each in waiting:
+            each.client.close()
+
+
+@pytest.fixture
+def child(redis_url: str, redis_client: redis.Redis, kind: str) -> Iterator[Child]:
+    """Give a process that waits: name *holder* before it, and it is the first in the queue."""
+    with Child(WAIT.replace("KIND", kind), redis_url) as waiter:
+        assert waiter.hear() == "waits"
+        wait_until(lambda: redis_client.zcard(QUEUE) == 1, 10, "it stands in the queue")
+        yield waiter
+
+
+def test_first_come_first_served(holder: Any, enter: Callable[..., Waiting]) -> None:
+    """Each release gives the lock to the client that waits longest, and to no other one."""
+    waiting = [enter() for _ in range(5)]
+    lock = holder
+    for number, each in enumerate(waiting):
+        lock.release()
+        each.got.result(PROMPT)
+        assert not any(other.got.done() for other in waiting[number + 1 :])
+        lock = each.lock
+
+
+def test_a_killed_head_delays_nobody(
+    holder: Any, child: Child, enter: Callable[..., Waiting]
+) -> None:
+    """A release passes over a client whose process is gone."""
+    second = enter()
+    child.kill()
+    holder.release()
+    second.got.result(PROMPT)
+
+
+def test_a_closed_head_delays_nobody(holder: Any, enter: Callable[..., Waiting]) -> None:
+    """A release passes over a client that was closed while it waited."""
+    first, second = enter(), enter()
+    first.client.close()
+    with pytest.raises(interlock.ClosedError):
+        first.got.result(PROMPT)
+    holder.release()
+    second.got.result(PROMPT)
+
+
+def test_a_frozen_head_delays_others_by_one_look(
+    holder: Any, child: Child, enter: Callable[..., Waiting]
+) -> None:
+    """The claim of a stopped process ends after 250 ms; the first who looks has the lock."""
+    second = enter(poll_cap=1)
+    child.signal(signal.SIGSTOP)
+    began = time.monotonic()
+    holder.release()
+    assert second.got.result(1 + PROMPT) - began > 0.2
+    second.lock.release()
+    child.signal(signal.SIGCONT)
+    assert child.hear() == "held"
+
+
+def test_who_is_killed_with_its_turn_delays_others_by_one_look(
+    holder: Any, child: Child, enter: Callable[..., Waiting]
+) -> None:
+    """A turn that ends with its process is had by who looks first after 250 ms."""
+    second = enter(poll_cap=1)
+    child.signal(signal.SIGSTOP)
+    holder.release()
+    child.kill()
+    second.got.result(1 + PROMPT)
+
+
+def test_who_gives_up_leaves_the_queue(
+    redis_client: redis.Redis, redis_url: str, holder: Any, kind: str, enter: Callable[..., Waiting]
+) -> None:
+    """A wait that ends in vain leaves no place behind, and the next one is served at once."""
+    with interlock.connect(redis_url, poll_cap=30) as client:
+        assert not getattr(client, kind)("name").acquire(timeout=0.3)
+        assert redis_client.zcard(QUEUE) == 0
+        second = enter()
+        holder.release()
+        second.got.result(PROMPT)
+
+
+def test_a_restarted_server_has_no_queue_and_wakes_all(
+    holder: Any, redis_client: redis.Redis, enter: Callable[..., Waiting]
+) -> None:
+    """When the queue is lost, a release is told to all who wait, as without one."""
+    waiting = [enter(), enter()]
+    redis_client.delete(QUEUE)
+    holder.release()
+    wait_until(lambda: any(each.got.done() for each in waiting), PROMPT, "one has it")
+
+
+def test_the_queue_ends_by_itself(holder: Any, child: Child, redis_client: redis.Redis) -> None:
+    """A queue that nobody looks at is kept for five poll caps, and gone with its last client."""
+    assert 100_000 < redis_client.pttl(QUEUE) <= 150_000
+    child.kill()
+    holder.release()
+    assert not redis_client.exists(QUEUE)
+
+
+class Old:
+    """A client of Redisson or of an earlier release: it hears one channel, and then asks."""
+
+    def __init__(self, redis_client: redis.Redis) -> None:
+        self._redis = redis_client
+        self.turns: list[float] = []
+
+    def work(self, until: float) -> None:
+        """Take the lock again and again until *until*."""
+        with self._redis.pubsub(ignore_subscribe_messages=True) as ears:
+            ears.subscribe(CHANNEL)
+            while (began := time.monotonic()) < until:
+                while not self._take():
+                    ears.get_message(timeout=2)
+                self.turns.append(time.monotonic() - began)
+                time.sleep(0.001)
+                self._redis.eval(OLD_RELEASE, 1, "name", CHANNEL)
+
+    def _take(self) -> bool:
+        return bool(self._redis.eval(OLD_ACQUIRE, 1, "name"))
+
+
+OLD_ACQUIRE = """
+if redis.call('exists', KEYS[1]) == 1 then return 0 end
+redis.call('hset', KEYS[1], '2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38', 1)
+redis.call('pexpire', KEYS[1], 30000)
+return 1
+"""
+OLD_RELEASE = """
+redis.call('del', KEYS[1])
+redis.call('publish', ARGV[1], '0')
+"""
+
+
+def test_old_and_new_have_their_turns(redis_url: str, redis_client: redis.Redis, kind: str) -> None:
+    """Beside clients that stand in no queue all get the lock, and nobody has to poll."""
+    ends = time.monotonic() + 2.5
+    turns: list[list[float]] = []
+
+    def work(client: interlock.Client, mine: list[float]) -> None:
+        lock = getattr(client, kind)("name")
+        while (began := time.monotonic()) < ends:
+            lock.acquire()
+            mine.append(time.monotonic() - began)
+            time.sleep(0.001)
+            lock.release()
+
+    old = Old(redis_client)
+    clients = [interlock.connect(redis_url, poll_cap=30) for _ in range(3)]
+    with ThreadPoolExecutor(4) as pool:
+        turns = [[] for _ in clients]
+        done = [pool.submit(work, *each) for each in zip(clients, turns, strict=True)]
+        done.append(pool.submit(old.work, ends))
+        for each in done:
+            each.result(20)
+    for client in clients:
+        client.close()
+    for each in (*turns, old.turns):
+        assert len(each) > 20
+        assert max(each) < PROMPT
+
+
+def test_who_only_looks_has_a_chance(redis_url: str, kind: str, holder: Any) -> None:
+    """A lock that others pass to each other all the time is left free now and then."""
+    holder.release()
+    ends = threading.Event()
+
+    def work(client: interlock.Client) -> None:
+        lock = getattr(client, kind)("name")
+        while not ends.is_set():
+            with lock:
+                time.sleep(0.001)
+
+    with (
+        interlock.connect(redis_url) as one,
+        interlock.connect(redis_url) as two,
+        interlock.connect(redis_url) as three,
+        ThreadPoolExecutor(3) as pool,
+    ):
+        working = [pool.submit(work, client) for client in (one, two)]
+        try:
+            spin = three.spin_lock("name", backoff=interlock.ConstantBackoff(0.01))
+            assert spin.acquire(timeout=15)
+            spin.release()
+        finally:
+            ends.set()
+        for each in working:
+            each.result(10)
+
+
+def test_who_may_not_hear_of_its_turn_hears_of_all(fresh_server: RedisServer, kind: str) -> None:
+    """A user with the rights of earlier releases waits without a queue, and is told."""
+    fresh_server.execute("ACL", "SETUSER", "app", "reset", *EARLIER.split())
+    url = fresh_server.url(0, "app", "secret")
+    with (
+        interlock.connect(url, poll_cap=30, card=False) as one,
+        interlock.connect(url, poll_cap=30, card=False) as two,
+        ThreadPoolExecutor(1) as pool,
+        fresh_server.client() as server,
+    ):
+        mine, theirs = (getattr(client, kind)("name", owner="it") for client in (one, two))
+        mine.acquire()
+        waiting = pool.submit(theirs.acquire)
+        wait_until(lambda: server.pubsub_numsub(CHANNEL)[0][1] == 1, 5, "it hears")
+        time.sleep(0.3)  # it has looked after its subscription
+        mine.release()
+        assert waiting.result(PROMPT)
+        theirs.release()
+        assert not server.exists(QUEUE)
+
+
+EARLIER = (
+    "on >secret resetkeys ~name ~redisson_lock_token:{name} resetchannels"
+    " &redisson_lock__channel:{name} -@all +evalsha +eval +del +exists +get +hdel +hexists"
+    " +hgetall +hlen +hset +incrby +pexpire +pttl +publish +subscribe +unsubscribe +ping"
+)
+
+
+def test_what_was_left_free_is_not_a_newcomers(redis_client: redis.Redis) -> None:
+    """A client that comes when the lock is left to others stands in the queue first."""
+
+    def ask() -> object:
+        call = lock_acquire("name", 30, "me:1", 1)
+        stand_in_queue(call, "me", QUEUE, more=False, keep=10)
+        return redis_client.eval(call.script.text, 1, *call.keys, *call.args)
+
+    redis_client.zadd(QUEUE, {"first": 1})
+    assert ask() == 20
+    assert redis_client.zrange(QUEUE, 0, -1) == [b"first", b"me"]
+    assert ask() is None
+    assert redis_client.zrange(QUEUE, 0, -1) == [b"first"]
+    assert redis_client.hgetall("name") == {b"me:1": b"1"}
+
+
+def test_a_claim_is_taken_once(redis_client: redis.Redis) -> None:
+    """A claim becomes one hold of the client, and a second one is refused."""
+
+    def ask(number: int) -> object:
+        call = lock_acquire("name", 30, f"me:{number}", 1)
+        stand_in_queue(call, "me", QUEUE, more=False, keep=10)
+        return redis_client.eval(call.script.text, 1, *call.keys, *call.args)
+
+    redis_client.hset("name", "me:0", 1)
+    redis_client.pexpire("name", 250)
+    assert ask(1) is None
+    assert ask(1) is None, "sent twice"
+    assert isinstance(ask(2), int)
+    assert redis_client.hgetall("name") == {b"me:1": b"1"}
+    assert redis_client.pttl("name") > 20_000
