@@ -41,6 +41,7 @@ TESTED_BY = {
     "_core/multi_lock.py": "composite/test_multi_lock.py",
     "_core/red_lock.py": "composite/test_red_lock.py",
     "_core/barrier.py": "barrier/test_barrier.py",
+    "_core/meeting.py": "barrier/test_barrier_simulated.py",
     "_core/condition.py": "condition/test_condition_simulated.py",
     "_core/count_down_latch.py": "latch/test_latch_simulated.py",
     "_core/event.py": "event/test_event_simulated.py",

@@ -218,7 +218,7 @@ KINDS = {
         (
             *_PLAIN,
             *("condition_enlist", "condition_look", "condition_notify"),
-            *("condition_end", "condition_leave", "condition_renew"),
+            *("condition_end", "condition_leave", "waiting_renew"),
         ),
         keys=(Place(names.condition_waiting), Place(names.condition_leases), _OWN_REQUESTS),
         channels=(*_HEARD, Place(_condition_turn, varied=True)),
@@ -227,7 +227,7 @@ KINDS = {
     "barrier": Kind(
         (
             *("barrier_arrive", "barrier_look", "barrier_end"),
-            *("barrier_query", "barrier_leave", "barrier_renew"),
+            *("barrier_query", "barrier_leave", "waiting_renew"),
         ),
         keys=(
             *(Place(names.barrier_key), Place(names.barrier_parties)),
