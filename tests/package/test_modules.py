@@ -74,6 +74,7 @@ TESTED_BY = {
     "_drivers/observers.py": "observe/test_observe.py",
     "_drivers/renewer.py": "faults/test_fault_renewal.py",
     "_drivers/sentinel_monitor.py": "sentinel/test_sentinel_failover.py",
+    "_drivers/stacks.py": "operations/test_stacks.py",
     "_drivers/subscriber.py": "faults/test_fault_messages.py",
     "_drivers/tasks.py": "lock/test_lock_tasks.py",
     "_drivers/threads.py": "lock/test_lock_threads.py",
