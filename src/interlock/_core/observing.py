@@ -162,8 +162,8 @@ class Observing:
                 self.released(hold)
             return
         held_for = self._clock() - hold.since
-        fields = {**self._of(hold), "reason": reason, "detail": hold.detail}
-        self.emit(events.Lost(**fields, seconds=held_for))
+        lost = events.Lost(**self._of(hold), seconds=held_for, reason=reason, detail=hold.detail)
+        self.emit(lost)
 
     def abandoned(self, hold: Hold) -> None:
         """Tell that *hold* is not renewed any more."""
