@@ -78,7 +78,7 @@ class Renewer:
         self._connection = BatchConnection(topology, self._name())
         self._lanes: dict[Endpoint | None, _Lane] = {}
         self.beside: object = None
-        self.listen: Callable[[str, Callable[[bytes], None]], None] = lambda *_: None
+        self.listen: Callable[[str, Callable[[bytes], None]], None] = _hear_nothing
         # A server that hangs must leave time for another try within the validity.
         self._timeout = min(timeout, session.watchdog.period / 2)
         self._reset()
@@ -433,6 +433,10 @@ class _Lane:
                 del work
                 self._busy = False
         self.connection.drop()
+
+
+def _hear_nothing(channel: str, answer: Callable[[bytes], None]) -> None:
+    """Stand for a client without a subscriber."""
 
 
 def _log_refusal(reply: Exception) -> None:

@@ -73,7 +73,9 @@ def stack_of(hold: Hold) -> list[str]:
 
 
 def _frame_of(ident: int | None) -> FrameType | None:
-    return None if ident is None else sys._current_frames().get(ident)  # noqa: SLF001 - the documented way
+    # The documented way.
+    frames = sys._current_frames()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage]
+    return None if ident is None else frames.get(ident)
 
 
 def _calls(frame: FrameType | None) -> list[str]:
