@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 LEASE = 4.0
 """Seconds, of holds that are renewed."""
+STEP = 30.0
+"""Seconds, the largest step of a server's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,7 @@ class Forgetful(Single):
         self.clock.restart(empty=False)
 
     def _step(self, chance: Random) -> None:
-        self.clock.step(chance.choice((-30.0, -3.0, 3.0, 30.0)))
+        self.clock.step(chance.choice((-STEP, -3.0, 3.0, STEP)))
 
 
 class FullDisk(Single):

@@ -372,7 +372,7 @@ MUTANTS = (
         'self._lose(hold, "force-released")',
         "hold.extend_validity(sent_at, self.lease)",
         ("forced",),
-        seconds=15,
+        seconds=30,
     ),
 )
 

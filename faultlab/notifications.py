@@ -1,7 +1,7 @@
 """The checker of conditions: each notification wakes one waiter, and is not lost.
 
-Who calls `notify` holds the lock, and who calls `wait` held it. So whoever waits is entered before
-a later notification. Which waiter took which notification is not known: a matching must exist.
+Who calls `notify` holds the lock, and who calls `wait` held it. So a waiter is entered before a
+later notification. Which waiter took which notification is not known: a matching must exist.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class Notifications:
         """Yield what is wrong, as sentences."""
         yield from self._invented()
         yield from self._lost()
+        yield from self._missed()
         yield from self._slow()
 
     def _invented(self) -> Iterator[str]:
@@ -73,7 +74,7 @@ class Notifications:
             )
 
     def _reach(self, call: Line) -> float:
-        """Return until when *call* may notify: a waiter that ends otherwise hands it on."""
+        """Return the last time at which *call* may notify: a waiter may hand it on."""
         ends = [_end(call, self._bounds.lease)]
         for wait in self._waits:
             if _begin(wait) < _end(call) and _end(wait) > _begin(call) and _value(wait) is not True:
@@ -99,14 +100,31 @@ class Notifications:
             call = due[number]
             yield f"L-16 notified: the notification of {_who(call)} at {_end(call):.3f} woke nobody"
 
-    def _is_due(self, call: Line) -> bool:
-        """Return whether certainly more waiters were there than other notifications."""
-        there = [
+    def _missed(self) -> Iterator[str]:
+        """L-16: a notification of all wakes each that waits."""
+        for call in self._notifies:
+            if call["count"] >= 0 or not _succeeded(call):
+                continue
+            for wait in self._there(call):
+                calm = not self._disturbed(_begin(wait) - self._dead, _end(wait), None)
+                if calm and _value(wait) is False:
+                    yield (
+                        f"L-16 notified: {_who(wait)} waited until {_end(wait):.3f}, and all were "
+                        f"notified at {_end(call):.3f}"
+                    )
+
+    def _there(self, call: Line) -> list[Line]:
+        """Return the waits that certainly went on when *call* notified."""
+        return [
             wait
             for wait in self._waits
             if _begin(wait) < _begin(call) and "ret" in wait and wait["ret"]["t"] > _end(call)
             if _begin(wait) + wait["patience"] > _end(call) + _MARGIN
         ]
+
+    def _is_due(self, call: Line) -> bool:
+        """Return whether certainly more waiters were there than other notifications."""
+        there = self._there(call)
         if not there or call["count"] < 0:
             return False
         since = min(map(_begin, there))
@@ -116,7 +134,7 @@ class Notifications:
         others = sum(
             _ALL if other["count"] < 0 else other["count"]
             for other in self._notifies
-            if other is not call and _begin(other) < until and _end(other, 60.0) > since
+            if other is not call and _begin(other) < _end(call) and _end(other, 60.0) > since
         )
         return len(there) > others
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
-from .arena import ARENAS, LEASE, Arena, Fault
+from .arena import ARENAS, LEASE, STEP, Arena, Fault
 from .failovers import Watch
 from .history import Line, Recorder, load, save
 from .judge import POLL_CAP, Judge
@@ -248,7 +248,12 @@ class Run:
             for line in lines
             if line["k"] == "call" and line["op"] == "close"
         }
-        faults = [line["end"] for line in lines if line["k"] in ("fault", "stall")]
+        # What is stored has absolute ends. A clock that is set back lets it stay for longer.
+        faults = [
+            line["end"] + (STEP if line.get("what") == "clock step" else 0.0)
+            for line in lines
+            if line["k"] in ("fault", "stall")
+        ]
         calm = max(faults, default=0.0)
         closed = {
             closes[line["p"], line["n"]]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from tests.lock.lock_like import renewed
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from tests.support.servers import ClusterServers, RedisServer
 
 EACH = 5
+LEASE = 6.0
 
 
 async def test_each_node_renews_its_own_holds(plain: Stage, cluster: ClusterServers) -> None:
@@ -39,5 +42,39 @@ async def test_each_node_renews_its_own_holds(plain: Stage, cluster: ClusterServ
             assert "errorstat_MOVED" not in seen.info("errorstats")
     threads = [thread.name for thread in threading.enumerate()]
     assert threads.count("interlock-renewer-node") >= len(names)
+    for hold in holds:
+        await owner.do(hold.release)
+
+
+async def test_a_node_that_hangs_delays_no_renewal_on_others(
+    plain: Stage, cluster: ClusterServers
+) -> None:
+    """While one node answers nothing for most of a lease, holds on others are renewed in time."""
+    names: dict[RedisServer, str] = {}
+    number = 0
+    while len(names) < 3:
+        names.setdefault(cluster.owner(slot_of(f"slow {number}")), f"slow {number}")
+        number += 1
+    client, owner = plain.client(lease=LEASE), plain.owner()
+    holds = []
+    for name in names.values():
+        lock = client.lock(name)
+        assert await owner.do(lock.acquire)
+        holds.append(await owner.do(lambda lock=lock: lock.hold))
+    await renewed(*holds)
+    slow, *others = holds
+    hanging = next(iter(names))
+    hanging.pause()
+    try:
+        least, end = LEASE, time.monotonic() + 0.7 * LEASE
+        while time.monotonic() < end:
+            least = min(least, *(hold.remaining for hold in others))
+            await asyncio.sleep(0.02)
+        assert slow.remaining < LEASE / 2
+    finally:
+        hanging.resume()
+    # Each was renewed every third of its lease. The rest is for a machine that is busy.
+    assert least > LEASE / 2
+    await renewed(*holds)
     for hold in holds:
         await owner.do(hold.release)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import warnings
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import interlock
 import interlock.asyncio
+from interlock._core.composite import Claim
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -76,6 +79,38 @@ async def test_owner_words(table: Table) -> None:
     for other in (b.lock("x", owner="another"), b.lock("x")):
         with pytest.raises(ConfigError, match="owner="):
             table.face.module.MultiLock(a.lock("x", owner="job"), other)
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_a_signal_just_after_a_member_was_entered(
+    servers: Sequence[RedisServer], made: str
+) -> None:
+    """A Ctrl-C before the note of a member that a shared owner has entered gives it back."""
+    enter = Claim.enter
+    struck: list[int] = []
+
+    def strike(frame: Any, event: str, _: object) -> Any:
+        if frame.f_code is enter.__code__:
+            noting = event == "line" and frame.f_locals.get("hold") is not None
+            if noting and not struck and not frame.f_locals["self"].entered:
+                struck.append(frame.f_lineno)
+                raise KeyboardInterrupt
+        return strike
+
+    urls = [server.url() for server in servers[:3]]
+    with ExitStack() as stack:
+        clients = [stack.enter_context(interlock.connect(url, lease=2)) for url in urls]
+        members = [client.lock("struck", owner="job") for client in clients]
+        lock = getattr(interlock, made)(*members)
+        former = sys.gettrace()
+        sys.settrace(strike)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                lock.acquire()
+        finally:
+            sys.settrace(former)
+        assert struck
+        assert not any(member.locked() for member in members)
 
 
 @pytest.mark.parametrize("made", MADE)

@@ -63,7 +63,8 @@ def _release(bench: Bench, hold: Hold, play: type[Play]) -> Play:
 
 
 def _release_of_nothing(bench: Bench, hold: Hold, play: type[Play]) -> Play:
-    played = play(hold.release()).answer(None)
+    played = play(hold.release()).answer(None).answer(None)
+    assert played.effect.script.name == "forced_note_read", "it asks why"
     with pytest.raises(HoldLostError):
         played.answer(None)
     return played
@@ -75,7 +76,7 @@ def _inner_release_of_nothing(bench: Bench, hold: Hold, play: type[Play]) -> Pla
 
 
 def _extension_of_nothing(bench: Bench, hold: Hold, play: type[Play]) -> Play:
-    played = play(lock_base.extend(bench.session, hold, 60.0)).answer([0])
+    played = play(lock_base.extend(bench.session, hold, 60.0)).answer([0]).answer(None)
     with pytest.raises(HoldLostError):
         played.answer(None)
     return played

@@ -105,10 +105,12 @@ class TestRelease:
         self, bench: Bench, play: type[Play], hold: Hold
     ) -> None:
         """An owner whose lock was taken away hears of it when it releases, and holds nothing afterwards."""
+        asking = play(hold.release()).answer(None)
+        assert asking.effect.script.name == "forced_note_read", "it asks why"
         with pytest.raises(HoldLostError) as raised:
-            play(hold.release()).answer(None)
+            asking.answer(b"stuck")
 
-        assert raised.value.reason == "force-released"
+        assert (raised.value.reason, raised.value.detail) == ("force-released", "stuck")
         assert (hold.state, len(bench.session.holds)) == (State.LOST, 0)
 
     def test_answer_of_a_repeated_release_proves_nothing(
@@ -293,8 +295,9 @@ class TestExtend:
     def test_server_that_lost_it_is_believed(self, bench: Bench, play: type[Play]) -> None:
         """A hold that is not there cannot be extended, and is lost."""
         hold = bench.held()
+        asking = play(lock_base.extend(bench.session, hold, 60.0)).answer([0])
         with pytest.raises(HoldLostError):
-            play(lock_base.extend(bench.session, hold, 60.0)).answer([0])
+            asking.answer(None)
 
         assert (hold.state, len(bench.session.holds)) == (State.LOST, 0)
 

@@ -10,11 +10,15 @@ from tests.interop.conftest import POLL_CAP
 from tests.interop.pair import PROMPT, Pair
 from tests.support.servers import ClusterServers, SentinelServers
 
+from interlock._links.slots import slot_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.interop.agent import Agent
 
+LEASE = 4.0
+"""Seconds, of holds while a slot moves."""
 LANGUAGES = ("java", "sync", "asyncio")
 LOCKS = ["lock", "fair", "fenced", "write", "group"]
 
@@ -98,6 +102,45 @@ def test_waiters_listen_on_the_same_sharded_channel(
     holder.ask("release")
     assert waiting.result(PROMPT).value is True
     waiter.ask("release")
+
+
+@pytest.mark.parametrize(
+    ("ways", "kind"),
+    [
+        ("java>sync", "lock"),
+        ("java>asyncio", "fair"),
+        ("sync>java", "fair"),
+        ("asyncio>java", "lock"),
+    ],
+)
+def test_a_lock_whose_slot_moves_is_shared_on(
+    nodes: ClusterServers, cluster: dict[str, Agent], ways: str, kind: str
+) -> None:
+    """A slot moves while one language holds and the other waits: no hold is lost or doubled."""
+    pair = _pair(cluster, ways, "moving")
+    holder, waiter = pair.at(kind)
+    assert holder.ask("acquire", lease=LEASE)
+    waiting = waiter.wait(timeout=30)
+    slot = slot_of(holder.target["name"])
+    source = nodes.owner(slot)
+    target = next(node for node in nodes.nodes[:3] if node is not source)
+    with nodes.migrate_slot(slot, source, target) as move:
+        # All keys are at the target now, which serves only clients that ask. Java's commands wait
+        # for the end of the move.
+        assert move(10) > 0
+        if ways.startswith("java"):
+            assert not pair.of_second(kind, "t2").ask("acquire", timeout=0)
+        else:
+            assert holder.ask("acquire", lease=LEASE)
+            holder.ask("release")
+    assert not waiting.done()
+    holder.ask("release")
+    # Java's subscription stays at the former node: it looks again when the lease that it saw ends.
+    patience = LEASE if ways.endswith("java") else POLL_CAP
+    assert waiting.result(patience + PROMPT).value is True
+    assert not holder.ask("acquire", timeout=0)
+    waiter.ask("release")
+    assert target.execute("DBSIZE") == 0
 
 
 @both_ways

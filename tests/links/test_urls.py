@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 import traceback
 from typing import TYPE_CHECKING
@@ -104,3 +105,15 @@ async def test_parameters_of_the_query_are_obeyed(stage: Stage, proxy: FaultProx
     assert 0.8 <= time.monotonic() - started < 2.6
     assert b"locksmith" in {c["name"].encode() for c in stage.redis.client_list()}
     await owner.do(lock.release)
+
+
+def test_a_client_is_made_where_no_file_can_be_opened(face: Face) -> None:
+    """`connect` opens no file: a full descriptor table is told of when a server is needed."""
+    _ = face.module.connect("redis://localhost:1")  # what is imported late is there now
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        client = face.module.connect("redis://localhost:1")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert "localhost:1" in repr(client)

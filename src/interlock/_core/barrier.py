@@ -25,44 +25,25 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from interlock._core import names
 from interlock._core.effects import undoing
 from interlock._core.holds import Hold, Owner, State
-from interlock._core.idempotency import IdempotentCalls, new_id
-from interlock._core.lock_base import Release, undo_acquire
+from interlock._core.idempotency import new_id
+from interlock._core.lock_base import undo_acquire
+from interlock._core.meeting import Meeting, check_number
 from interlock._core.scripts import barrier as scripts
 from interlock._core.waiters import section
 from interlock._core.waiting import wait_in_queue
 from interlock.errors import BrokenBarrierError, ConfigError
-from interlock.options import check_name
 
 if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op, Step
-    from interlock._core.holds import Renewal
     from interlock._core.idempotency import IdempotentCall
     from interlock._core.scripts.barrier import Arrival
     from interlock._core.session import Session
 
-MAX_PARTIES = 1_000_000
-"""Parties of one barrier."""
-KEPT = 3600.0
-"""Seconds, besides a lease and two poll caps, for which an idle barrier is remembered."""
 GIVING_UP = 0.15
 """Seconds that a party, whose time is up, takes to arrive, or to learn how its generation ended."""
 
 
-def check_parties(parties: object) -> int:
-    """Return *parties* if a barrier can have so many.
-
-    Raises:
-        TypeError: unless it is an int.
-        ConfigError: unless it is 1 to `MAX_PARTIES`.
-    """
-    if not isinstance(parties, int) or isinstance(parties, bool):
-        raise TypeError(f"a number of parties must be an int, not {type(parties).__name__}")
-    if not 1 <= parties <= MAX_PARTIES:
-        raise ConfigError(f"a number of parties must be 1 to {MAX_PARTIES}, not {parties}")
-    return parties
-
-
-class Barrier:
+class Barrier(Meeting):
     """The operations of one barrier for one client.
 
     Args:
@@ -75,20 +56,11 @@ class Barrier:
     """
 
     kind = "barrier"
-    renewal: Renewal = staticmethod(scripts.barrier_renew)
 
     def __init__(self, session: Session, name: str, parties: int) -> None:
-        self.name = check_name(name)
-        base = session.key(name)
-        self.parties = check_parties(parties)
-        self.key = names.barrier_parties(base)
-        self.hold_key: object = self.key
-        self.session = session
+        super().__init__(session, name, names.barrier_parties)
+        self.parties = check_number(parties, "parties", 1)
         self.error = BrokenBarrierError
-        self._base = base
-        self._lease = session.options.lease
-        self._calls = IdempotentCalls(session, base, names.own_request)
-        self._kept = KEPT + 2 * session.options.poll_cap + self._lease
 
     def wait(self, deadline: float) -> Op[int]:
         """Wait until all parties have arrived; return which of them this one is, from 0 on.
@@ -196,16 +168,6 @@ class Barrier:
     def status(self) -> Op[tuple[int, bool]]:
         """Return how many parties wait, and whether it is broken; one round trip."""
         return (yield from self.session.persist(scripts.barrier_query(self._place())))
-
-    # What a hold asks of it.
-
-    def release_hold(self, hold: Hold) -> Release:
-        """Take back the arrival of *hold*."""
-        return Release(self.session, hold)
-
-    def last_release(self, hold: Hold) -> Eval[int]:
-        """Return the script that takes back the arrival of *hold*."""
-        return self.release_script(hold, 0)
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that takes back the arrival of *hold*; a party has no depths."""

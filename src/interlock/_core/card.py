@@ -12,6 +12,9 @@ Rules:
 * A card that was answered for carries a higher number than the one before. So a card with a number
   two higher was composed after the reader saw the first one (`deadlock`).
 * Older holds and waits come first. The card counts the others only.
+* A client that listens for messages anyway also listens for an operator's question. It answers by
+  a card with the stacks of those who hold. Questions cannot add up: there is one answer for all
+  that come within `ANSWER_PAUSE`, of bounded size, and the next card is without stacks.
 * The holder id of a hold that a card tells of is never used again. So an operator who breaks the
   hold of that id breaks no later one, not even of the same thread.
 """
@@ -26,7 +29,7 @@ from interlock._core.holds import Permit, State
 from interlock._core.scripts.card import card_write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from interlock._core.effects import Eval
     from interlock._core.holds import Hold
@@ -36,6 +39,8 @@ FORMAT = 1
 """What cards of this version say of their format."""
 CARD = "interlock_client:{{{}}}"
 """The key of a client's card; its id goes in, in braces."""
+ASK = "interlock_ask:{{{}}}"
+"""The channel on which a client is asked for stacks; its id goes in, in braces."""
 INDEX = "interlock_clients"
 """The sorted set of the clients that have a card (score: when it expires, epoch milliseconds)."""
 LASTING = 1.0
@@ -48,6 +53,14 @@ LOOK = 2.0
 """Seconds between two looks at the holds."""
 LONGEST = 500
 """Characters of a text in a card; a lock with a longer name is only counted."""
+ANSWER_PAUSE = 2.0
+"""Seconds from one answer to a question to the next."""
+LONGEST_QUESTION = 200
+"""Bytes of a question: the holder id of the hold that is asked about."""
+STACKS = 20
+"""Stacks in one answer."""
+LONGEST_STACK = 4000
+"""Bytes of the JSON of a stack; the oldest calls are left out."""
 _HEAD = 3
 """Arguments before the fields of a card."""
 FOREVER = 86400.0
@@ -60,12 +73,18 @@ class CardWriter:
     Args:
         session: the client's state.
         about: host, process and program.
+        stack_of: returns the calls of the thread or task that holds.
 
     Attributes:
         refused: whether the user has no right to write cards; then none is written.
     """
 
-    def __init__(self, session: Session, about: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        about: Mapping[str, object],
+        stack_of: Callable[[Hold], Sequence[str]] = lambda _: (),
+    ) -> None:
         self._session = session
         self._about = dict(about)
         self._lasting: list[tuple[str, Hold, float]] = []
@@ -75,6 +94,22 @@ class CardWriter:
         self._count = self._permits = 0
         self.refused = False
         self._hurried = False
+        self._stack_of = stack_of
+        self._asked: str | None = None
+        self._answered_at = -NEVER
+
+    @property
+    def answers(self) -> bool:
+        """Return whether questions for stacks are answered, now that there is a card."""
+        return self._written and self.wanted and self._session.options.card is True
+
+    def ask(self, question: bytes, now: float) -> bool:
+        """Take an operator's question; return whether `look` is to be called for it now."""
+        early = now < self._answered_at + ANSWER_PAUSE
+        if early or self._asked is not None or len(question) > LONGEST_QUESTION:
+            return False
+        self._asked = question.decode("utf-8", "replace")
+        return True
 
     def hurry(self) -> None:
         """Write the card at the next look: a thread or task may be in a deadlock."""
@@ -96,6 +131,8 @@ class CardWriter:
         if not self.wanted:
             return None
         self._note(now)
+        if self._asked is not None:
+            return self._answer(now)
         if self._hurried and self._lasting:
             self._hurried = False
             return self.write(now)
@@ -106,8 +143,21 @@ class CardWriter:
             return None
         return self.write(now)
 
-    def write(self, now: float) -> Eval[bool]:
-        """Return the script that writes the card as of *now*, or removes it if nothing lasts."""
+    def _answer(self, now: float) -> Eval[bool] | None:
+        """Return the script that writes a card with stacks."""
+        asked, self._asked = self._asked, None
+        if not self.answers or not self._lasting:
+            return None
+        self._answered_at = now
+        return self.write(now, asked)
+
+    def write(self, now: float, asked: str | None = None) -> Eval[bool]:
+        """Return the script that writes the card as of *now*, or removes it if nothing lasts.
+
+        Args:
+            now: on the session's clock.
+            asked: the holder whose stack is wanted before others; None for no stacks.
+        """
         self._note(now)
         session, fields = self._session, list[str]()
         keep = session.options.lease
@@ -129,6 +179,8 @@ class CardWriter:
                 "waits": len(session.events.waits),
             }
             fields += ("client", json.dumps(told))
+            if asked is not None:
+                fields += self._stacks(asked)
         self._written_at = now
         index = "" if session.clustered else INDEX
         kept = min(keep + 2 * session.watchdog.period, FOREVER)
@@ -164,6 +216,22 @@ class CardWriter:
                 if old and hold.retire_number():
                     lasting.append(("h", hold, now - hold.since))
         self._lasting, self._count, self._permits = lasting, count, permits
+
+    def _stacks(self, asked: str) -> list[str]:
+        """Return the fields with the stacks of those who hold; the one of *asked* is the first."""
+        places = [
+            (hold.holder.removesuffix(":write"), hold)
+            for mark, hold, _ in self._lasting
+            if mark == "h" and len(hold.key) <= LONGEST
+        ]
+        places.sort(key=lambda place: place[0] != asked)
+        fields = list[str]()
+        for holder, hold in places[:STACKS]:
+            calls = [call[-LONGEST:] for call in self._stack_of(hold)]
+            while len(told := json.dumps({"stack": calls})) > LONGEST_STACK:
+                del calls[0]
+            fields += (f"s {holder} {hold.key}", told)
+        return fields
 
     def _entry(self, mark: str, hold: Hold, age: float) -> str:
         told: dict[str, object] = {

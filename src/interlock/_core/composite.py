@@ -81,9 +81,18 @@ class Claim:
 
     def enter(self, member: LockBase, deadline: float) -> Op[Hold | None]:
         """Acquire *member* until *deadline*, and note it in the same step."""
-        hold = yield from member.acquire(self.owner, deadline, self.lease)
-        if hold is not None:
-            self.entered[id(member)] = hold
+        step = member.acquire(self.owner, deadline, self.lease)
+        try:
+            hold = yield from step
+            if hold is not None:
+                self.entered[id(member)] = hold
+        except GeneratorExit:
+            raise
+        except BaseException:
+            # A Ctrl-C may strike when the step is done and nobody else clears up behind it.
+            if step.result is not None and not step.over():
+                self.entered[id(member)] = step.result
+            raise
         return hold
 
 
@@ -368,8 +377,7 @@ class CompositeLock(ABC):
 
         The tables of the members tell it exactly for an owner of its own. For an owner that threads
         or tasks share they also hold what the others enter meanwhile, so the notes of `enter`
-        decide. A Ctrl-C just before a note leaves that member entered: held for too long, but
-        never taken from others.
+        decide.
         """
         entered = (State.HELD, State.LOST)
         if claim.owner.shared:

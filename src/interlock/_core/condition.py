@@ -24,38 +24,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from interlock._core import names
 from interlock._core.effects import NEVER, RunOn, undoing
 from interlock._core.holds import Hold, Owner, State
-from interlock._core.idempotency import IdempotentCalls
-from interlock._core.lock_base import LockBase, Release, not_held
+from interlock._core.lock_base import LockBase, not_held
+from interlock._core.meeting import Meeting
 from interlock._core.scripts import condition as scripts
 from interlock._core.waiting import wait_in_queue
 from interlock.errors import ClosedError, ConfigError, HoldLostError, InterlockError
-from interlock.options import check_name
 
 if TYPE_CHECKING:
     from interlock._core.composite import CompositeHold, CompositeLock
     from interlock._core.effects import Eval, Op, Step
-    from interlock._core.holds import Renewal
     from interlock._core.idempotency import IdempotentCall
     from interlock._core.session import Session
-
-MAX_COUNT = 1_000_000
-"""Waiters that one call may notify."""
-KEPT = 3600.0
-"""Seconds, besides two poll caps and a lease, for which waiters without a look are remembered."""
-
-
-def check_count(count: object) -> int:
-    """Return *count* if so many can be notified.
-
-    Raises:
-        TypeError: unless it is an int.
-        ConfigError: unless it is 0 to `MAX_COUNT`.
-    """
-    if not isinstance(count, int) or isinstance(count, bool):
-        raise TypeError(f"a number of waiters must be an int, not {type(count).__name__}")
-    if not 0 <= count <= MAX_COUNT:
-        raise ConfigError(f"a number of waiters must be 0 to {MAX_COUNT}, not {count}")
-    return count
 
 
 class _Before(NamedTuple):
@@ -67,7 +46,7 @@ class _Before(NamedTuple):
     lease: float | None
 
 
-class Condition:
+class Condition(Meeting):
     """The operations of one condition for one client.
 
     Args:
@@ -80,25 +59,16 @@ class Condition:
     """
 
     kind = "condition"
-    renewal: Renewal = staticmethod(scripts.condition_renew)
 
     def __init__(self, session: Session, lock: LockBase | CompositeLock, name: str) -> None:
-        self.name = check_name(name)
+        super().__init__(session, name, names.condition_leases)
         if isinstance(lock, LockBase) and lock.session is not session:
             raise ConfigError(
                 f"condition {name!r} needs a lock of its own client: "
                 f"{lock.kind} {lock.name!r} is another client's"
             )
-        base = session.key(name)
         self.lock = lock
-        self.key = names.condition_leases(base)
-        self.hold_key: object = self.key
-        self.session = session
-        self._base = base
-        self._channel = names.condition_channel(base)
-        self._lease = session.options.lease
-        self._calls = IdempotentCalls(session, base, names.own_request)
-        self._kept = KEPT + 2 * session.options.poll_cap + self._lease
+        self._channel = names.condition_channel(self._base)
 
     def wait(self, owner: Owner, deadline: float) -> Op[bool]:
         """Release the lock, wait until notified or *deadline*, and acquire the lock again.
@@ -268,16 +238,6 @@ class Condition:
                 reason=reason,
             )
         return hold
-
-    # What a hold asks of it.
-
-    def release_hold(self, hold: Hold) -> Release:
-        """Undo the wait of *hold*."""
-        return Release(self.session, hold)
-
-    def last_release(self, hold: Hold) -> Eval[int]:
-        """Return the script that undoes the wait of *hold*."""
-        return self.release_script(hold, 0)
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that undoes the wait of *hold*; a waiter has no depths."""

@@ -1053,11 +1053,11 @@ def _end_gone(session: Session, hold: Hold) -> Op[None]:
     tell = session.begin_loss(hold, "force-released")
     session.holds.end(hold)
     try:
+        yield from end_late_grants(session, hold)
         if not known:
             yield from ask_why(session, hold)
     finally:
         tell()
-    yield from end_late_grants(session, hold)
 
 
 # Errors.

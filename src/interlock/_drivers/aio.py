@@ -95,6 +95,7 @@ class AsyncDriver:
         )
         self.observers = Observers(self.session)
         self._renewer = Renewer(self.session, topology, self._timeout)
+        self._renewer.listen = self._subscriber.listen
         self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._finishing: set[asyncio.Task[object]] = set()

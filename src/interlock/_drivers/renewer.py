@@ -28,7 +28,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
-from interlock._core.card import CardWriter
+from interlock._core.card import ASK, CardWriter
 from interlock._core.cleanup import CleanupQueue
 from interlock._core.effects import Batch
 from interlock._core.session import GRACE
@@ -36,6 +36,7 @@ from interlock._core.watchdog import Round
 from interlock._drivers import callbacks, clock
 from interlock._drivers.deadlocks import DeadlockWatch
 from interlock._drivers.identity import about_this_process, connection_name
+from interlock._drivers.stacks import stack_of
 from interlock._drivers.wakeup import Wakeup
 from interlock._links.batch_connection import BatchConnection
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
@@ -68,6 +69,7 @@ class Renewer:
         card: what the client writes about itself.
         started: whether the thread runs.
         beside: what is to stay as long as the thread does.
+        listen: hears a channel, where others are heard anyway.
     """
 
     def __init__(self, session: Session, topology: Topology, timeout: float) -> None:
@@ -76,6 +78,7 @@ class Renewer:
         self._connection = BatchConnection(topology, self._name())
         self._lanes: dict[Endpoint | None, _Lane] = {}
         self.beside: object = None
+        self.listen: Callable[[str, Callable[[bytes], None]], None] = lambda *_: None
         # A server that hangs must leave time for another try within the validity.
         self._timeout = min(timeout, session.watchdog.period / 2)
         self._reset()
@@ -88,7 +91,7 @@ class Renewer:
         self._closing = False
         self._thread: threading.Thread | None = None
         self._cleanups = CleanupQueue()
-        self.card = CardWriter(self._session, about_this_process())
+        self.card = CardWriter(self._session, about_this_process(), stack_of)
         self._deadlocks = DeadlockWatch(self._session, self._topology, self.card, self._wakeup)
         self.started = False
 
@@ -294,9 +297,16 @@ class Renewer:
         [reply] = self._batch([card], connection)
         if not isinstance(reply, Exception):
             self.card.answered(card)
+            if self.card.answers:
+                self.listen(ASK.format(self._session.client_id), self._asked)
         elif getattr(reply, "code", None) == "NOPERM":
             self.card.refused = True
             callbacks.call_user(self, "a handler of the log", partial(_log_refusal, reply))
+
+    def _asked(self, question: bytes) -> None:
+        """Take the *question* of an operator, unless too many come."""
+        if self.card.ask(question, clock.now()):
+            self.wake()
 
     def _by_node(
         self, items: Iterable[T], key_of: Callable[[T], str]

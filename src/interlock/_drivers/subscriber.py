@@ -12,6 +12,8 @@ Rules:
 * A connection is opened for the first waiter and tells the server of every channel as it gains its first waiter and loses
   its last one.
 * A connection that is silent for two ping intervals is dead, whatever the kernel thinks of it.
+* A question of an operator comes by a channel of its own. It is subscribed to where a connection
+  is open anyway, and opens none.
 * One mutex guards the waiters and all of this: it is entered from user threads, signal handlers and ``__del__`` (`Mutex`).
 """
 
@@ -30,6 +32,8 @@ from interlock._links.topology import AnyNode
 from interlock.errors import ConfigError, InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from interlock._core.waiters import Waiters
     from interlock._links.endpoint import Endpoint, Origin
     from interlock._links.topology import Topology
@@ -257,6 +261,8 @@ class Subscriber:
     Attributes:
         mutex: guards all of this, and the waiters.
         waiters: who is woken.
+        question: the channel of an operator's questions; empty as long as nobody can answer.
+        answer: takes a question.
 
     Raises:
         ConfigError: sharded channels of a single server: Redisson uses them in a cluster only.
@@ -281,6 +287,8 @@ class Subscriber:
         self._lanes: dict[Endpoint | AnyNode, _Lane] = {}
         self._anywhere = self._topology.only or AnyNode(self._topology)
         self._closed = False
+        self.question = ""
+        self.answer: Callable[[bytes], None] = lambda _: None
 
     def publish(self, pubsub: PubSub) -> str:
         """Return the command that those who listen here are told by, once the cluster was asked what it has.
@@ -309,6 +317,16 @@ class Subscriber:
             if lane is not None:
                 lane.unsubscribe(channel)
         self.look()
+
+    def listen(self, channel: str, answer: Callable[[bytes], None]) -> None:
+        """Give what comes by *channel* to *answer*, where there is a connection, now and later."""
+        if self.question == channel:
+            return
+        with self.mutex.lock:
+            self.question, self.answer = channel, answer
+            lanes = list(self._lanes.values())
+        for lane in lanes:
+            lane.listen()
 
     def _place(self, channel: str) -> None:
         """Subscribe to *channel* where it is heard now."""
@@ -400,6 +418,10 @@ class _Lane(NodeSubscriber):
         self.node = node
 
     def _heard(self, channel: str, payload: bytes | None) -> None:
+        if channel == self._whole.question:
+            if payload is not None:
+                self._whole.answer(payload)
+            return
         self._whole.waiters.notify(channel, payload)
 
     def _channels(self, channel: str) -> tuple[str, ...]:
@@ -416,6 +438,14 @@ class _Lane(NodeSubscriber):
     def _hear(self, hearing: bool) -> None:
         self.hearing = hearing
         self._whole.look()
+        if hearing:
+            self.listen()
+
+    def listen(self) -> None:
+        """Subscribe to the questions of operators; they go to all nodes of a cluster."""
+        with self._change:
+            if self._whole.question:
+                self._send("SUBSCRIBE", self._whole.question)
 
     def _failed(self, error: InterlockError) -> None:
         del error
@@ -453,6 +483,9 @@ class Silence:
         """Do nothing."""
 
     def unsubscribe(self, channel: str) -> None:
+        """Do nothing."""
+
+    def listen(self, channel: str, answer: Callable[[bytes], None]) -> None:
         """Do nothing."""
 
     def close(self) -> None:

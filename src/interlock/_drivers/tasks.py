@@ -9,13 +9,13 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from interlock._core.holds import Owner
 from interlock._drivers.lifecycle import report
+from interlock._drivers.stacks import TaskOwner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.holds import Possession
+    from interlock._core.holds import Owner, Possession
     from interlock._core.session import Session
     from interlock.errors import LossReason
 
@@ -43,23 +43,8 @@ def current_owner() -> Owner:
     try:
         return _owners[task]
     except KeyError:
-        owner = _owners[task] = _TaskOwner(task)
+        owner = _owners[task] = TaskOwner(task)
         return owner
-
-
-class _TaskOwner(Owner):
-    """The owner that stands for a task, and goes with it."""
-
-    __slots__ = ("_task",)
-
-    def __init__(self, task: asyncio.Task[object]) -> None:
-        super().__init__(f"task {task.get_name()!r}")
-        self._task = weakref.ref(task)
-
-    def gone(self) -> bool:
-        """Return whether the task has ended, or will never go on."""
-        task = self._task()
-        return task is None or task.done() or task.get_loop().is_closed()
 
 
 class Event(Protocol):

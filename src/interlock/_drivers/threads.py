@@ -28,7 +28,6 @@ from interlock._core.effects import (
     Wait,
     ended,
 )
-from interlock._core.holds import Owner
 from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle, wrong_type
@@ -38,6 +37,7 @@ from interlock._drivers.named import NamedOwners
 from interlock._drivers.observers import Observers
 from interlock._drivers.renewer import Renewer
 from interlock._drivers.sentinel_monitor import monitor_of
+from interlock._drivers.stacks import ThreadOwner
 from interlock._drivers.subscriber import subscriber_of
 from interlock._drivers.wakeup import Wakeup
 from interlock._links.pool import Pool
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.effects import Client
-    from interlock._core.holds import Possession
+    from interlock._core.holds import Owner, Possession
     from interlock._core.waiter import Waiter
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
@@ -77,7 +77,8 @@ def current_owner() -> Owner:
     """Return the owner that stands for the calling thread."""
     owner = _here.owner
     if owner is None:
-        owner = _here.owner = Owner(f"thread {threading.current_thread().name!r}")
+        label = f"thread {threading.current_thread().name!r}"
+        owner = _here.owner = ThreadOwner(label, threading.get_ident())
     return owner
 
 
@@ -166,6 +167,7 @@ class ThreadDriver:
         )
         self.observers = Observers(self.session)
         self._renewer = Renewer(self.session, topology, self._timeout)
+        self._renewer.listen = self._subscriber.listen
         self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
         self._named = NamedOwners(threading.get_ident)
         self.closed = self._exiting = False

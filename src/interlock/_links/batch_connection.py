@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from interlock._links.connection import Connection
 from interlock._links.redirection import Route
 from interlock._links.resp import pack
+from interlock._version import __version__
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from interlock._core.effects import Eval
     from interlock._links.endpoint import Endpoint
     from interlock._links.topology import Topology
+
+
+_LIBRARY = (("SETINFO", "LIB-NAME", "interlock"), ("SETINFO", "LIB-VER", __version__))
 
 
 class NodeBatchConnection:
@@ -66,8 +70,11 @@ class NodeBatchConnection:
         if self._connection is None:
             self._connection = Connection(self._endpoint, patience)
             if self._name:
-                # Without the right to do that, it has no name.
-                _ = self._connection.exchange([pack(("CLIENT", "SETNAME", self._name))], patience)
+                # Without the right to do that, it has no name. Servers before Redis 7.2 know no
+                # library.
+                commands = (("SETNAME", self._name), *_LIBRARY)
+                packed = [pack(("CLIENT", *command)) for command in commands]
+                _ = self._connection.exchange(packed, patience)
         return self._connection
 
     def drop(self) -> None:

@@ -210,7 +210,7 @@ class Endpoint:
         if unknown := sorted(set(self._kwargs) - parameters(self._class(sync))):
             raise ConfigError(f"unknown option {unknown[0]!r} for {self.where}")
         try:
-            self._class(sync)(**self._kwargs)
+            self._class(sync)(**self._kwargs, **anonymous())
         except (TypeError, ValueError, redis.RedisError) as error:
             raise ConfigError(f"bad options for {self.where}: {error}") from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from interlock._core.condition import check_count
+from interlock._core.meeting import check_number
 from interlock._misuse import NOT_GIVEN, wants_async_with
 from interlock.asyncio.block import Block, Exit
 from interlock.options import check_timeout
@@ -170,7 +170,7 @@ class Condition:
         Cost:
             One round trip, and a message for each waiter that is notified.
         """
-        count = check_count(n)
+        count = check_number(n, "waiters", 0)
         await self._driver.perform(self._core.notify(self.lock.caller(), count))
 
     async def notify_all(self) -> None:

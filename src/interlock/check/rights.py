@@ -12,7 +12,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._core import names
-from interlock._core.card import CARD, INDEX
+from interlock._core.card import ASK, CARD, INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -218,7 +218,7 @@ KINDS = {
         (
             *_PLAIN,
             *("condition_enlist", "condition_look", "condition_notify"),
-            *("condition_end", "condition_leave", "condition_renew"),
+            *("condition_end", "condition_leave", "waiting_renew"),
         ),
         keys=(Place(names.condition_waiting), Place(names.condition_leases), _OWN_REQUESTS),
         channels=(*_HEARD, Place(_condition_turn, varied=True)),
@@ -227,7 +227,7 @@ KINDS = {
     "barrier": Kind(
         (
             *("barrier_arrive", "barrier_look", "barrier_end"),
-            *("barrier_query", "barrier_leave", "barrier_renew"),
+            *("barrier_query", "barrier_leave", "waiting_renew"),
         ),
         keys=(
             *(Place(names.barrier_key), Place(names.barrier_parties)),
@@ -266,11 +266,16 @@ _CARDS = (
     Place(_index, fixed=INDEX),
     Place(_note, fixed="interlock_forced:*"),
 )
+_QUESTIONS = Place(ASK.format, fixed=ASK.format("\n").partition("{")[0] + "*")
+"""Plain messages, on a cluster with sharded channels too."""
 _READING = ("card_read", "lock_info")
 OPERATIONS = {
     # To write cards, to look for deadlocks, and to ask why a lock was released by force.
     "cards": Kind(
-        ("card_write", "forced_note_read", *_READING), _CARDS, others=("client|setname",)
+        ("card_write", "forced_note_read", *_READING),
+        _CARDS,
+        channels=(_QUESTIONS,),
+        others=("client|setname",),
     ),
     # To list, show and break holds; to break one takes the rights of the lock, too.
     "operator": Kind(
@@ -280,6 +285,7 @@ OPERATIONS = {
             *(Place(names.read_entries, varied=True), Place(names.permit_leases)),
             *(Place(names.election_key), Place(names.election_token), *_CARDS),
         ),
+        channels=(_QUESTIONS,),
         others=("scan", "zscan", "pubsub|numsub", "pubsub|channels"),
     ),
 }
@@ -335,6 +341,7 @@ def rights(
     messages = (
         *(f"{prefix}{command}" for command in ("publish", "subscribe", "unsubscribe")),
         "ping",
+        *(("publish", "subscribe") if sharded and _QUESTIONS in channels else ()),
         *((f"pubsub|{'shard' if sharded else ''}numsub",) if queued else ()),
     )
     named = (_NAME,) if any(kind.named for kind in chosen) else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from interlock.cli.reading import add_url, open_reader
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from interlock.inspection import LockInfo
+    from interlock.inspection.info import StackInfo
 
 DESCRIPTION = """\
 Show who holds the lock NAME: host, process, thread, since when, and until when. Then who waits.
@@ -32,6 +34,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this subcommand."""
     parser.add_argument("name", metavar="NAME", help="the name of the lock")
     add_url(parser)
+    parser.add_argument(
+        "--stacks",
+        action="store_true",
+        help="ask the holders' clients what those threads and tasks are doing",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -49,14 +56,31 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     name = str(given["name"])
     with open_reader(given, environ) as reader:
         info = reader.describe(name)
+        wanted = info is not None and given["stacks"]
+        stacks = list(reader.stacks(info)) if info is not None and wanted else []
     if info is None and reader.forbidden:
         say(f"the user has no right to read {name!r}")
         return Status.UNAVAILABLE
     if info is None:
         say(f"nobody holds or awaits {name!r}")
         return Status.FOUND
-    print(json.dumps(info.as_dict(), indent=2) if given["json"] else "\n".join(text_of(info)))
+    if given["json"]:
+        told = info.as_dict()
+        if wanted:
+            told["stacks"] = [asdict(stack) for stack in stacks]
+        print(json.dumps(told, indent=2))
+    else:
+        print("\n".join([*text_of(info), *(line for each in stacks for line in stack_of(each))]))
     return 0
+
+
+def stack_of(stack: StackInfo) -> Iterator[str]:
+    """Yield the lines of a stack."""
+    yield f"stack of {safe(stack.holder)}{', most recent call last' if stack.calls else ''}:"
+    if stack.missing:
+        yield f"  none: {safe(stack.missing)}"
+    for call in stack.calls:
+        yield f"  {safe(call)}"
 
 
 def text_of(info: LockInfo) -> Iterator[str]:

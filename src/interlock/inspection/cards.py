@@ -65,6 +65,7 @@ class Card:
         holds: by holder and key.
         waits: by holder and key.
         permits: how many of its holds are permits of semaphores.
+        stacks: of those who hold, by holder and key; only in an answer to a question for them.
     """
 
     client: ClientInfo
@@ -72,6 +73,9 @@ class Card:
     holds: dict[tuple[str, str], Entry] = field(default_factory=dict[tuple[str, str], Entry])
     waits: dict[tuple[str, str], Entry] = field(default_factory=dict[tuple[str, str], Entry])
     permits: int = 0
+    stacks: dict[tuple[str, str], tuple[str, ...]] = field(
+        default_factory=dict[tuple[str, str], "tuple[str, ...]"]
+    )
 
 
 class DoubtError(ValueError):
@@ -107,6 +111,7 @@ def read_card(client_id: str, reply: object) -> Card | None:
         return _doubtful(client_id, str(error)[:100] or "it cannot be read")
     holds: dict[tuple[str, str], Entry] = {}
     waits: dict[tuple[str, str], Entry] = {}
+    stacks: dict[tuple[str, str], tuple[str, ...]] = {}
     doubt, begin = "", f"{client_id}:"
     for (name, value), parsed in zip(fields.items(), _together(fields.values()), strict=True):
         if value is None:
@@ -116,7 +121,11 @@ def read_card(client_id: str, reply: object) -> Card | None:
             if ":" in holder and not holder.startswith(begin):
                 doubt = "it tells of another client's hold"
                 continue
-            entry = _entry(holder, key, _object(value) if parsed is None else parsed, silent)
+            content = _object(value) if parsed is None else parsed
+            if mark == "s":
+                stacks[holder, key] = _stack(content)
+                continue
+            entry = _entry(holder, key, content, silent)
         except (DoubtError, TypeError, ValueError) as error:
             doubt = str(error)[:100]
             continue
@@ -135,7 +144,7 @@ def read_card(client_id: str, reply: object) -> Card | None:
         doubt=doubt,
     )
     permits = _whole(told.get("permits")) or 0
-    return Card(client, _whole(told.get("number")) or 0, holds, waits, permits)
+    return Card(client, _whole(told.get("number")) or 0, holds, waits, permits, stacks)
 
 
 def _doubtful(client_id: str, why: str) -> Card:
@@ -154,6 +163,13 @@ def _entry(holder: str, key: str, told: dict[str, Any], silent: float) -> Entry:
         told.get("renewed") is True,
         _short(told.get("trace")),
     )
+
+
+def _stack(told: dict[str, Any]) -> tuple[str, ...]:
+    calls = told.get("stack")
+    if not isinstance(calls, list):
+        raise DoubtError("a stack is no list")
+    return tuple([_short(call) for call in cast("list[object]", calls)])
 
 
 def _together(values: Iterable[object]) -> list[dict[str, Any] | None]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
-    from interlock.inspection.info import LockInfo
+    from interlock.inspection.info import LockInfo, StackInfo
     from interlock.options import Options
 
 
@@ -68,6 +68,18 @@ def read_lock(servers: Endpoint | Cluster, options: Options, key: str) -> LockIn
     if info is None and reader.forbidden:
         raise ServerUnavailableError(f"the user has no right to read {key!r}", code="NOPERM")
     return info
+
+
+def read_stacks(servers: Endpoint | Cluster, options: Options, key: str) -> list[StackInfo]:
+    """Return what the holders of the lock *key* are doing.
+
+    Raises:
+        ConfigError: *key* cannot be the name of a lock.
+        ServerUnavailableError: a server cannot be reached, or did not answer.
+    """
+    with Reader(servers, options) as reader:
+        info = reader.describe(key)
+        return [] if info is None else list(reader.stacks(info))
 
 
 async def read_lock_async(

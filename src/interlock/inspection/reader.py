@@ -15,6 +15,7 @@ Rules:
 from __future__ import annotations
 
 import re
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -22,7 +23,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock._core import names
-from interlock._core.card import CARD, INDEX
+from interlock._core.card import ASK, CARD, INDEX
 from interlock._core.deadlock import Shown
 from interlock._core.effects import Script
 from interlock._links.cluster import Cluster
@@ -30,7 +31,7 @@ from interlock._links.connection import Connection
 from interlock._links.resp import ReplyError, pack
 from interlock.errors import ConfigError, ServerUnavailableError
 from interlock.inspection import cards
-from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, WaiterInfo
+from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, StackInfo, WaiterInfo
 from interlock.options import check_name, check_text
 
 if TYPE_CHECKING:
@@ -52,6 +53,14 @@ REMEMBERED = 100_000
 """Names that are remembered, to tell each only once."""
 KEPT = 200_000
 """Entries of cards that are kept for the next pages, about 250 bytes each."""
+ASKED = 16
+"""Holders that are asked for their stacks, at most."""
+ANSWER_WITHIN = 4.0
+"""Seconds in which a client answers; it may have answered another question just before."""
+ASK_AGAIN = 0.5
+"""Seconds until an unanswered question is asked again."""
+LOOK_AGAIN = 0.05
+"""Seconds between two looks for the answer."""
 Call = tuple[str, tuple[str | int, ...]]
 """A key, and the arguments of a script for that key."""
 _LUA = resources.files("interlock.inspection").joinpath("lua")
@@ -240,6 +249,46 @@ class Reader:
         self._find_nodes()
         found = self._look(self._owner(key), [key], ALL)
         return tuple(holder.holder for info in found for holder in info.holders)
+
+    def stacks(self, info: LockInfo) -> Iterator[StackInfo]:
+        """Ask the clients of the holders of *info* for their stacks; yield what each answers.
+
+        Cost:
+            About four round trips for each holder, and at most `ANSWER_WITHIN` seconds.
+        """
+        for holder in info.holders[:ASKED]:
+            client_id, _ = place = _place(holder)
+            if not client_id:
+                yield StackInfo(holder.holder, missing="no card tells whose it is")
+                continue
+            yield StackInfo(holder.holder, *self._stack(client_id, place[1], _key_of(info)))
+
+    def _stack(self, client_id: str, holder: str, key: str) -> tuple[tuple[str, ...], str]:
+        """Return the calls of *holder*, and why there are none."""
+        before = self.card(client_id)
+        if before is None:
+            return (), "its client wrote no card: Redisson, card=False, or a hold that is new"
+        until = time.monotonic() + ANSWER_WITHIN
+        ask_at = 0.0
+        node = self._owner(cards.card_key(client_id))
+        while (now := time.monotonic()) < until:
+            if now >= ask_at:
+                ask_at = now + ASK_AGAIN
+                [heard] = self._ask(node, [("PUBLISH", ASK.format(client_id), holder)])
+                if isinstance(heard, ReplyError):
+                    return (), f"the question was refused: {heard}"
+                # In a cluster a node counts its own listeners only.
+                if heard == 0 and not isinstance(self._servers, Cluster):
+                    return (), "its client does not listen: it never waited for a lock, or may not"
+            time.sleep(LOOK_AGAIN)
+            card = self.card(client_id)
+            if card is None:
+                return (), "the hold is over"
+            # Another operator may have asked just before.
+            if (calls := card.stacks.get((holder, key))) is not None:
+                return calls, "" if calls else "its thread or task is not known, or has ended"
+        doubt = f"; {before.client.doubt}" if before.client.doubt else ""
+        return (), f"no answer within {ANSWER_WITHIN:g} s{doubt}"
 
     def shown(self, key: str) -> Shown:
         """Return who holds and awaits the lock *key*, as the server itself shows it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from interlock._core.condition import check_count
+from interlock._core.meeting import check_number
 from interlock._misuse import NOT_GIVEN, wants_with
 from interlock.options import check_timeout
 from interlock.sync.block import Block, Exit
@@ -163,7 +163,7 @@ class Condition:
         Cost:
             One round trip, and a message for each waiter that is notified.
         """
-        count = check_count(n)
+        count = check_number(n, "waiters", 0)
         self._driver.perform(self._core.notify(self.lock.caller(), count))
 
     def notify_all(self) -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # The stubs that type checkers bring along declare another constructor than lupa has.
 _lua51: Any = importlib.import_module("lupa.lua51")
 
+_SAME = frozenset((int, bytes))
+"""Types that are the same in Lua."""
 Chunk = NewType("Chunk", object)
 """A compiled script."""
 
@@ -225,6 +227,8 @@ class LuaSandbox:
             raise
 
     def _to_lua(self, reply: Reply) -> object:
+        if type(reply) in _SAME:
+            return reply
         if reply is None:
             return False
         if isinstance(reply, Status):
@@ -235,6 +239,8 @@ class LuaSandbox:
 
     def _from_lua(self, value: object) -> Reply:
         if isinstance(value, bytes):
+            return value
+        if type(value) is int and MIN_INT <= value <= MAX_INT:
             return value
         if value is None or isinstance(value, bool):
             return 1 if value else None

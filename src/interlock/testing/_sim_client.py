@@ -236,15 +236,16 @@ class SimulatedClient:
 
     def at(self, when: float, action: Action) -> None:
         """Have this client do *action* at *when*, unless it is paused or gone then."""
+        timeline = self._timeline
 
         def act() -> Idle | None:
-            if self.paused:
+            if timeline.now < self._paused_until:
                 self.at(self._paused_until + self.random.random() * RESUMING_TAKES, action)
             elif not self.crashed:
                 return action()
             return IDLE
 
-        self._timeline.at(when, act)
+        timeline.at(when, act)
 
     def after(self, seconds: float, action: Action) -> None:
         """Have this client do *action* in *seconds*."""

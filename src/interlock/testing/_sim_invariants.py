@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from itertools import combinations
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,12 +9,13 @@ from interlock._core.hand_over import COURTESY
 from interlock._core.holds import State
 from interlock.testing._sim_minding import EverythingMinded
 from interlock.testing._sim_queue import BoundedOvertaking
-from interlock.testing._sim_rules import RULES, Dump, Dumps
+from interlock.testing._sim_rules import RULES, Dumps
 
 if TYPE_CHECKING:
     from interlock._core.holds import Hold
     from interlock._core.lock_base import LockBase
     from interlock.testing._sim_client import SimulatedClient
+    from interlock.testing._sim_network import Network
     from interlock.testing._sim_world import World
 
 
@@ -31,32 +31,12 @@ class Invariant(Protocol):
         ...
 
 
-class _Seen:
-    """The state of the servers at the last look of an invariant."""
-
-    def __init__(self) -> None:
-        self._dumps: list[Dump] = []
-        self._locks = 0
-
-    def anything_new(self, simulator: World, dumps: Dumps) -> bool:
-        """Return whether a server stores something else than before, or a lock is new."""
-        found = list(dumps.values())
-        same = self._locks == len(simulator.locks) and len(found) == len(self._dumps)
-        if same and all(map(operator.is_, found, self._dumps)):
-            return False
-        self._dumps, self._locks = found, len(simulator.locks)
-        return True
-
-
 class ServerExclusion:
     """I-01: the server never stores a lock that two owners hold."""
 
-    def __init__(self) -> None:
-        self._seen = _Seen()
-
     def after_step(self, simulator: World, dumps: Dumps) -> None:
         """Look at every lock."""
-        if not self._seen.anything_new(simulator, dumps):
+        if not simulator.changed:
             return
         for lock in simulator.locks.values():
             dump = dumps[lock.session.where]
@@ -78,10 +58,11 @@ class ValidHolds:
         """Look at every hold that its client believes in."""
         valid: dict[tuple[str, str], list[Hold]] = {}
         for client in simulator.clients:
-            if client.crashed:
+            holds = client.session.holds.table
+            if client.crashed or not holds:
                 continue
             now, where = client.clock(), client.network.where
-            for hold in client.session.holds.table.values():
+            for hold in holds.values():
                 if hold.valid(now) and not simulator.doubts.tainted(hold):
                     depth = RULES[hold.core.kind].depth(hold, dumps[where])
                     if depth == 0:
@@ -125,8 +106,9 @@ class GrowingTokens:
         del dumps
         for client in simulator.clients:
             for hold in client.session.holds.table.values():
-                held = hold.state is State.HELD and not simulator.doubts.tainted(hold)
-                if held and hold.token is not None:
+                if hold.token is None or hold.state is not State.HELD:
+                    continue
+                if not simulator.doubts.tainted(hold):
                     self._look_at(simulator, client, hold, hold.token)
 
     def at_rest(self, simulator: World, dumps: Dumps) -> None:
@@ -156,20 +138,28 @@ class NoLostWakeUp:
     def __init__(self) -> None:
         self._freed: dict[tuple[str, str, str], tuple[float, bool]] = {}
         self._ends: dict[tuple[str, str, str], float] = {}
+        self._held: set[tuple[str, str, str]] = set()
 
     def after_step(self, simulator: World, dumps: Dumps) -> None:
         """Look at every lock that is waited for."""
         now = simulator.timeline.now
         for place, lock in simulator.locks.items():
             free = RULES[lock.kind].free
-            [network] = [n for n in simulator.networks if n.where == lock.session.where]
             if free is None:
                 continue
-            if not free(lock, dumps[network.where]):
-                ttl = dumps[network.where][lock.key].ttl or 0
-                self._ends[place] = network.viewed_at + ttl / 1000
+            dump = dumps[place[0]]
+            if not simulator.changed and place in self._held:
+                continue
+            self._held.discard(place)
+            if not free(lock, dump):
+                self._held.add(place)
+                if simulator.changed:
+                    network = _network(simulator, place[0])
+                    self._ends[place] = network.viewed_at + (dump[lock.key].ttl or 0) / 1000
                 self._freed.pop(place, None)
-            elif network.unreachable or not _waited_for(simulator, lock):
+                continue
+            network = _network(simulator, place[0])
+            if network.unreachable or not _waited_for(simulator, lock):
                 self._freed[place] = (now, False)
             else:
                 released = now < self._ends.get(place, 0.0)
@@ -189,6 +179,11 @@ class NoLostWakeUp:
         return (COURTESY if released else options.poll_cap) + round_trips
 
 
+def _network(simulator: World, where: str) -> Network:
+    [network] = [network for network in simulator.networks if network.where == where]
+    return network
+
+
 def _waited_for(simulator: World, lock: LockBase) -> bool:
     return any(
         client.session.waiters.crowded(lock.channel)
@@ -201,12 +196,9 @@ def _waited_for(simulator: World, lock: LockBase) -> bool:
 class EveryKeyEnds:
     """I-12: every key has a TTL, but those that are documented to survive."""
 
-    def __init__(self) -> None:
-        self._seen = _Seen()
-
     def after_step(self, simulator: World, dumps: Dumps) -> None:
         """Look at every key."""
-        if not self._seen.anything_new(simulator, dumps):
+        if not simulator.changed:
             return
         survivors = simulator.survivors()
         for dump in dumps.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
 
     from interlock._core.holds import Hold
     from interlock.testing._sim_client import SimulatedClient
-    from interlock.testing._sim_rules import Dump, Dumps
+    from interlock.testing._sim_rules import Dumps
     from interlock.testing._sim_world import World
 
 
@@ -23,35 +24,44 @@ class EverythingMinded:
 
     def __init__(self) -> None:
         self._holds: dict[int, Hold] = {}
-        self._found: dict[str, tuple[Dump, int, set[str]]] = {}
+        self._found: dict[str, set[str]] = {}
+        self._ours: dict[str, re.Pattern[str]] = {}
 
     def after_step(self, simulator: World, dumps: Dumps) -> None:
         """Look at every lock."""
         for client in simulator.clients:
             for hold in client.session.holds.table.values():
                 self._holds[id(hold)] = hold
+            found = self._numbers_stored(simulator, client, dumps)
+            # Most of the time the client has just what is stored.
+            if not found or found <= {h.holder for h in client.session.holds.table.values()}:
+                continue
             busy = any(process.acting or process.negligent for process in client.processes)
             if not client.crashed and not busy:
-                self._look_at(simulator, client, dumps)
+                self._look_at(simulator, client, found)
 
     def at_rest(self, simulator: World, dumps: Dumps) -> None:
         """Do nothing more."""
 
-    def _look_at(self, simulator: World, client: SimulatedClient, dumps: Dumps) -> None:
-        where = client.network.where
-        ours = re.compile(client.session.client_id + ":[1-9][0-9]*")
-
-        def numbers(texts: Iterable[object]) -> set[str]:
-            return {holder for text in texts for holder in ours.findall(str(text))}
-
-        dump, locks, found = self._found.get(client.name, ({}, -1, set()))
-        if dump is not dumps[where] or locks != len(simulator.locks):
+    def _numbers_stored(self, simulator: World, client: SimulatedClient, dumps: Dumps) -> set[str]:
+        """Return the holders of *client* that its server has."""
+        found = self._found.get(client.name)
+        if found is None or simulator.changed:
+            where = client.network.where
             stored = [dumps[where].get(key) for at, key, _ in simulator.locks if at == where]
-            found = numbers(one.value for one in stored if one is not None)
-            self._found[client.name] = dumps[where], len(simulator.locks), found
-        # Most of the time the client has just what is stored.
-        if found <= {hold.holder for hold in client.session.holds.table.values()}:
-            return
+            found = self._numbers(client, (one.value for one in stored if one is not None))
+            self._found[client.name] = found
+        return found
+
+    def _numbers(self, client: SimulatedClient, texts: Iterable[object]) -> set[str]:
+        """Return the holders of *client* that *texts* name."""
+        ours = self._ours.get(client.name)
+        if ours is None:
+            ours = self._ours[client.name] = re.compile(client.session.client_id + ":[1-9][0-9]*")
+        return {holder for text in texts for holder in ours.findall(str(text))}
+
+    def _look_at(self, simulator: World, client: SimulatedClient, found: set[str]) -> None:
+        numbers = partial(self._numbers, client)
         now = client.clock()
         sent = [call for exchange in client.network.travelling for call in exchange.calls]
         sent += client.cleanups.calls()

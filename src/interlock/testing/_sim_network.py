@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeError
 from interlock.testing._sim_replicas import confirm, patience
@@ -22,6 +22,17 @@ DRIFT = 0.0005
 """By how much the simulation's clocks are fast or slow: what the core allows for, split between client and server."""
 REFUSED = 0.5
 """How often an unreachable server's host refuses a connection, and does not just keep silent."""
+
+
+class _Ran(NamedTuple):
+    """What the trace tells of scripts that ran; few are ever read."""
+
+    names: str
+    who: str
+    replies: list[object]
+
+    def __str__(self) -> str:
+        return f"{self.names} of {self.who}: {self.replies}"
 
 
 class Exchange:
@@ -87,11 +98,11 @@ class Exchange:
             network.overseer.doubts.blur(network, [k for c in self.calls for k in c.keys])
         names = " ".join(call.script.name for call in self.calls)
         replies = [network.run(call) for call in self.calls]
-        timeline.note(network.where, f"{names} of {self._who}: {replies}")
+        timeline.note(network.where, _Ran(names, self._who, replies))
         network.overseer.check()
         if kind == "duplicate":
             again = [network.run(call) for call in self.calls]
-            timeline.note(network.where, f"{names} of {self._who} again: {again}")
+            timeline.note(network.where, _Ran(names, f"{self._who} again", again))
             network.overseer.check()
         delay = network.latency()
         delay += confirm(network.replicas, self.calls, replies, network.where)

@@ -45,6 +45,8 @@ WAKING_TAKES = 0.0002
 Outcome: TypeAlias = tuple[object, BaseException | None]
 """What an effect or an operation came to: a result, or what is to be raised."""
 
+_SENT = (Eval, Batch, Gather)
+"""Effects that are sent to a server; a union would be built anew in each test."""
 _NOW: Outcome = (None, None)
 """The outcome of an effect that is performed at once and has no reply."""
 
@@ -282,7 +284,7 @@ class Runner(Generic[H]):
 
     def _fail(self, effect: Effect, fault: Fault, error: BaseException) -> Outcome | None:
         """Raise *error* at *effect*, having performed it or not."""
-        if isinstance(error, Exception) and not isinstance(effect, Eval | Batch | Gather):
+        if isinstance(error, Exception) and not isinstance(effect, _SENT):
             return self._perform(effect, None)  # only the server fails like that
         frame = self._frames[-1]
         if isinstance(effect, Eval) and frame.failed:
@@ -290,7 +292,7 @@ class Runner(Generic[H]):
         if not isinstance(error, Exception):
             self.negligent |= frame.interrupted
             frame.interrupted = True
-        if fault.when == "after" and isinstance(effect, Eval | Batch | Gather):
+        if fault.when == "after" and isinstance(effect, _SENT):
             self._send(effect, None, lambda replies: self._miss(effect, replies, error))
             return None
         if fault.when != "before":
@@ -299,7 +301,7 @@ class Runner(Generic[H]):
         return None, error
 
     def _perform(self, effect: Effect, fault: Fault | None) -> Outcome | None:
-        if isinstance(effect, Eval | Batch | Gather):
+        if isinstance(effect, _SENT):
             self._send(effect, fault, lambda replies: self._hear(effect, replies))
         elif isinstance(effect, Wait):
             self._wait(effect)

@@ -33,12 +33,12 @@ class Event(NamedTuple):
     Attributes:
         at: seconds since the start.
         who: a process, a client or the server.
-        what: in a few words.
+        what: in a few words; something else is turned into text only if somebody reads it.
     """
 
     at: float
     who: str
-    what: str
+    what: object
 
     def __str__(self) -> str:
         return f"{self.at:10.4f}  {self.who:<12} {self.what}"
@@ -78,8 +78,8 @@ class Timeline:
         self.steps += 1
         return action() is not IDLE
 
-    def note(self, who: str, what: str) -> None:
-        """Remember that *who* did *what*."""
+    def note(self, who: str, what: object) -> None:
+        """Remember that *who* did *what*, which must not change any more."""
         self.trace.append(Event(self.now, who, what))
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import multiprocessing
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from interlock._core.effects import NEVER
@@ -91,6 +93,8 @@ PROFILES: tuple[Schedule, ...] = (
 
 ROUNDS = 6
 RETRIES = 5
+COLLECT = 10
+"""Seeds after which the garbage is collected."""
 CHUNK = 50
 """Seeds that one process plays before it asks for more."""
 
@@ -178,9 +182,10 @@ def play_some(seeds: Sequence[int], kind: str, replicated: bool) -> tuple[int, f
         StepBudgetError: one did not come to rest; likewise.
     """
     began, steps = time.process_time(), 0
-    for seed in seeds:
+    for number, seed in enumerate(seeds):
         try:
-            steps += play(seed, kind, replicated=replicated).timeline.steps
+            with _no_collections(now=number % COLLECT == 0):
+                steps += play(seed, kind, replicated=replicated).timeline.steps
         except Exception as error:
             options = f"--kind '{kind}'{' --replicated' if replicated else ''}"
             error.add_note(
@@ -188,6 +193,24 @@ def play_some(seeds: Sequence[int], kind: str, replicated: bool) -> tuple[int, f
             )
             raise
     return steps, time.process_time() - began
+
+
+@contextmanager
+def _no_collections(*, now: bool) -> Generator[None]:
+    """Stop the garbage collector, which would take a third of the time.
+
+    Args:
+        now: Whether to collect what former simulations left.
+    """
+    if now:
+        _ = gc.collect()
+        # What is there now stays: modules, scripts. It is not looked at again.
+        gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def main() -> None:

@@ -41,6 +41,7 @@ class World:
         locks: all locks that were used, by their places.
         disturbed_at: when a fault was last at work.
         healed: whether no further fault happens.
+        changed: whether a server stores something else than at the last check, or a lock is new.
         doubts: what cannot be known for certain.
     """
 
@@ -56,6 +57,7 @@ class World:
         self.locks: dict[tuple[str, str, str], LockBase] = {}
         self.disturbed_at = 0.0
         self.healed = False
+        self.changed = True
         self.doubts = Doubts(self.networks, self.clients)
         self.longest_lease = 0.0
         self._survivors, self._surveyed = frozenset[str](), 0

@@ -127,6 +127,7 @@ class RedisModel:
         self._lua = LuaSandbox(self._call_from_script)
         self._compiled: dict[bytes, _Script] = {}
         self._loaded: dict[bytes, _Script] = {}
+        self._from_scripts: dict[bytes, tuple[bytes, Command]] = {}
         self._commands: Table = {
             **_DATA_COMMANDS,
             b"PUBLISH": exactly(2, self._publish),
@@ -218,15 +219,21 @@ class RedisModel:
         return command.run(self._keyspace, args)
 
     def _call_from_script(self, words: Sequence[bytes]) -> Reply:
-        name, args = words[0].upper(), words[1:]
-        command = self._commands.get(name)
-        if command is None:
-            raise ModelError("ERR Unknown Redis command called from script")
+        args = words[1:]
+        name, command = self._from_scripts.get(words[0]) or self._find_for_script(words[0])
         if not command.accepts(len(args)):
             raise ModelError("ERR Wrong number of args calling Redis command from script")
         if name in _NOT_FROM_SCRIPTS:
             raise ModelError("ERR This Redis command is not allowed from script")
         return self._run(name, command, args)
+
+    def _find_for_script(self, word: bytes) -> tuple[bytes, Command]:
+        name = word.upper()
+        command = self._commands.get(name)
+        if command is None:
+            raise ModelError("ERR Unknown Redis command called from script")
+        self._from_scripts[word] = name, command
+        return name, command
 
     def _publish(self, _db: Keyspace, args: Args) -> Reply:
         return self._on_publish(args[0], args[1])

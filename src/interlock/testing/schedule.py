@@ -173,6 +173,11 @@ class Schedule:
     times: Sequence[tuple[float, Fault]] = ()
     rates: Mapping[Kind, float] = field(default_factory=dict[Kind, float])
     longest: float = 3.0
+    _effect_rates: Sequence[tuple[Kind, float]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        rates = tuple((kind, self.rates[kind]) for kind in EFFECT_KINDS if kind in self.rates)
+        object.__setattr__(self, "_effect_rates", rates)
 
     @property
     def benign(self) -> bool:
@@ -181,12 +186,12 @@ class Schedule:
 
     def at_effect(self, process: str, number: int, random: Random) -> Fault | None:
         """Return what befalls effect *number* of *process*."""
-        planned = self.effects.get((process, number))
+        planned = self.effects.get((process, number)) if self.effects else None
         if planned is not None or not self.rates:
             return planned
         drawn = random.random()
-        for kind in EFFECT_KINDS:
-            drawn -= self.rates.get(kind, 0.0)
+        for kind, rate in self._effect_rates:
+            drawn -= rate
             if drawn < 0:
                 return self._draw(kind, random)
         return None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from interlock._core.effects import NEVER, Eval
 from interlock._core.scripts.script import (
     ReplyShapeError,
     done,
-    kept,
     load,
     many,
     milliseconds,
@@ -17,9 +16,6 @@ from interlock._core.scripts.script import (
     seconds,
     text,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Barrier(NamedTuple):
@@ -79,7 +75,6 @@ _BARRIER_LOOK = load("barrier_look", _stand)
 _BARRIER_END = load("barrier_end", done)
 _BARRIER_QUERY = load("barrier_query", _counts)
 _BARRIER_LEAVE = load("barrier_leave", number)
-_BARRIER_RENEW = load("barrier_renew", kept)
 
 
 def barrier_arrive(
@@ -143,10 +138,3 @@ def barrier_query(barrier: Barrier, *, deadline: float = NEVER) -> Eval[tuple[in
 def barrier_leave(waiting: str, party: str, *, deadline: float = NEVER) -> Eval[int]:
     """Take back the arrival of *party*; 0 when it did not wait."""
     return Eval(_BARRIER_LEAVE, (waiting,), (party,), deadline)
-
-
-def barrier_renew(
-    waiting: Sequence[str], lease: float, parties: Sequence[str], *, deadline: float = NEVER
-) -> Eval[list[bool]]:
-    """Believe *parties* for another *lease*, one for each sorted set of *waiting*."""
-    return Eval(_BARRIER_RENEW, tuple(waiting), (milliseconds(lease), *parties), deadline)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from interlock._core.effects import NEVER, Eval
 from interlock._core.scripts.script import (
     ReplyShapeError,
     done,
-    kept,
     load,
     many,
     milliseconds,
     number,
     seconds,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class Condition(NamedTuple):
@@ -51,7 +47,6 @@ _CONDITION_LOOK = load("condition_look", _stand)
 _CONDITION_NOTIFY = load("condition_notify", done)
 _CONDITION_END = load("condition_end", done)
 _CONDITION_LEAVE = load("condition_leave", number)
-_CONDITION_RENEW = load("condition_renew", kept)
 
 
 def condition_enlist(
@@ -109,10 +104,3 @@ def condition_leave(
     keys = (condition.waiting, condition.leases, request)
     args = (waiter, milliseconds(ttl), condition.publish, condition.channel)
     return Eval(_CONDITION_LEAVE, keys, args, deadline)
-
-
-def condition_renew(
-    leases: Sequence[str], lease: float, waiters: Sequence[str], *, deadline: float = NEVER
-) -> Eval[list[bool]]:
-    """Believe *waiters* for another *lease*, one for each sorted set of *leases*."""
-    return Eval(_CONDITION_RENEW, tuple(leases), (milliseconds(lease), *waiters), deadline)

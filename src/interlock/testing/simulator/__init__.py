@@ -93,7 +93,10 @@ class Simulator(World):
         timeline = Timeline(Random(seed))  # noqa: S311 - reproducible on purpose
         super().__init__(seed, timeline, schedule or Schedule(), latency)
         self._invariants = defaults() if invariants is None else tuple(invariants)
+        self._looks = [invariant.after_step for invariant in self._invariants]
         self._budget = steps
+        self._seen: list[int] = []
+        self._kept: Dumps = {}
         _ = self.server()
         plan(self)
 
@@ -140,8 +143,11 @@ class Simulator(World):
             StepBudgetError: the budget is used up.
             Exception: what else a program raised.
         """
-        while self.running():
+        running = self.running()
+        while running:
             self._step()
+            if running[-1].ended:
+                running = self.running()
         self.heal()
         self.rest()
 
@@ -188,9 +194,13 @@ class Simulator(World):
     def check(self) -> None:
         """Check that all invariants hold now."""
         dumps = self._dumps()
+        seen = [len(self.locks), *map(id, dumps.values())]
+        self.changed = seen != self._seen
+        # What an id belongs to must not be gone: another one could have it then.
+        self._seen, self._kept = seen, dumps
         self.doubts.clear_up(dumps)
-        for invariant in self._invariants:
-            invariant.after_step(self, dumps)
+        for look in self._looks:
+            look(self, dumps)
 
     def _dumps(self) -> Dumps:
         return {network.where: network.view() for network in self.networks}

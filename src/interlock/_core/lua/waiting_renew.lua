@@ -1,12 +1,12 @@
--- condition_renew: believe waiters for another lease, each only if it waits.
+-- waiting_renew: believe those who wait for another lease, each only if it waits.
 --
 -- A server that is out of memory refuses ZADD, but only as a script's first write. Hence the ZREM.
 --
--- KEYS[1..n]  leases  zset {waiter: when its lease ends, epoch milliseconds by the server's clock}
+-- KEYS[1..n]  leases  zset {id: when its lease ends, epoch milliseconds by the server's clock}
 -- ARGV[1]     lease    integer > 0, milliseconds
--- ARGV[2..n]  ids      string, one waiter for each zset
+-- ARGV[2..n]  ids      string, one who waits for each zset
 --
--- Returns  a list of 1: a waiter that lost its place is told by a look
+-- Returns  a list of 1: who waits no more is told by a look
 -- Source   LockTask of Redisson 4.7.0
 -- Wire     ours alone: Redisson has no such object
 local zsets, lease, ids = KEYS, tonumber(ARGV[1]), ARGV

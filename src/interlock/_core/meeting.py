@@ -1,0 +1,84 @@
+"""What condition and barrier share: each of those who wait is a hold, which the client renews.
+
+A sorted set has the ends of their leases. If a process dies, its leases end, and the next look of
+another one finds that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._core import names
+from interlock._core.idempotency import IdempotentCalls
+from interlock._core.lock_base import Release
+from interlock._core.scripts.waiting import waiting_renew
+from interlock.errors import ConfigError
+from interlock.options import check_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.effects import Eval
+    from interlock._core.holds import Hold, Renewal
+    from interlock._core.session import Session
+
+MOST = 1_000_000
+"""Waiters or parties that one call may name."""
+KEPT = 3600.0
+"""Seconds, besides a lease and two poll caps, for which those without a look are remembered."""
+
+
+def check_number(number: object, of: str, least: int) -> int:
+    """Return *number* if so many can be waited for, or notified.
+
+    Args:
+        number: what the user gave.
+        of: what they are called.
+        least: the smallest that makes sense.
+
+    Raises:
+        TypeError: unless it is an int.
+        ConfigError: unless it is *least* to `MOST`.
+    """
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise TypeError(f"a number of {of} must be an int, not {type(number).__name__}")
+    if not least <= number <= MOST:
+        raise ConfigError(f"a number of {of} must be {least} to {MOST}, not {number}")
+    return number
+
+
+class Meeting:
+    """Where owners wait for each other, for one client.
+
+    Args:
+        session: the client's state.
+        name: what the user calls it.
+        leases: returns the key of the ends of leases.
+    """
+
+    kind: str
+    renewal: Renewal = staticmethod(waiting_renew)
+
+    def __init__(self, session: Session, name: str, leases: Callable[[str], str]) -> None:
+        self.name = check_name(name)
+        self.session = session
+        self._base = session.key(name)
+        self.key = leases(self._base)
+        self.hold_key: object = self.key
+        self._lease = session.options.lease
+        self._calls = IdempotentCalls(session, self._base, names.own_request)
+        self._kept = KEPT + 2 * session.options.poll_cap + self._lease
+
+    # What a hold asks of it.
+
+    def release_hold(self, hold: Hold) -> Release:
+        """Take back the wait of *hold*."""
+        return Release(self.session, hold)
+
+    def last_release(self, hold: Hold) -> Eval[int]:
+        """Return the script that takes back the wait of *hold*."""
+        return self.release_script(hold, 0)
+
+    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
+        """Return the script that takes back the wait of *hold*; it has no depths."""
+        raise NotImplementedError

@@ -1,0 +1,104 @@
+"""The stack of a thread or task that holds a lock, for an operator who asks for it.
+
+A stack is file, line and function of each call, the most recent one last. It has neither values
+nor source. It is taken from outside, while the thread or task runs: it is a hint.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from interlock._core.holds import Owner
+
+if TYPE_CHECKING:
+    import asyncio
+    from types import FrameType
+
+    from interlock._core.holds import Hold
+
+DEEPEST = 100
+"""Calls that are looked at."""
+
+
+class ThreadOwner(Owner):
+    """The owner that stands for a thread.
+
+    Args:
+        label: what it is called.
+        ident: of the thread.
+    """
+
+    __slots__ = ("ident",)
+
+    def __init__(self, label: str, ident: int) -> None:
+        super().__init__(label)
+        self.ident = ident
+
+
+class TaskOwner(Owner):
+    """The owner that stands for a task, and goes with it."""
+
+    __slots__ = ("_task",)
+
+    def __init__(self, task: asyncio.Task[object]) -> None:
+        super().__init__(f"task {task.get_name()!r}")
+        self._task = weakref.ref(task)
+
+    def gone(self) -> bool:
+        """Return whether the task has ended, or will never go on."""
+        task = self._task()
+        return task is None or task.done() or task.get_loop().is_closed()
+
+    @property
+    def task(self) -> asyncio.Task[object] | None:
+        """Return the task, unless nobody knows it any more."""
+        return self._task()
+
+
+def stack_of(hold: Hold) -> list[str]:
+    """Return the calls of the thread or task that holds, the most recent one last.
+
+    Empty if it cannot be known: it has ended, or another library runs it.
+    """
+    # A named owner is a word; its hold knows who acquired it.
+    owner = getattr(hold.owner, "caller", None) or hold.owner()
+    if isinstance(owner, int):
+        return _calls(_frame_of(owner))  # of a task it is no thread's number: it has no frame
+    if isinstance(owner, ThreadOwner):
+        return _calls(_frame_of(owner.ident))
+    task = owner.task if isinstance(owner, TaskOwner) else None
+    return [] if task is None else _calls_of_task(task)
+
+
+def _frame_of(ident: int | None) -> FrameType | None:
+    return None if ident is None else sys._current_frames().get(ident)  # noqa: SLF001 - the documented way
+
+
+def _calls(frame: FrameType | None) -> list[str]:
+    found: list[str] = []
+    while frame is not None and len(found) < DEEPEST:
+        found.append(_call(frame))
+        frame = frame.f_back
+    return found[::-1]
+
+
+def _calls_of_task(task: asyncio.Task[object]) -> list[str]:
+    found: list[str] = []
+    each: Any = task.get_coro()
+    while each is not None and len(found) < DEEPEST:
+        if getattr(each, "cr_running", False):
+            # It runs just now: the rest is on the stack of the loop's thread.
+            return _calls(_frame_of(getattr(task.get_loop(), "_thread_id", None)))
+        frame = getattr(each, "cr_frame", None) or getattr(each, "gi_frame", None)
+        if frame is None:
+            break
+        found.append(_call(frame))
+        each = getattr(each, "cr_await", None) or getattr(each, "gi_yieldfrom", None)
+    return found
+
+
+def _call(frame: FrameType) -> str:
+    code = frame.f_code
+    return f"{code.co_filename}:{frame.f_lineno} in {code.co_qualname}"

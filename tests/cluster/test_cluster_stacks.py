@@ -1,0 +1,38 @@
+"""Stacks on request in a cluster: questions go to all nodes, whatever channels the locks use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.patience import GIVE_UP, wait_until
+
+from interlock import connect
+from interlock._links.urls import open_url
+from interlock.inspection.reader import Reader
+from interlock.options import Options
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from tests.support.cluster import ClusterServers
+
+
+@pytest.mark.parametrize("pubsub", ["sharded", "plain"])
+def test_a_holder_in_a_cluster_tells_its_stack(
+    pubsub: Literal["sharded", "plain"], cluster: ClusterServers
+) -> None:
+    """A client that hears messages of one node answers an operator who asks at another one."""
+    url = cluster.url()
+    with connect(url, lease=1.5, pubsub=pubsub) as client, connect(url) as other:
+        with other.lock("busy"):
+            assert not client.lock("busy").acquire(timeout=0.5)
+        with client.lock("orders"), Reader(open_url(url), Options()) as reader:
+
+            def told() -> bool:
+                info = reader.describe("orders")
+                assert info is not None
+                [stack] = reader.stacks(info)
+                return any("test_cluster_stacks.py" in call for call in stack.calls)
+
+            wait_until(told, GIVE_UP, "it answers")

@@ -1,0 +1,246 @@
+"""Stacks on request: what a holder is doing, told to operators who ask, in a bounded answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.patience import GIVE_UP, wait_until
+
+import interlock.asyncio
+from interlock import connect
+from interlock._core.card import ASK, CARD, LONGEST_STACK, STACKS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from subprocess import CompletedProcess
+    from typing import Literal
+
+    import redis
+
+    from interlock import Client
+
+LEASE = 1.5
+OTHER = "00000000-0000-0000-0000-00000000cafe:1"
+NONE = "  none: "
+
+
+def busy(redis_client: redis.Redis) -> None:
+    """Have another client hold the lock "busy" for good."""
+    redis_client.hset("busy", OTHER, 1)
+    redis_client.pexpire("busy", int(GIVE_UP * 1000))
+
+
+def hears(redis_client: redis.Redis, client_id: str) -> bool:
+    """Return whether the client listens for questions."""
+    [(_, count)] = redis_client.pubsub_numsub(ASK.format(client_id))
+    return bool(count)
+
+
+def writes(redis_client: redis.Redis, client: Client) -> bool:
+    """Return whether the client has a card."""
+    return bool(redis_client.exists(CARD.format(client.client_id)))
+
+
+def stuck_in_this_function(entered: threading.Event, done: threading.Event) -> None:
+    """Do nothing for long."""
+    entered.set()
+    done.wait(GIVE_UP)
+
+
+def test_a_thread_tells_where_it_is(
+    redis_url: str, redis_client: redis.Redis, command: Callable[..., CompletedProcess[str]]
+) -> None:
+    """`interlock show --stacks` tells the calls of the holding thread, without any values."""
+    busy(redis_client)
+    entered, done = threading.Event(), threading.Event()
+
+    def hold(client: Client) -> None:
+        with client.lock("orders"):
+            stuck_in_this_function(entered, done)
+
+    with connect(redis_url, lease=LEASE) as client:
+        assert not client.lock("busy").acquire(timeout=0.1)
+        thread = threading.Thread(target=hold, args=(client,))
+        thread.start()
+        assert entered.wait(GIVE_UP)
+        wait_until(lambda: hears(redis_client, client.client_id), GIVE_UP, "it listens")
+        try:
+            shown = command("show", "orders", "--stacks")
+            told = json.loads(command("show", "orders", "--stacks", "--json").stdout)
+            card = CARD.format(client.client_id)
+
+            def plain() -> bool:
+                names: Any = redis_client.hkeys(card)
+                return not any(name.startswith(b"s ") for name in names)
+
+            wait_until(plain, GIVE_UP, "the next card is without stacks")
+        finally:
+            done.set()
+            thread.join()
+    assert (shown.returncode, shown.stderr) == (0, "")
+    _, _, stack = shown.stdout.partition("most recent call last:\n")
+    calls = stack.splitlines()
+    assert any("test_stacks.py" in call and "stuck_in_this_function" in call for call in calls)
+    assert "in Event.wait" in calls[-2]
+    [answer] = told["stacks"]
+    assert any("stuck_in_this_function" in call for call in answer["calls"])
+
+
+async def test_a_task_tells_where_it_is(
+    redis_url: str, redis_client: redis.Redis, command: Callable[..., CompletedProcess[str]]
+) -> None:
+    """The stack of a holding task has the calls that it awaits, also if it blocks its loop."""
+    busy(redis_client)
+
+    async def deep() -> None:
+        await asyncio.sleep(GIVE_UP)
+
+    async def hold(client: interlock.asyncio.Client) -> None:
+        async with client.lock("orders"):
+            await deep()
+
+    async with interlock.asyncio.connect(redis_url, lease=LEASE) as client:
+        assert not await client.lock("busy").acquire(timeout=0.1)
+        task = asyncio.create_task(hold(client))
+        until = time.monotonic() + GIVE_UP
+        while not hears(redis_client, client.client_id):
+            assert time.monotonic() < until
+            await asyncio.sleep(0.05)
+        shown = await asyncio.to_thread(command, "show", "orders", "--stacks")
+        blocked: list[CompletedProcess[str]] = []
+        async with client.lock("blocking"):
+            await asyncio.sleep(1.1)
+            thread = threading.Thread(
+                target=lambda: blocked.append(command("show", "blocking", "--stacks"))
+            )
+            thread.start()
+            thread.join()  # blocks the loop
+        task.cancel()
+    calls = shown.stdout.splitlines()
+    assert "hold" in calls[-3]
+    assert "deep" in calls[-2]
+    assert "in sleep" in calls[-1]
+    assert "in Thread.join" in blocked[0].stdout
+
+
+@pytest.mark.parametrize("card", [False, "names"])
+def test_what_a_client_does_not_disclose_is_not_asked_for(
+    card: Literal[False, "names"], redis_url: str, redis_client: redis.Redis
+) -> None:
+    """Without a whole card a client does not listen for questions."""
+    busy(redis_client)
+    with connect(redis_url, lease=LEASE, card=card) as client, connect(redis_url) as other:
+        assert not client.lock("busy").acquire(timeout=0.1)
+        with client.lock("orders"), other.lock("second"):
+            if card:
+                wait_until(lambda: writes(redis_client, client), GIVE_UP, "it writes a card")
+            else:
+                time.sleep(LEASE)  # in which a card would be written
+            assert not hears(redis_client, client.client_id)
+
+
+def test_who_does_not_listen_pays_nothing(
+    redis_url: str, redis_client: redis.Redis, command: Callable[..., CompletedProcess[str]]
+) -> None:
+    """A client that never waited subscribes to nothing; the command says so at once."""
+    with connect(redis_url, lease=LEASE) as client, client.lock("orders"):
+        wait_until(lambda: writes(redis_client, client), GIVE_UP, "it writes a card")
+        assert redis_client.pubsub_channels() == []
+        shown = command("show", "orders", "--stacks")
+        assert f"{NONE}its client does not listen" in shown.stdout
+        redis_client.hset("java", OTHER, 1)
+        assert f"{NONE}its client wrote no card" in command("show", "java", "--stacks").stdout
+
+
+def test_a_flood_of_questions_gets_few_bounded_answers(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """However often it is asked, a client answers seldom, and with a card of bounded size."""
+    busy(redis_client)
+    done = threading.Event()
+
+    def hold(client: Client, number: int, depth: int = 400) -> None:
+        if depth:
+            hold(client, number, depth - 1)
+            return
+        with client.lock(f"orders:{number}"):
+            done.wait(GIVE_UP)
+
+    with connect(redis_url, lease=6.0) as client:
+        assert not client.lock("busy").acquire(timeout=0.1)
+        threads = [threading.Thread(target=hold, args=(client, n)) for n in range(STACKS + 5)]
+        for thread in threads:
+            thread.start()
+        card, channel = CARD.format(client.client_id), ASK.format(client.client_id)
+        wait_until(lambda: hears(redis_client, client.client_id), GIVE_UP, "it listens")
+        number = int(redis_client.hget(card, "number") or 0)
+        began, sizes = time.monotonic(), set[int]()
+        while time.monotonic() < began + 3:
+            with redis_client.pipeline(transaction=False) as pipe:
+                for _ in range(100):
+                    pipe.publish(channel, f"{client.client_id}:1")
+                    pipe.publish(channel, b"\xff" * 100_000)
+                pipe.execute()
+            fields: Any = redis_client.hgetall(card)
+            stacks = {name: value for name, value in fields.items() if name.startswith(b"s ")}
+            assert all(len(value) <= LONGEST_STACK for value in stacks.values())
+            sizes.add(len(stacks))
+        written = int(redis_client.hget(card, "number") or 0) - number
+        assert sizes <= {0, STACKS}
+        assert STACKS in sizes
+        assert written <= 4, "one answer in two seconds, and the card of the round"
+        done.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_without_the_right_to_listen_locks_work_as_before(
+    redis_url: str,
+    redis_client: redis.Redis,
+    narrow: Callable[..., str],
+    command: Callable[..., CompletedProcess[str]],
+) -> None:
+    """A user who may not hear questions waits, holds and is woken; nobody gets its stacks."""
+    busy(redis_client)
+    url = narrow("~*", "resetchannels", "&redisson_*")
+    with connect(url, lease=LEASE) as client, connect(redis_url) as other:
+        assert not client.lock("busy").acquire(timeout=0.1)
+        with client.lock("orders"):
+            wait_until(lambda: writes(redis_client, client), GIVE_UP, "it writes a card")
+            assert (
+                f"{NONE}its client does not listen" in command("show", "orders", "--stacks").stdout
+            )
+            refused = command("show", "orders", "--stacks", url=url)
+            assert f"{NONE}the question was refused: NOPERM" in refused.stdout
+            lock = other.lock("woken")
+            lock.acquire()
+            threading.Timer(0.2, redis_client.delete, ["woken"]).start()
+            lock_of_client = client.lock("woken")
+            assert lock_of_client.acquire(timeout=GIVE_UP)
+            lock_of_client.release()
+
+
+def test_a_forged_stack_is_shown_harmlessly(
+    redis_client: redis.Redis, command: Callable[..., CompletedProcess[str]]
+) -> None:
+    """What a forger writes as a stack reaches no terminal as it is, and a wrong one is doubtful."""
+    client_id = OTHER.partition(":")[0]
+    redis_client.hset("orders", OTHER, 1)
+    about = json.dumps({"format": 1, "number": 1, "period": 10})
+    card: dict[Any, Any] = {"client": about, "written": str(time.time() * 1000), "number": "1"}
+    card[f"s {OTHER} orders"] = json.dumps({"stack": ["\x1b[2J", 7, "x" * 3000]})
+    redis_client.hset(CARD.format(client_id), mapping=card)
+    with redis_client.pubsub() as listener:
+        listener.subscribe(ASK.format(client_id))
+        assert listener.get_message(timeout=GIVE_UP)
+        shown = command("show", "orders", "--stacks")
+        assert "  \\x1b[2J\n" in shown.stdout
+        assert len(shown.stdout) < 1500
+        redis_client.hset(CARD.format(client_id), f"s {OTHER} orders", '{"stack": 5}')
+        shown = command("show", "orders", "--stacks")
+        assert "no answer within 4 s; a stack is no list" in shown.stdout
