@@ -81,8 +81,9 @@ class World:
         """Return how many waiters were notified; one that was killed as it was told counts."""
         told = {name for name, ending in self.endings.items() if ending.by is True}
         for event in self.simulator.timeline.trace:
-            what, of, name = event.what.partition(": ")[0].partition(" of ")
-            if of and what == "condition_end" and event.what.endswith("[1]"):
+            ran = str(event.what)
+            what, of, name = ran.partition(": ")[0].partition(" of ")
+            if of and what == "condition_end" and ran.endswith("[1]"):
                 self._answered.add(name.removesuffix(" again"))
         killed = {
             name

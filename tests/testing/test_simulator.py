@@ -238,7 +238,9 @@ class TestEffectFaults:
 
         assert process.result is not None
         ran = [
-            e for e in simulator.timeline.trace if e.who == "server" and "lock_acquire" in e.what
+            e
+            for e in simulator.timeline.trace
+            if e.who == "server" and "lock_acquire" in str(e.what)
         ]
         assert len(ran) == runs
 
@@ -250,7 +252,7 @@ class TestEffectFaults:
         simulator.run_for(0.9)
 
         assert isinstance(process.error, Interrupted)
-        ran = [e for e in simulator.timeline.trace if "lock_acquire" in e.what]
+        ran = [e for e in simulator.timeline.trace if "lock_acquire" in str(e.what)]
         assert len(ran) == runs
         simulator.run()
 
