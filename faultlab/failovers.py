@@ -81,6 +81,7 @@ class Watch:
         self._note = note
         self._failovers = Failovers()
         self._over = threading.Event()
+        self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run)
 
     def __enter__(self) -> Self:
@@ -92,13 +93,18 @@ class Watch:
         """End, with a last look."""
         self._over.set()
         self._thread.join()
+        if self._error is not None:
+            raise self._error  # what it would have seen must excuse nothing
         self._tell(self._failovers.end(time.monotonic()))
 
     def _run(self) -> None:
-        while not self._over.wait(PERIOD):
-            began = time.monotonic()
-            roles = self._roles()
-            self._tell(self._failovers.look(began, time.monotonic(), roles))
+        try:
+            while not self._over.wait(PERIOD):
+                began = time.monotonic()
+                roles = self._roles()
+                self._tell(self._failovers.look(began, time.monotonic(), roles))
+        except Exception as error:  # noqa: BLE001 - raised at the end
+            self._error = error
 
     def _tell(self, lost: tuple[float, float] | None) -> None:
         if lost is not None:

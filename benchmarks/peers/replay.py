@@ -64,10 +64,11 @@ class _Lock:
 
     def _send(self, step: _Step) -> bool:
         reply = self._connection.call(step.commands)
-        for _ in range(step.replies - 1):
-            reply = self._connection.read()
         if isinstance(reply, hiredis.ReplyError):
             raise unexpected(reply)
+        for _ in range(step.replies - 1):
+            if isinstance(reply := self._connection.read(), hiredis.ReplyError):
+                raise unexpected(reply)
         return True
 
     def acquire(self) -> bool:

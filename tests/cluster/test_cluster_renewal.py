@@ -35,7 +35,8 @@ async def test_each_node_renews_its_own_holds(plain: Stage, cluster: ClusterServ
             holds.append(await owner.do(lambda lock=lock: lock.hold))
     for node in names:
         node.execute("CONFIG", "RESETSTAT")
-    await renewed(*holds)
+    for _ in range(2):  # a reply to a renewal from before may come after it
+        await renewed(*holds)
     for node in names:
         with node.client() as seen:
             assert seen.info("commandstats")["cmdstat_evalsha"]["calls"] >= EACH

@@ -269,6 +269,42 @@ def test_what_is_left_to_others_wakes_nobody(bench: Bench, wakes: Wakes) -> None
     assert not waiter.take()
 
 
+def test_what_is_left_to_others_wakes_who_stands_in_no_queue(bench: Bench, wakes: Wakes) -> None:
+    """A client without a place is one of the others."""
+    bench.waiters.hearing = True
+    waiter = wakes.join("it", "c:x")
+    bench.waiters.notify("c:x", b"00")
+
+    assert waiter.take()
+
+
+def test_a_place_that_comes_later_is_heard_too(bench: Bench, wakes: Wakes) -> None:
+    """A waiter with a place behind one that needs none subscribes to the channels of the place."""
+    red = wakes.join("red", section("c:x", 0))
+    assert bench.subscribed == ["c:x"]
+    bench.waiters.place_for("c:x", "me")
+    plain = wakes.join("plain", "c:x")
+    assert bench.subscribed == ["c:x", "c:x"]
+    bench.waiters.leave(red)
+    bench.waiters.leave(plain)
+    for _ in range(2):
+        bench.waiters.look_for_idle()
+
+    assert "c:x" not in bench.waiters.places
+    assert bench.subscribed == ["c:x"], "one of two was ended"
+
+
+def test_a_place_stays_until_its_waiter_has_come(bench: Bench, wakes: Wakes) -> None:
+    """A look for what is idle just before a waiter comes does not take its place."""
+    bench.waiters.place_for("c:x", "me")
+    bench.waiters.leave(wakes.join("first", "c:x"))
+    bench.waiters.look_for_idle()
+    bench.waiters.place_for("c:x", "me")
+    bench.waiters.look_for_idle()
+
+    assert "c:x" in bench.waiters.places
+
+
 def test_a_refused_subscription_ends_the_places(bench: Bench, wakes: Wakes) -> None:
     """When the server refuses the channels of places, only Redisson's is subscribed to."""
     bench.waiters.place_for("c:x", "me")

@@ -48,8 +48,8 @@ SCRIPTS = {
     "leased-semaphore": ("leased_semaphore_",),
     "latch": ("latch_",),
     "event": ("event_",),
-    "barrier": ("barrier_",),
-    "condition": ("condition_", *PLAIN),
+    "barrier": ("barrier_", "waiting_renew"),
+    "condition": ("condition_", "waiting_renew", *PLAIN),
     "election": (
         *("election_", "fenced_lock_acquire", "lock_renew", "lock_query"),
         "lock_force_release",

@@ -138,7 +138,12 @@ def test_what_a_client_does_not_disclose_is_not_asked_for(
         assert not client.lock("busy").acquire(timeout=0.1)
         with client.lock("orders"), other.lock("second"):
             if card:
-                wait_until(lambda: writes(redis_client, client), GIVE_UP, "it writes a card")
+                key = CARD.format(client.client_id)
+
+                def twice() -> bool:
+                    return int(redis_client.hget(key, "number") or 0) >= 2
+
+                wait_until(twice, GIVE_UP, "it writes a second card")
             else:
                 time.sleep(LEASE)  # in which a card would be written
             assert not hears(redis_client, client.client_id)
@@ -177,7 +182,13 @@ def test_a_flood_of_questions_gets_few_bounded_answers(
         for thread in threads:
             thread.start()
         card, channel = CARD.format(client.client_id), ASK.format(client.client_id)
-        wait_until(lambda: hears(redis_client, client.client_id), GIVE_UP, "it listens")
+
+        def all_held() -> bool:
+            names: Any = redis_client.hkeys(card)
+            return sum(name.startswith(b"h ") for name in names) >= STACKS
+
+        wait_until(all_held, GIVE_UP, "the card has all holds")
+        assert hears(redis_client, client.client_id)
         number = int(redis_client.hget(card, "number") or 0)
         began, sizes = time.monotonic(), set[int]()
         while time.monotonic() < began + 3:
@@ -225,6 +236,38 @@ def test_without_the_right_to_listen_locks_work_as_before(
             lock_of_client.release()
 
 
+def test_a_refused_question_leaves_the_queue_of_waiters_alone(
+    redis_url: str, redis_client: redis.Redis, narrow: Callable[..., str]
+) -> None:
+    """A user who may not hear questions still stands in the server's queue when it waits."""
+    busy(redis_client)
+    channels = ("&redisson_*", "&interlock_waiting*", "&interlock_wake*")
+    url = narrow("~*", "resetchannels", *channels)
+    with connect(url, lease=LEASE) as client, client.lock("orders"):
+        waiting = threading.Thread(
+            target=client.lock("busy").acquire, kwargs={"timeout": GIVE_UP}, daemon=True
+        )
+        waiting.start()
+        wait_until(lambda: writes(redis_client, client), GIVE_UP, "it writes a card")
+        wait_until(lambda: refusals(redis_client), GIVE_UP, "the question was refused")
+        redis_client.hset("second", OTHER, 1)
+        assert not client.lock("second").acquire(timeout=0.3)
+        redis_client.hset("third", OTHER, 1)
+        waits = threading.Thread(target=client.lock("third").acquire, daemon=True)
+        waits.start()
+        wait_until(lambda: redis_client.exists("interlock_queue:{third}"), GIVE_UP, "it queues")
+        for name in ("busy", "third"):
+            redis_client.delete(name)
+        waiting.join()
+        waits.join()
+
+
+def refusals(redis_client: redis.Redis) -> bool:
+    """Return whether somebody was refused the channel of questions."""
+    log: Any = redis_client.acl_log()
+    return any("interlock_ask" in str(entry["object"]) for entry in log)
+
+
 def test_a_forged_stack_is_shown_harmlessly(
     redis_client: redis.Redis, command: Callable[..., CompletedProcess[str]]
 ) -> None:
@@ -233,14 +276,27 @@ def test_a_forged_stack_is_shown_harmlessly(
     redis_client.hset("orders", OTHER, 1)
     about = json.dumps({"format": 1, "number": 1, "period": 10})
     card: dict[Any, Any] = {"client": about, "written": str(time.time() * 1000), "number": "1"}
-    card[f"s {OTHER} orders"] = json.dumps({"stack": ["\x1b[2J", 7, "x" * 3000]})
+    stack = json.dumps({"stack": ["\x1b[2J", 7, "x" * 3000]})
     redis_client.hset(CARD.format(client_id), mapping=card)
     with redis_client.pubsub() as listener:
         listener.subscribe(ASK.format(client_id))
         assert listener.get_message(timeout=GIVE_UP)
+
+        def answer() -> None:
+            assert listener.get_message(timeout=GIVE_UP), "a question came"
+            forged = {"client": about.replace('"number": 1', '"number": 2'), "number": "2"}
+            redis_client.hset(
+                CARD.format(client_id), mapping={**forged, f"s {OTHER} orders": stack}
+            )
+
+        forger = threading.Thread(target=answer)
+        forger.start()
         shown = command("show", "orders", "--stacks")
+        forger.join()
         assert "  \\x1b[2J\n" in shown.stdout
         assert len(shown.stdout) < 1500
+        # An old answer is none to the next question.
+        assert "no answer within 4 s" in command("show", "orders", "--stacks").stdout
         redis_client.hset(CARD.format(client_id), f"s {OTHER} orders", '{"stack": 5}')
         shown = command("show", "orders", "--stacks")
         assert "no answer within 4 s; a stack is no list" in shown.stdout

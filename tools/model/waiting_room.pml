@@ -2,8 +2,7 @@
  *
  * The waiting clients stand in a queue on the server. A release gives the lock to the first that
  * listens, for a claim window, and wakes it. The client confirms by its own acquire, which may be
- * sent any number of times. This is the protocol that is to replace "one message for everybody";
- * the scripts of this release do not have the queue yet.
+ * sent any number of times. It does not model the 20 ms for those who stand in no queue.
  *
  * The server's scripts are atomic. Between them anything may happen, in any order:
  *   a client is slow, gives up, or crashes; a request or reply is lost, or a request comes late;

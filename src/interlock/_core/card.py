@@ -146,9 +146,10 @@ class CardWriter:
     def _answer(self, now: float) -> Eval[bool] | None:
         """Return the script that writes a card with stacks."""
         asked, self._asked = self._asked, None
+        # Also if there is no answer: a question wakes the renewal thread.
+        self._answered_at = now
         if not self.answers or not self._lasting:
             return None
-        self._answered_at = now
         return self.write(now, asked)
 
     def write(self, now: float, asked: str | None = None) -> Eval[bool]:

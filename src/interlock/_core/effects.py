@@ -94,6 +94,9 @@ class Eval(Generic[R_co]):
         packed: the command as it is sent, once somebody has made it.
         then: called with the undecoded reply before the caller resumes, by drivers that can. It
             is not called if the caller has gone. It must not raise.
+        queued: how many of the last arguments are about the queue of waiters. It is a key that is
+            not declared. So where the slot is just moving they are left out: the queue may be on
+            the other node, and there must not be two.
 
     Raises:
         ServerUnavailableError: no usable answer; its ``sent`` tells whether the script may have
@@ -110,10 +113,18 @@ class Eval(Generic[R_co]):
     replication: Replication | None = None
     packed: bytes | None = None
     then: Callable[[object], None] | None = None
+    queued: int = 0
 
     def anew(self) -> Eval[R_co]:
         """Return the same call, which nothing has become of yet."""
-        return Eval(self.script, self.keys, self.args, self.deadline, replication=self.replication)
+        return Eval(
+            self.script,
+            self.keys,
+            self.args,
+            self.deadline,
+            replication=self.replication,
+            queued=self.queued,
+        )
 
     def __iter__(self) -> Generator[Effect, object, R_co]:
         return self.script.decode((yield self))

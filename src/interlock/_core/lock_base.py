@@ -571,7 +571,7 @@ class LockBase(ABC):
         answer = yield from session.persist(call, hold)
         if self.accept(hold, sent_at, answer):
             place = session.waiters.places.get(self.queue)
-            if place is not None:
+            if place is not None and call.queued:
                 place.taken = call.args[-2] == 1
             return None
         return (yield from self._not_held(hold, answer, deadline))

@@ -278,8 +278,10 @@ class Waiters:
             payload: the message; None for a subscription that was confirmed. `FOR_OTHERS` tells
                 that others are to take the lock first; a number above 0 for how many milliseconds.
         """
-        if payload == FOR_OTHERS or (payload is None and channel in self.places):
-            return  # of a subscription, the last channel tells that all is heard
+        if payload in (FOR_OTHERS, None) and channel in self.places:
+            # Others are those without a place. Of a subscription, the last channel tells that all
+            # is heard.
+            return
         with self._mutex:
             whole = self._woken_by.get(channel, channel)
             if whole is not channel and payload is not None:
@@ -298,6 +300,8 @@ class Waiters:
             if self.roomy and channel not in self.places:
                 place = self.places[channel] = Place(channel, client)
                 self._woken_by[place.wake] = channel
+            elif channel in self.places:
+                self.places[channel].idle = 0  # it stays until the waiter has come
 
     def channels_of(self, channel: str) -> tuple[str, ...]:
         """Return what is subscribed to for *channel*."""
@@ -389,8 +393,13 @@ class Waiters:
         else:
             if ticket.channel not in parts:
                 parts.append(ticket.channel)
-            # There will be no confirmation of a subscription to make it look again.
+            # There may be no confirmation of a subscription to make it look again.
             ticket.asking = True
+            place = self.places.get(whole)
+            if place is not None and not place.heard:
+                # Those before it needed none.
+                place.heard = True
+                self._subscriptions.subscribe(whole)
 
     def _close(self, channel: str) -> None:
         whole = _whole(channel)
@@ -399,5 +408,6 @@ class Waiters:
             parts.remove(channel)
         if not parts:
             _ = self._sections.pop(whole, None)
-            if whole not in self.places:
+            place = self.places.get(whole)
+            if place is None or not place.heard:
                 self._subscriptions.unsubscribe(whole)

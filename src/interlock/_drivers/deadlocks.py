@@ -6,6 +6,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
+from interlock._core import names
 from interlock._core.deadlock import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
@@ -181,5 +182,6 @@ class DeadlockWatch:
         )
 
     def _listens(self, key: str) -> bool:
-        """Return whether this client listens for a release of *key*."""
-        return any(hold.key == key for hold in list(self._session.events.waits))
+        """Return whether this client listens for a release of *key*, or did until just now."""
+        waits, places = list(self._session.events.waits), list(self._session.waiters.places)
+        return any(hold.key == key for hold in waits) or names.lock_channel(key) in places

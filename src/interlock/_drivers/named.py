@@ -73,6 +73,12 @@ class NamedOwner(Owner):
         made_by = claim.owner
         return isinstance(made_by, _Reference) and made_by.caller != self._caller()
 
+    @staticmethod
+    def caller_of(hold: Hold) -> object:
+        """Return what *caller* said when *hold* was acquired."""
+        made_by = hold.owner
+        return made_by.caller if isinstance(made_by, _Reference) else None
+
     def used_by(self, user: Owner) -> None:
         """Note that the thread or task of *user* uses the word."""
         number, users = user.identity, self._users
@@ -81,8 +87,12 @@ class NamedOwner(Owner):
 
     def gone(self) -> bool:
         """Return whether everybody who used the word has ended."""
-        living = [user() for user in list(self._users.values())]
-        return all(user is None or user.gone() for user in living)
+        return not self.users()
+
+    def users(self) -> list[Owner]:
+        """Return the living threads and tasks that use the word."""
+        known = [user() for user in list(self._users.values())]
+        return [user for user in known if user is not None and not user.gone()]
 
 
 class NamedOwners:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sys
 import weakref
-from typing import TYPE_CHECKING, Any
+from types import CoroutineType, GeneratorType
+from typing import TYPE_CHECKING, cast
 
 from interlock._core.holds import Owner
+from interlock._drivers.named import NamedOwner
 
 if TYPE_CHECKING:
     import asyncio
@@ -62,14 +64,24 @@ def stack_of(hold: Hold) -> list[str]:
 
     Empty if it cannot be known: it has ended, or another library runs it.
     """
-    # A named owner is a word; its hold knows who acquired it.
-    owner = getattr(hold.owner, "caller", None) or hold.owner()
-    if isinstance(owner, int):
-        return _calls(_frame_of(owner))  # of a task it is no thread's number: it has no frame
+    owner = hold.owner()
+    if isinstance(owner, NamedOwner):
+        owner = _acquirer(owner, hold)
     if isinstance(owner, ThreadOwner):
         return _calls(_frame_of(owner.ident))
     task = owner.task if isinstance(owner, TaskOwner) else None
     return [] if task is None else _calls_of_task(task)
+
+
+def _acquirer(word: NamedOwner, hold: Hold) -> Owner | None:
+    """Return whose thread or task has acquired *hold* under *word*; None if that has ended."""
+    caller = word.caller_of(hold)
+    for user in word.users():
+        if isinstance(user, ThreadOwner) and user.ident == caller:
+            return user
+        if isinstance(user, TaskOwner) and id(user.task) == caller:
+            return user
+    return None
 
 
 def _frame_of(ident: int | None) -> FrameType | None:
@@ -88,16 +100,23 @@ def _calls(frame: FrameType | None) -> list[str]:
 
 def _calls_of_task(task: asyncio.Task[object]) -> list[str]:
     found: list[str] = []
-    each: Any = task.get_coro()
-    while each is not None and len(found) < DEEPEST:
-        if getattr(each, "cr_running", False):
+    each: object = task.get_coro()
+    while len(found) < DEEPEST:
+        # Of Python's own types only: an attribute of another may be the user's code.
+        if isinstance(each, CoroutineType):
+            frame, after = each.cr_frame, each.cr_await
+        elif isinstance(each, GeneratorType):
+            generator = cast("GeneratorType[object, object, object]", each)
+            frame, after = generator.gi_frame, cast("object", generator.gi_yieldfrom)
+        else:
+            break
+        if isinstance(each, CoroutineType) and each.cr_running:
             # It runs just now: the rest is on the stack of the loop's thread.
             return _calls(_frame_of(getattr(task.get_loop(), "_thread_id", None)))
-        frame = getattr(each, "cr_frame", None) or getattr(each, "gi_frame", None)
         if frame is None:
             break
         found.append(_call(frame))
-        each = getattr(each, "cr_await", None) or getattr(each, "gi_yieldfrom", None)
+        each = after
     return found
 
 

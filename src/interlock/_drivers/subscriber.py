@@ -20,6 +20,7 @@ Rules:
 from __future__ import annotations
 
 import threading
+from collections import deque
 from typing import TYPE_CHECKING, cast
 
 from interlock._drivers import clock
@@ -77,6 +78,8 @@ class NodeSubscriber:
         self._connection: Connection | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
+        # What was sent on the connection and is not answered, in order: an error names no channel.
+        self._unanswered: deque[tuple[bytes, list[bytes]]] = deque()
 
     @property
     def running(self) -> bool:
@@ -146,8 +149,11 @@ class NodeSubscriber:
     def _send(self, command: str, channel: str) -> None:
         if self._connection is None:
             return  # the next connection subscribes to all that is wanted
+        channels = self._channels(channel)
+        sent = command.lower().encode(), [each.encode() for each in channels]
+        self._unanswered.append(sent)
         try:
-            self._connection.send(command, *self._channels(channel))
+            self._connection.send(command, *channels)
         except OSError:
             self._connection.shutdown()  # the thread sees it and connects anew
 
@@ -184,6 +190,7 @@ class NodeSubscriber:
                 if self._closed:
                     return
                 self._connection = connection
+                self._unanswered.clear()
                 for channel in self.wanted.copy():
                     self._send(self._subscribe, channel)
             self._hear(True)
@@ -201,8 +208,8 @@ class NodeSubscriber:
     def _failed(self, error: InterlockError) -> None:
         """Note that there was no connection, or is none any more."""
 
-    def _refused(self, error: Exception) -> None:
-        """Note that the server answered by an error: a channel that this user may not hear; who waits there polls."""
+    def _refused(self, error: Exception, channels: list[bytes]) -> None:
+        """Note that the server refused to subscribe to *channels*; who waits there polls."""
 
     def _ended(self, channel: str) -> None:
         """Note that the server sends no messages of *channel* any more."""
@@ -227,11 +234,18 @@ class NodeSubscriber:
                 continue
             heard_at = now
             if isinstance(message, ReplyError):
-                self._refused(message)
+                _, channels = self._unanswered.popleft() if self._unanswered else (b"", [])
+                self._refused(message, channels)
             else:
                 self._take(*cast("list[bytes]", message))
 
     def _take(self, kind: bytes, channel: bytes, *rest: bytes) -> None:
+        if self._unanswered and self._unanswered[0][0] == kind:
+            channels = self._unanswered[0][1]
+            if channel in channels:
+                channels.remove(channel)
+            if not channels:
+                _ = self._unanswered.popleft()
         if kind == self._confirmed:
             self._heard(channel.decode(), None)
         elif kind in (b"message", b"smessage"):
@@ -263,6 +277,7 @@ class Subscriber:
         waiters: who is woken.
         question: the channel of an operator's questions; empty as long as nobody can answer.
         answer: takes a question.
+        looked_at: when one of the connections has looked for channels that nobody waits for.
 
     Raises:
         ConfigError: sharded channels of a single server: Redisson uses them in a cluster only.
@@ -289,6 +304,8 @@ class Subscriber:
         self._closed = False
         self.question = ""
         self.answer: Callable[[bytes], None] = lambda _: None
+        self._may_be_asked = True
+        self.looked_at = 0.0
 
     def publish(self, pubsub: PubSub) -> str:
         """Return the command that those who listen here are told by, once the cluster was asked what it has.
@@ -320,13 +337,18 @@ class Subscriber:
 
     def listen(self, channel: str, answer: Callable[[bytes], None]) -> None:
         """Give what comes by *channel* to *answer*, where there is a connection, now and later."""
-        if self.question == channel:
+        if self.question == channel or not self._may_be_asked:
             return
         with self.mutex.lock:
             self.question, self.answer = channel, answer
             lanes = list(self._lanes.values())
         for lane in lanes:
             lane.listen()
+
+    def be_unasked(self) -> None:
+        """Hear no questions: the server does not allow it."""
+        self._may_be_asked = False
+        self.question = ""
 
     def _place(self, channel: str) -> None:
         """Subscribe to *channel* where it is heard now."""
@@ -414,7 +436,6 @@ class _Lane(NodeSubscriber):
         super().__init__(node, timeout, whole.mutex, sharded=sharded)
         self._whole = whole
         self._topology = topology
-        self._looked_at = 0.0
         self.node = node
 
     def _heard(self, channel: str, payload: bytes | None) -> None:
@@ -431,8 +452,8 @@ class _Lane(NodeSubscriber):
         return IDLE_INTERVAL if self._whole.waiters.places else PING_INTERVAL
 
     def _look_for_idle(self, now: float) -> None:
-        if now - self._looked_at >= IDLE_INTERVAL:
-            self._looked_at = now
+        if now - self._whole.looked_at >= IDLE_INTERVAL:
+            self._whole.looked_at = now
             self._whole.waiters.look_for_idle()
 
     def _hear(self, hearing: bool) -> None:
@@ -452,12 +473,14 @@ class _Lane(NodeSubscriber):
         if not self._closed:
             _ = self._topology.fetch()
 
-    def _refused(self, error: Exception) -> None:
+    def _refused(self, error: Exception, channels: list[bytes]) -> None:
         meaning = refusal(str(error), None, self._endpoint.where)
         if isinstance(meaning, RedirectedError):
             _ = self._topology.learn(meaning)
         elif isinstance(meaning, ServerUnavailableError) and meaning.transient:
             raise meaning  # the next connection subscribes again
+        elif channels == [self._whole.question.encode()]:
+            self._whole.be_unasked()
         else:
             self._whole.waiters.refused()
 

@@ -54,6 +54,12 @@ def pack_eval(call: Eval[object]) -> bytes:
     return pack(("EVAL", call.script.text, len(keys), *keys, *call.args))
 
 
+def pack_asked(call: Eval[object]) -> bytes:
+    """Return *call* with its text, for a node that is just taking its slot over."""
+    keys, args = call.keys, call.args[: len(call.args) - call.queued]
+    return pack(("EVAL", call.script.text, len(keys), *keys, *args))
+
+
 def unknown_script(reply: object) -> bool:
     """Return whether the server asks for the text."""
     return isinstance(reply, ReplyError) and str(reply).startswith("NOSCRIPT")

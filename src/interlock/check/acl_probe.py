@@ -201,18 +201,19 @@ class _AclProbe:
     def try_messages(self, timeout: float, *, sharded: bool) -> bool | None:
         """Publish and listen as releases do; None where it is not permitted, or not needed."""
         heard: bool | None = None
-        prefix = "s" if sharded else ""
         for place in self._wanted.channels:
+            apart = sharded and not place.plain
+            prefix = "s" if apart else ""
             channel, [rule] = place.example(self._name), rules("&", [place], self._pattern)
             with self._client.pubsub() as listener:
-                subscribe = listener.ssubscribe if sharded else listener.subscribe
+                subscribe = listener.ssubscribe if apart else listener.subscribe
 
                 def listen(subscribe: Any = subscribe, name: str = channel) -> None:
                     subscribe(name)
                     listener.get_message(timeout=timeout)
 
-                def publish(name: str = channel) -> None:
-                    self._client.execute_command(f"{prefix}PUBLISH", name, "interlock-check")
+                def publish(word: str = f"{prefix}PUBLISH", name: str = channel) -> None:
+                    self._client.execute_command(word, name, "interlock-check")
 
                 listening = self._may_use_channel(f"+{prefix}subscribe", rule, listen)
                 if self._may_use_channel(f"+{prefix}publish", rule, publish) and listening:

@@ -47,11 +47,13 @@ class Place(NamedTuple):
         of: from the object's name to what they begin with.
         varied: whether something follows that is different each time.
         fixed: what an ACL calls them if their names have nothing to do with the object's.
+        plain: of a channel: whether it is a plain one where others are sharded.
     """
 
     of: Callable[[str], str]
     varied: bool = False
     fixed: str = ""
+    plain: bool = False
 
     def example(self, name: str) -> str:
         """Return one that belongs to the object *name*."""
@@ -266,7 +268,7 @@ _CARDS = (
     Place(_index, fixed=INDEX),
     Place(_note, fixed="interlock_forced:*"),
 )
-_QUESTIONS = Place(ASK.format, fixed=ASK.format("\n").partition("{")[0] + "*")
+_QUESTIONS = Place(ASK.format, fixed=ASK.format("\n").partition("{")[0] + "*", plain=True)
 """Plain messages, on a cluster with sharded channels too."""
 _READING = ("card_read", "lock_info")
 OPERATIONS = {
@@ -275,7 +277,7 @@ OPERATIONS = {
         ("card_write", "forced_note_read", *_READING),
         _CARDS,
         channels=(_QUESTIONS,),
-        others=("client|setname",),
+        others=("client|setname", "pubsub|numsub"),
     ),
     # To list, show and break holds; to break one takes the rights of the lock, too.
     "operator": Kind(

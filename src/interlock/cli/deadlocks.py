@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from interlock._core.scripts.script import safe
 from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import Status, say
-from interlock.cli.table import client_of, clock_time, safe
+from interlock.cli.table import client_of, clock_time
 from interlock.errors import ServerUnavailableError
 from interlock.inspection.deadlocks import check_seen, find_deadlocks
 

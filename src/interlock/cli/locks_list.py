@@ -103,6 +103,15 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     kinds = cast("list[str]", given["kinds"] or [])
     # There is no garbage in cycles. To look for it takes a quarter of the time of a long list.
     gc.disable()
+    try:
+        _print(given, environ, kinds)
+    finally:
+        gc.enable()
+    return 0
+
+
+def _print(given: Mapping[str, object], environ: Mapping[str, str], kinds: list[str]) -> None:
+    """Print all pages."""
     with open_reader(given, environ) as reader:
         heading = True
         for page in _ahead(reader.pages(str(given["pattern"]), kinds)):
@@ -115,7 +124,6 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
                 heading = False
         if reader.forbidden:
             say(f"{reader.forbidden} keys were left out: the user has no right to read them")
-    return 0
 
 
 def _ahead(pages: Iterator[list[LockInfo]]) -> Iterator[list[LockInfo]]:

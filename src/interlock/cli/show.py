@@ -6,9 +6,10 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from interlock._core.scripts.script import safe
 from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import Status, say
-from interlock.cli.table import client_of, clock_time, kind_of, renewed_of, safe, waiting_of
+from interlock.cli.table import client_of, clock_time, kind_of, renewed_of, waiting_of
 
 if TYPE_CHECKING:
     import argparse

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from interlock.cli.signals import FORWARDED, Signals, pressed_key
 from interlock.cli.status import Status, say, signal_status
-from interlock.cli.table import safe
 from interlock.cli.values import OnLost
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ class Supervision:
     def _handle_loss(self, now: float) -> None:
         lost = f"lock {self._options.name!r} was lost while the command runs"
         if detail := self._hold.lost.detail:
-            lost = f"{lost} (force-released: {safe(detail)})"
+            lost = f"{lost} (force-released: {detail})"
         if self._options.on_lost is OnLost.WARN:
             say(f"{lost}: from now on it may not be alone (--on-lost warn)")
         elif self._options.on_lost is OnLost.KILL:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from interlock._core.scripts.script import safe
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -31,15 +33,6 @@ class Row(NamedTuple):
     renewed: str
     holder: str
     waiting: str
-
-
-def safe(text: str) -> str:
-    """Return *text* with everything escaped that a terminal would act on."""
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
-    )
 
 
 def clock_time(seconds: float | None) -> str:

@@ -100,13 +100,19 @@ def _end(number: int, frame: object) -> NoReturn:
 def _whole_screen() -> Generator[bool]:
     """Take the whole terminal, if there is one, and give it back, also if a signal ends this."""
     whole = sys.stdout.isatty()
-    for number in _ENDING:
-        _ = signal.signal(number, _end)
+    # Who ignores a signal, as nohup does, goes on to do so.
+    former = {
+        number: signal.signal(number, _end)
+        for number in _ENDING
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
         sys.stdout.write(_ENTER if whole else "")
         yield whole
     finally:
         sys.stdout.write(_LEAVE if whole else "")
+        for number, handler in former.items():
+            _ = signal.signal(number, handler)
 
 
 def _picture(given: Mapping[str, object], environ: Mapping[str, str], rows: int) -> list[str]:

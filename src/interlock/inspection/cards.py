@@ -169,7 +169,9 @@ def _stack(told: dict[str, Any]) -> tuple[str, ...]:
     calls = told.get("stack")
     if not isinstance(calls, list):
         raise DoubtError("a stack is no list")
-    return tuple([_short(call) for call in cast("list[object]", calls)])
+    # The end of a call has the line and the function.
+    texts = [call if isinstance(call, str) else "" for call in cast("list[object]", calls)]
+    return tuple([text[-LONGEST_TEXT:] for text in texts])
 
 
 def _together(values: Iterable[object]) -> list[dict[str, Any] | None]:

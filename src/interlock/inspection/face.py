@@ -79,6 +79,8 @@ def read_stacks(servers: Endpoint | Cluster, options: Options, key: str) -> list
     """
     with Reader(servers, options) as reader:
         info = reader.describe(key)
+        if info is None and reader.forbidden:
+            raise ServerUnavailableError(f"the user has no right to read {key!r}", code="NOPERM")
         return [] if info is None else list(reader.stacks(info))
 
 

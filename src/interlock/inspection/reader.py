@@ -254,21 +254,25 @@ class Reader:
         """Ask the clients of the holders of *info* for their stacks; yield what each answers.
 
         Cost:
-            About four round trips for each holder, and at most `ANSWER_WITHIN` seconds.
+            About four round trips for each holder, and at most `ANSWER_WITHIN` seconds for all.
         """
+        until = time.monotonic() + ANSWER_WITHIN
+        for holder in info.holders[ASKED:]:
+            yield StackInfo(holder.holder, missing=f"only the first {ASKED} holders are asked")
         for holder in info.holders[:ASKED]:
             client_id, _ = place = _place(holder)
             if not client_id:
                 yield StackInfo(holder.holder, missing="no card tells whose it is")
                 continue
-            yield StackInfo(holder.holder, *self._stack(client_id, place[1], _key_of(info)))
+            yield StackInfo(holder.holder, *self._stack(client_id, place[1], _key_of(info), until))
 
-    def _stack(self, client_id: str, holder: str, key: str) -> tuple[tuple[str, ...], str]:
+    def _stack(
+        self, client_id: str, holder: str, key: str, until: float
+    ) -> tuple[tuple[str, ...], str]:
         """Return the calls of *holder*, and why there are none."""
         before = self.card(client_id)
         if before is None:
             return (), "its client wrote no card: Redisson, card=False, or a hold that is new"
-        until = time.monotonic() + ANSWER_WITHIN
         ask_at = 0.0
         node = self._owner(cards.card_key(client_id))
         while (now := time.monotonic()) < until:
@@ -284,8 +288,11 @@ class Reader:
             card = self.card(client_id)
             if card is None:
                 return (), "the hold is over"
-            # Another operator may have asked just before.
-            if (calls := card.stacks.get((holder, key))) is not None:
+            # What stood there before the question may be old.
+            if (
+                card.number > before.number
+                and (calls := card.stacks.get((holder, key))) is not None
+            ):
                 return calls, "" if calls else "its thread or task is not known, or has ended"
         doubt = f"; {before.client.doubt}" if before.client.doubt else ""
         return (), f"no answer within {ANSWER_WITHIN:g} s{doubt}"

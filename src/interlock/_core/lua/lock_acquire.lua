@@ -25,7 +25,11 @@ local function stand_in_queue()
     local now = (time[1] or 0) * 1000 + math.floor((time[2] or 0) / 1000)
     stands = redis.pcall('zadd', queue, math.max(math.floor(last[2] or 0) + 1, now), client)
   end
-  redis.pcall('pexpire', queue, keep)
+  -- Never sooner: others may look less often.
+  local left = redis.pcall('pttl', queue)
+  if type(left) ~= 'number' or left < tonumber(keep) then
+    redis.pcall('pexpire', queue, keep)
+  end
   return type(stands) ~= 'table'
 end
 
@@ -37,7 +41,7 @@ if client and not ours then
     free = redis.pcall('hdel', lock, client .. ':0') == 1
   elseif redis.pcall('exists', queue) == 1 and redis.pcall('zscore', queue, client) == false
     and stand_in_queue() then
-    -- It is left to others, or the first one did not take it: that time is theirs.
+    -- The lock is left to others for a moment, or the first one did not take it. The client waits.
     return 20
   end
 end

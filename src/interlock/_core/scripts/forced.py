@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from interlock._core.effects import NEVER, Eval
-from interlock._core.scripts.script import done, load, milliseconds, text
+from interlock._core.scripts.script import done, load, milliseconds, safe, text
 
 
 def _note(reply: object) -> str:
-    """Read a text; nothing is an empty one."""
-    return "" if reply is None else text(reply)
+    """Read a text that will be shown and logged; nothing is an empty one."""
+    return "" if reply is None else safe(text(reply))
 
 
 _FORCED_NOTE_WRITE = load("forced_note_write", done)

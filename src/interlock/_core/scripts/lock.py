@@ -94,7 +94,9 @@ def stand_in_queue(
         more: whether others of the client wait, so that it stands there on.
         keep: seconds for which the queue is kept.
     """
-    call.args = (*call.args, client, queue, int(more), milliseconds(keep))
+    about = (client, queue, int(more), milliseconds(keep))
+    call.args = (*call.args, *about)
+    call.queued = len(about)
 
 
 def lock_release(

@@ -100,6 +100,15 @@ def kept(reply: object) -> list[bool]:
     return [done(item) for item in many(reply)]
 
 
+def safe(text: str) -> str:
+    """Return *text* with everything escaped that a terminal would act on, or that begins a line."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
 def number(reply: object) -> int:
     """Read a whole number."""
     if isinstance(reply, int):
