@@ -104,45 +104,6 @@ def test_waiters_listen_on_the_same_sharded_channel(
     waiter.ask("release")
 
 
-@pytest.mark.parametrize(
-    ("ways", "kind"),
-    [
-        ("java>sync", "lock"),
-        ("java>asyncio", "fair"),
-        ("sync>java", "fair"),
-        ("asyncio>java", "lock"),
-    ],
-)
-def test_a_lock_whose_slot_moves_is_shared_on(
-    nodes: ClusterServers, cluster: dict[str, Agent], ways: str, kind: str
-) -> None:
-    """A slot moves while one language holds and the other waits: no hold is lost or doubled."""
-    pair = _pair(cluster, ways, "moving")
-    holder, waiter = pair.at(kind)
-    assert holder.ask("acquire", lease=LEASE)
-    waiting = waiter.wait(timeout=30)
-    slot = slot_of(holder.target["name"])
-    source = nodes.owner(slot)
-    target = next(node for node in nodes.nodes[:3] if node is not source)
-    with nodes.migrate_slot(slot, source, target) as move:
-        # All keys are at the target now, which serves only clients that ask. Java's commands wait
-        # for the end of the move.
-        assert move(10) > 0
-        if ways.startswith("java"):
-            assert not pair.of_second(kind, "t2").ask("acquire", timeout=0)
-        else:
-            assert holder.ask("acquire", lease=LEASE)
-            holder.ask("release")
-    assert not waiting.done()
-    holder.ask("release")
-    # Java's subscription stays at the former node: it looks again when the lease that it saw ends.
-    patience = LEASE if ways.endswith("java") else POLL_CAP
-    assert waiting.result(patience + PROMPT).value is True
-    assert not holder.ask("acquire", timeout=0)
-    waiter.ask("release")
-    assert target.execute("CLUSTER", "COUNTKEYSINSLOT", slot) == 0
-
-
 @both_ways
 def test_permits_and_counts_in_a_cluster_wake_the_other_language(
     cluster: dict[str, Agent], ways: str
@@ -201,3 +162,43 @@ def test_a_failover_is_followed_by_both(
         other.ask("release")
     for ways in ("java>sync", "sync>java"):
         _is_woken(_pair(agents, ways, "after"), "lock")
+
+
+# The last: when Redisson finds out that a slot has moved, it may miss messages of other slots too.
+@pytest.mark.parametrize(
+    ("ways", "kind"),
+    [
+        ("java>sync", "lock"),
+        ("java>asyncio", "fair"),
+        ("sync>java", "fair"),
+        ("asyncio>java", "lock"),
+    ],
+)
+def test_a_lock_whose_slot_moves_is_shared_on(
+    nodes: ClusterServers, cluster: dict[str, Agent], ways: str, kind: str
+) -> None:
+    """A slot moves while one language holds and the other waits: no hold is lost or doubled."""
+    pair = _pair(cluster, ways, "moving")
+    holder, waiter = pair.at(kind)
+    assert holder.ask("acquire", lease=LEASE)
+    waiting = waiter.wait(timeout=30)
+    slot = slot_of(holder.target["name"])
+    source = nodes.owner(slot)
+    target = next(node for node in nodes.nodes[:3] if node is not source)
+    with nodes.migrate_slot(slot, source, target) as move:
+        # All keys are at the target now, which serves only clients that ask. Java's commands wait
+        # for the end of the move.
+        assert move(10) > 0
+        if ways.startswith("java"):
+            assert not pair.of_second(kind, "t2").ask("acquire", timeout=0)
+        else:
+            assert holder.ask("acquire", lease=LEASE)
+            holder.ask("release")
+    assert not waiting.done()
+    holder.ask("release")
+    # Java's subscription stays at the former node: it looks again when the lease that it saw ends.
+    patience = LEASE if ways.endswith("java") else POLL_CAP
+    assert waiting.result(patience + PROMPT).value is True
+    assert not holder.ask("acquire", timeout=0)
+    waiter.ask("release")
+    assert target.execute("CLUSTER", "COUNTKEYSINSLOT", slot) == 0
