@@ -1083,8 +1083,10 @@ def not_acquired(kind: str, name: str, timeout: float, holder: str | None) -> Ac
 
 def unreleased(hold: Hold, error: ServerUnavailableError) -> ServerUnavailableError:
     """Return *error* with what becomes of *hold*, whose release it has ended."""
-    told = copy(error)  # others may have been told by the same one
     what = f"{hold.core.kind} {hold.name!r} is not renewed any more and ends with its lease"
+    if what in str(error):
+        return error  # of a release that had failed, and was gone on with
+    told = copy(error)  # others may have been told by the same one
     told.args = (f"{error}; {what}, unless another release succeeds before",)
     return told
 
