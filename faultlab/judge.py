@@ -275,7 +275,7 @@ class Judge:
         for (_, end, one), (other_start, _, other) in itertools.combinations(
             sorted(beliefs, key=lambda span: span[0]), 2
         ):
-            # What data loss ended is noticed soon after it, be it that a fault goes on.
+            # The owner notices a loss of data soon after it, also while a fault goes on.
             losses = [span.over + FOUND for span in self.excuses if span.may_lose(one.asked, end)]
             since = max([other_start, *losses])
             both = end - since
@@ -543,7 +543,7 @@ class Judge:
                     )
 
     def _reacquired(self) -> None:
-        """L-16: whoever waited for a condition has the lock again, or is told that it is lost."""
+        """L-16: after a wait for a condition an owner has the lock, or is told that it is lost."""
         for call in self.calls:
             waited = call.get("waited")
             if waited is None or waited["held"] or waited["error"] == "HoldLostError":

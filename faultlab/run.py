@@ -248,7 +248,7 @@ class Run:
             for line in lines
             if line["k"] == "call" and line["op"] == "close"
         }
-        # What is stored has absolute ends. A clock that is set back lets it stay for longer.
+        # Keys have absolute ends. If the clock is set back, they stay for longer.
         faults = [
             line["end"] + (STEP if line.get("what") == "clock step" else 0.0)
             for line in lines

@@ -246,6 +246,20 @@ def check_flag(value: object, what: str) -> bool:
     return value
 
 
+def check_number(number: object, of: str, least: int, most: int) -> int:
+    """Return *number* if it is a number of *of*, what is counted.
+
+    Raises:
+        TypeError: unless it is an int.
+        ConfigError: unless it is *least* to *most*.
+    """
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise TypeError(f"a number of {of} must be an int, not {type(number).__name__}")
+    if not least <= number <= most:
+        raise ConfigError(f"a number of {of} must be {least} to {most}, not {number}")
+    return number
+
+
 def check_callback(callback: object) -> None:
     """Raise TypeError unless *callback* can be called."""
     if not callable(callback):

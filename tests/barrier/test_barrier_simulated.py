@@ -131,7 +131,7 @@ class World:
             assert not isinstance(end, int) or party in self.arrivals
 
     def check_rest(self) -> None:
-        """Let all faults end; check that a barrier is left that others can use."""
+        """Let all faults end. Check that others can use the barrier afterwards."""
         self.simulator.heal()
         self.simulator.run_for(2 * LEASE + 20)
         for client in self.simulator.clients:

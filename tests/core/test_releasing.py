@@ -47,6 +47,21 @@ class TestRelease:
         assert (hold.state, hold.depth) == (State.ENDED, 0)
         assert hold not in bench.session.holds
 
+    def test_a_release_that_is_given_up_is_over(self, bench: Bench, hold: Hold) -> None:
+        """A driver does not go on with a release that failed: the background releases the hold."""
+        step = hold.release()
+        assert step.begin() is not None
+        bench.now += bench.session.options.lease * 0.9
+        rest = step.rest(unavailable())
+        effect = next(rest)
+        with pytest.raises(ServerUnavailableError, match="not renewed any more"):
+            while True:
+                assert not step.over()
+                bench.now += 1.0
+                effect = rest.throw(unavailable()) if isinstance(effect, Eval) else next(rest)
+        assert step.over()
+        assert hold.state is State.ENDING
+
     def test_two_releases_at_the_same_time(self, bench: Bench, play: type[Play]) -> None:
         """Of two releases of depth 2 the outer one may be executed first: nothing is lost, and both succeed."""
         hold = bench.held(depth=2)

@@ -27,7 +27,7 @@ else:
 import threading, time
 import interlock
 
-client = interlock.connect(url, lease=0.6)
+client = interlock.connect(url, lease=1.5)
 other = interlock.connect(url)
 
 # A greenlet is an owner of its own; who does not hold a lock cannot release it.
@@ -47,7 +47,7 @@ with client.lock("name") as hold:
     thread.join()
     assert len(caught) == 1
     # Renewed beyond its lease, while this greenlet sleeps.
-    time.sleep(1)
+    time.sleep(2)
     assert hold.valid and client.lock("name").owned()
 
 # A waiter is woken by a release in another client, not by its poll cap.

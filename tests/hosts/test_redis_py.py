@@ -89,12 +89,12 @@ def test_a_lock_without_timeout_is_renewed_as_long_as_its_object_lives(redis_url
     """A lock without a timeout outlives its lease, and is free one lease after its object was dropped."""
 
     class Short(Lock):
-        options = interlock.Options(lease=0.3)
+        options = interlock.Options(lease=1.2)
 
     with redis.Redis.from_url(redis_url) as client:
         lock = client.lock("name", lock_class=Short)
         assert lock.acquire()
-        assert not lock.hold.lost.wait(0.7)
+        assert not lock.hold.lost.wait(1.6)
         assert lock.owned()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)

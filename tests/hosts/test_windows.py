@@ -42,7 +42,7 @@ import interlock, interlock.asyncio, interlock.redis_py
 
 url = sys.argv[1]
 inside = []
-with interlock.connect(url, lease=0.5) as client:
+with interlock.connect(url, lease=1.2) as client:
     def work():
         for _ in range(5):
             with client.lock("name", timeout=20):
@@ -55,7 +55,7 @@ with interlock.connect(url, lease=0.5) as client:
     for thread in threads: thread.start()
     for thread in threads: thread.join()
     with client.lock("name") as hold:
-        time.sleep(0.8)
+        time.sleep(1.6)
         assert hold.valid
 
 

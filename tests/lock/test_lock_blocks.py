@@ -206,7 +206,7 @@ async def test_wait_for_around_an_exit_stack(stage: Stage) -> None:
 
 async def test_a_look_up_alone_changes_nothing(plain: Stage) -> None:
     """Asking a lock for its exit method, as frameworks do, leaves a hold by hand to its owner."""
-    client, owner = plain.client(lease=0.9), plain.owner()
+    client, owner = plain.client(lease=1.8), plain.owner()
     lock = client.lock("name")
 
     def enter() -> Any:
@@ -215,7 +215,7 @@ async def test_a_look_up_alone_changes_nothing(plain: Stage) -> None:
 
     hold = await owner.do(enter)
     gc.collect()
-    await asyncio.sleep(1.2)
+    await asyncio.sleep(2.2)
     assert hold.valid
     await owner.do(lock.release)
     assert plain.left_behind() == set()
@@ -223,7 +223,7 @@ async def test_a_look_up_alone_changes_nothing(plain: Stage) -> None:
 
 async def test_a_block_that_is_gone_ends_its_hold(plain: Stage) -> None:
     """A block that vanished without being left is named in a ResourceWarning, and its hold ends with its lease."""
-    client, owner = plain.client(lease=0.9), plain.owner()
+    client, owner = plain.client(lease=1.8), plain.owner()
     lock, stack = client.lock("name"), Stack(plain.face)
     await owner.do(stack.enter, lock)
     stack.hand_on()

@@ -79,7 +79,7 @@ async def test_a_blocked_loop_loses_nothing(client: Client, other: Client) -> No
 
 async def test_a_task_that_ends_holding(redis_url: str, other: Client) -> None:
     """What a finished task holds is named in a ResourceWarning, not renewed any more, and free after its lease."""
-    async with interlock.asyncio.connect(redis_url, lease=0.6) as client:
+    async with interlock.asyncio.connect(redis_url, lease=1.8) as client:
         await asyncio.create_task(client.lock("name").acquire(), name="careless")
         with pytest.warns(ResourceWarning, match="'name' by task 'careless'"):
             assert await other.lock("name").acquire(timeout=10)

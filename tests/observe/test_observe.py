@@ -283,7 +283,7 @@ def test_an_observer_that_hangs_misses_events(
     monkeypatch.setattr(observers, "LIMIT", 10)
     free = threading.Event()
     bad = Bad(free.wait)
-    with interlock.connect(redis_url, lease=0.6) as client:
+    with interlock.connect(redis_url, lease=1.5) as client:
         client.observe(bad)
         client.observe(recorder)
         with client.lock("held") as held:

@@ -30,7 +30,7 @@ NONE = "  none: "
 
 
 def busy(redis_client: redis.Redis) -> None:
-    """Have another client hold the lock "busy" for good."""
+    """Let another client hold the lock "busy" for good."""
     redis_client.hset("busy", OTHER, 1)
     redis_client.pexpire("busy", int(GIVE_UP * 1000))
 

@@ -124,7 +124,7 @@ async def test_a_key_of_another_type_is_one_loss(leased: Stage) -> None:
 
 async def test_a_forgotten_permit_ends(leased: Stage) -> None:
     """A permit that nobody has any more is not renewed, comes back within its lease, and a warning names it."""
-    owner, client = leased.owner(), leased.client(lease=0.6)
+    owner, client = leased.owner(), leased.client(lease=1.8)
     semaphore = leased.lock(client)
     await owner.do(semaphore.try_set_permits, 1)
     with warnings.catch_warnings(record=True) as caught:

@@ -27,11 +27,12 @@ from interlock._core.effects import undoing
 from interlock._core.holds import Hold, Owner, State
 from interlock._core.idempotency import new_id
 from interlock._core.lock_base import undo_acquire
-from interlock._core.meeting import Meeting, check_number
+from interlock._core.meeting import MOST, Meeting
 from interlock._core.scripts import barrier as scripts
 from interlock._core.waiters import section
 from interlock._core.waiting import wait_in_queue
 from interlock.errors import BrokenBarrierError, ConfigError
+from interlock.options import check_number
 
 if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op, Step
@@ -59,7 +60,7 @@ class Barrier(Meeting):
 
     def __init__(self, session: Session, name: str, parties: int) -> None:
         super().__init__(session, name, names.barrier_parties)
-        self.parties = check_number(parties, "parties", 1)
+        self.parties = check_number(parties, "parties", 1, MOST)
         self.error = BrokenBarrierError
 
     def wait(self, deadline: float) -> Op[int]:

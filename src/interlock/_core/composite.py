@@ -608,7 +608,7 @@ class CompositeHold:
             hold.unlisten(_Listener(self, callback))
 
     def hand_on(self, successor: CompositeHold) -> None:
-        """Give what releases it, and who hears of a loss, to the next hold of its owner."""
+        """Hand its handles and its listeners on to the next hold of its owner."""
         former = {hold.core: hold for hold in self.members}
         ours = {
             id(listener): listener

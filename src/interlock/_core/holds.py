@@ -500,7 +500,7 @@ class Hold:
             self._listeners.remove(callback)  # type: ignore[union-attr]
 
     def hand_on(self, successor: Hold) -> None:
-        """Give what releases it, and who hears of a loss, to the next hold of its owner."""
+        """Hand its handles and its listeners on to the next hold of its owner."""
         if successor is self:
             return
         # Who has the first of a thousand holds does not keep those in between.
@@ -509,7 +509,7 @@ class Hold:
         self.share(successor, self.listeners())
 
     def share(self, other: Hold, listeners: Iterable[Callable[[], object]]) -> None:
-        """Let what releases it release *other*, too, and tell *listeners* of a loss of that."""
+        """Give its handles to *other*, too, and let *listeners* hear of a loss of *other*."""
         other.handles, other.owned = self.handles, self.owned
         for listener in listeners:
             if not other.listen(listener):

@@ -808,12 +808,15 @@ class Release(Step[None]):
         One round trip.
     """
 
-    __slots__ = ("_begun", "_call", "_depth", "_found", "_hold", "_resumed", "_session", "result")
+    __slots__ = (
+        *("_begun", "_call", "_depth", "_found", "_given_up", "_hold", "_resumed", "_session"),
+        "result",
+    )
 
     def __init__(self, session: Session, hold: Hold) -> None:
         self._session = session
         self._hold = hold
-        self._begun = self._resumed = False
+        self._begun = self._resumed = self._given_up = False
         self._call: Eval[int] | None = None
         self._found = 0
         self.result = None
@@ -879,6 +882,7 @@ class Release(Step[None]):
                 )
             except ServerUnavailableError as error:
                 if depth == 0:
+                    self._given_up = True  # what is left is the background's
                     raise unreleased(hold, error) from error.__cause__
                 # It stays held, and the server only counts along: it is told of the new depth in
                 # the background. Were this an error, a caller that goes on could not know how
@@ -901,7 +905,8 @@ class Release(Step[None]):
     def over(self) -> bool:
         """Return whether the release has come to its end."""
         state = self._hold.state
-        return state is ENDED or state is LOST or (self._begun and self._depth > 0)
+        over = state is ENDED or state is LOST or self._given_up
+        return over or (self._begun and self._depth > 0)
 
 
 class Refused(Step[None]):
@@ -1083,10 +1088,8 @@ def not_acquired(kind: str, name: str, timeout: float, holder: str | None) -> Ac
 
 def unreleased(hold: Hold, error: ServerUnavailableError) -> ServerUnavailableError:
     """Return *error* with what becomes of *hold*, whose release it has ended."""
-    what = f"{hold.core.kind} {hold.name!r} is not renewed any more and ends with its lease"
-    if what in str(error):
-        return error  # of a release that had failed, and was gone on with
     told = copy(error)  # others may have been told by the same one
+    what = f"{hold.core.kind} {hold.name!r} is not renewed any more and ends with its lease"
     told.args = (f"{error}; {what}, unless another release succeeds before",)
     return told
 

@@ -6,13 +6,13 @@ another one finds that.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from interlock._core import names
 from interlock._core.idempotency import IdempotentCalls
 from interlock._core.lock_base import Release
 from interlock._core.scripts.waiting import waiting_renew
-from interlock.errors import ConfigError
 from interlock.options import check_name
 
 if TYPE_CHECKING:
@@ -28,26 +28,7 @@ KEPT = 3600.0
 """Seconds, besides a lease and two poll caps, for which those without a look are remembered."""
 
 
-def check_number(number: object, of: str, least: int) -> int:
-    """Return *number* if so many can be waited for, or notified.
-
-    Args:
-        number: what the user gave.
-        of: what they are called.
-        least: the smallest that makes sense.
-
-    Raises:
-        TypeError: unless it is an int.
-        ConfigError: unless it is *least* to `MOST`.
-    """
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise TypeError(f"a number of {of} must be an int, not {type(number).__name__}")
-    if not least <= number <= MOST:
-        raise ConfigError(f"a number of {of} must be {least} to {MOST}, not {number}")
-    return number
-
-
-class Meeting:
+class Meeting(ABC):
     """Where owners wait for each other, for one client.
 
     Args:
@@ -79,6 +60,7 @@ class Meeting:
         """Return the script that takes back the wait of *hold*."""
         return self.release_script(hold, 0)
 
+    @abstractmethod
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that takes back the wait of *hold*; it has no depths."""
-        raise NotImplementedError
+        ...

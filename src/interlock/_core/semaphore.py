@@ -26,7 +26,7 @@ from interlock._core.scripts import semaphore as scripts
 from interlock._core.waiters import section
 from interlock._core.waiting import wait_for
 from interlock.errors import AcquireTimeoutError, ConfigError
-from interlock.options import check_name
+from interlock.options import check_name, check_number
 
 if TYPE_CHECKING:
     from interlock._core.effects import Op, Step
@@ -44,11 +44,7 @@ def check_permits(permits: object, least: int = 1) -> int:
         TypeError: unless it is an int.
         ConfigError: unless it is *least* to `MAX_PERMITS`.
     """
-    if not isinstance(permits, int) or isinstance(permits, bool):
-        raise TypeError(f"a number of permits must be an int, not {type(permits).__name__}")
-    if not least <= permits <= MAX_PERMITS:
-        raise ConfigError(f"a number of permits must be {least} to {MAX_PERMITS}, not {permits}")
-    return permits
+    return check_number(permits, "permits", least, MAX_PERMITS)
 
 
 def check_change(permits: object) -> int:

@@ -295,7 +295,7 @@ class Waiters:
                 front.wake(ask=not patience)
 
     def place_for(self, channel: str, client: str) -> None:
-        """Have this client, *client*, stand in the server's queue while somebody waits for *channel*."""
+        """Make a place in the server's queue for this client, *client*, while it waits for *channel*."""
         with self._mutex:
             if self.roomy and channel not in self.places:
                 place = self.places[channel] = Place(channel, client)

@@ -78,7 +78,8 @@ class NodeSubscriber:
         self._connection: Connection | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
-        # What was sent on the connection and is not answered, in order: an error names no channel.
+        # The commands that are not answered yet, in order. An error names no channel: it is the
+        # answer to the first of them.
         self._unanswered: deque[tuple[bytes, list[bytes]]] = deque()
 
     @property

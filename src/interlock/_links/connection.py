@@ -28,7 +28,6 @@ from interlock._links.resp import (
     Reader,
     ReplyError,
     pack,
-    pack_asked,
     pack_eval,
     pack_evalsha,
     unknown_script,
@@ -177,7 +176,7 @@ class Connection:
         """
         self.set_timeout(timeout)
         # The text goes with it: asking for it would be asking once more.
-        self._write([ASKING, pack_asked(call), *self._inquire([call])])
+        self._write([ASKING, pack_eval(call, asking=True), *self._inquire([call])])
         [asked] = self._replies(1, timeout)
         [reply] = self.finish([call], timeout)
         return refusal(str(asked), call, self.where) if isinstance(asked, ReplyError) else reply

@@ -30,7 +30,6 @@ from interlock._links.resp import (
     Reader,
     ReplyError,
     pack,
-    pack_asked,
     pack_eval,
     pack_evalsha,
     unknown_script,
@@ -171,7 +170,7 @@ class Pipeline(asyncio.Protocol):
         asked = self.send(ASKING, more=True)
         try:
             # The text goes with it: asking for it would be asking once more.
-            reply = await self._send(pack_asked(call), seconds)
+            reply = await self._send(pack_eval(call, asking=True), seconds)
             for answer in (asked.result(), reply):
                 if isinstance(answer, ReplyError):
                     raise refusal(str(answer), call, self.where)

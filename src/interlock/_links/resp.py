@@ -48,15 +48,13 @@ def pack_evalsha(call: Eval[object]) -> bytes:
     return call.packed
 
 
-def pack_eval(call: Eval[object]) -> bytes:
-    """Return *call* with its text, for a server that does not know the digest."""
+def pack_eval(call: Eval[object], *, asking: bool = False) -> bytes:
+    """Return *call* with its text, for a server that does not know the digest.
+
+    Or, *asking*, for a node that is just taking its slot over.
+    """
     keys = call.keys
-    return pack(("EVAL", call.script.text, len(keys), *keys, *call.args))
-
-
-def pack_asked(call: Eval[object]) -> bytes:
-    """Return *call* with its text, for a node that is just taking its slot over."""
-    keys, args = call.keys, call.args[: len(call.args) - call.queued]
+    args = call.args[: len(call.args) - call.queued] if asking else call.args
     return pack(("EVAL", call.script.text, len(keys), *keys, *args))
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from interlock._links.replies import left, refusal
-from interlock._links.resp import ASKING, ReplyError, pack_asked, pack_eval, unknown_script
+from interlock._links.resp import ASKING, ReplyError, pack_eval, unknown_script
 from interlock._links.wait_command import Link, WaitCommand, packed
 from interlock.errors import InterlockError, ServerUnavailableError
 
@@ -163,7 +163,7 @@ class WaitConnections:
         wait_command = WaitCommand([call], pipeline)
         if asking:
             _ = pipeline.send(ASKING, more=True).cancel()
-            script = pack_asked(call)
+            script = pack_eval(call, asking=True)
         else:
             script = packed(call, pipeline)
         reply, answers = await self._sent(pipeline, wait_command, script, seconds)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from interlock._core.meeting import check_number
+from interlock._core.meeting import MOST
 from interlock._misuse import NOT_GIVEN, wants_async_with
 from interlock.asyncio.block import Block, Exit
-from interlock.options import check_timeout
+from interlock.options import check_number, check_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -170,7 +170,7 @@ class Condition:
         Cost:
             One round trip, and a message for each waiter that is notified.
         """
-        count = check_number(n, "waiters", 0)
+        count = check_number(n, "waiters", 0, MOST)
         await self._driver.perform(self._core.notify(self.lock.caller(), count))
 
     async def notify_all(self) -> None:

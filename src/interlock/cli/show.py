@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from interlock.inspection.info import StackInfo
 
 DESCRIPTION = """\
-Show who holds the lock NAME: host, process, thread, since when, and until when. Then who waits.
+Show the holders of the lock NAME with host, process, thread and times. Then show the waiters.
 """
 
 EPILOG = """\

@@ -64,7 +64,11 @@ def read_lock(servers: Endpoint | Cluster, options: Options, key: str) -> LockIn
         ServerUnavailableError: also if nothing is known because the user may not read it.
     """
     with Reader(servers, options) as reader:
-        info = reader.describe(key)
+        return _described(reader, key)
+
+
+def _described(reader: Reader, key: str) -> LockInfo | None:
+    info = reader.describe(key)
     if info is None and reader.forbidden:
         raise ServerUnavailableError(f"the user has no right to read {key!r}", code="NOPERM")
     return info
@@ -78,9 +82,7 @@ def read_stacks(servers: Endpoint | Cluster, options: Options, key: str) -> list
         ServerUnavailableError: a server cannot be reached, or did not answer.
     """
     with Reader(servers, options) as reader:
-        info = reader.describe(key)
-        if info is None and reader.forbidden:
-            raise ServerUnavailableError(f"the user has no right to read {key!r}", code="NOPERM")
+        info = _described(reader, key)
         return [] if info is None else list(reader.stacks(info))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from interlock._core.meeting import check_number
+from interlock._core.meeting import MOST
 from interlock._misuse import NOT_GIVEN, wants_with
-from interlock.options import check_timeout
+from interlock.options import check_number, check_timeout
 from interlock.sync.block import Block, Exit
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class Condition:
         Cost:
             One round trip, and a message for each waiter that is notified.
         """
-        count = check_number(n, "waiters", 0)
+        count = check_number(n, "waiters", 0, MOST)
         self._driver.perform(self._core.notify(self.lock.caller(), count))
 
     def notify_all(self) -> None:

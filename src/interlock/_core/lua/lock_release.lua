@@ -8,7 +8,7 @@
 -- A server that is out of memory refuses HSET, but only as a script's first write: hence the HDEL of a field that is
 -- never there.
 --
--- What is given to a client is the field "<client id>:0", for 250 ms.
+-- A lock that is given to a client has the field "<client id>:0", for 250 ms.
 --
 -- KEYS[1]  lock     hash {holder: depth}; its TTL is the lease
 -- ARGV[1]  holder   string, "<client id>:<number>"
