@@ -42,6 +42,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    """Let plugins that look at the collector's objects find all of them again."""
+    gc.unfreeze()
+
+
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a server that is well seconds to answer a single try: whether it is on the processor in time is luck."""
