@@ -116,16 +116,16 @@ async def test_who_waits_is_told(stage: Stage, proxy: FaultProxy, how: str) -> N
     assert await _ask(barrier, "broken") is (how == "abort")
 
 
-@pytest.mark.parametrize("how", ["kill", "freeze"])
+@pytest.mark.parametrize("how", ["kill", "freeze", "cut"])
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
-async def test_a_dead_party_breaks_it(stage: Stage, redis_url: str, how: str) -> None:
+async def test_a_dead_party_breaks_it(stage: Stage, proxy: FaultProxy, how: str) -> None:
     """A party that dies breaks the barrier within its lease; until then it is renewed."""
     code = """
         with interlock.connect(url, lease=3) as client:
             client.barrier("name", 3).wait()
     """
     barrier = stage.lock(stage.client(lease=3))
-    with Child(code, redis_url) as child:
+    with Child(code, proxy.url()) as child:
 
         async def arrived() -> bool:
             return await _ask(barrier, "n_waiting") == 1
@@ -141,8 +141,11 @@ async def test_a_dead_party_breaks_it(stage: Stage, redis_url: str, how: str) ->
         died = time.monotonic()
         if how == "kill":
             child.kill()
-        else:
+        elif how == "freeze":
             child.signal(signal.SIGSTOP)
+        else:
+            proxy.stop_accepting()
+            proxy.disconnect()
         with pytest.raises(BrokenBarrierError):
             await asyncio.wait_for(waiting, 30)
         assert time.monotonic() - died < 3 + SLACK

@@ -187,9 +187,9 @@ async def test_a_predicate_may_be_awaited(redis_url: str) -> None:
             assert not hold, "a wait ends the former hold"
 
 
-@pytest.mark.parametrize("how", ["kill", "freeze"])
+@pytest.mark.parametrize("how", ["kill", "freeze", "cut"])
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
-async def test_a_dead_waiter_swallows_nothing(stage: Stage, redis_url: str, how: str) -> None:
+async def test_a_dead_waiter_swallows_nothing(stage: Stage, proxy: FaultProxy, how: str) -> None:
     """When the first waiter dies as it is notified, the next one goes on within its lease."""
     code = """
         with interlock.connect(url, lease=2) as client:
@@ -199,7 +199,7 @@ async def test_a_dead_waiter_swallows_nothing(stage: Stage, redis_url: str, how:
                 say(condition.wait())
     """
     condition = stage.lock(stage.client(lease=2, poll_cap=60))
-    with Child(code, redis_url) as child:
+    with Child(code, proxy.url()) as child:
         assert child.hear() == "waits"
         await until(lambda: stage.redis.zcard(LEASES) == 1, 20, "it waits")
         owner, waiting = await _wait(stage, condition)
@@ -207,8 +207,11 @@ async def test_a_dead_waiter_swallows_nothing(stage: Stage, redis_url: str, how:
         await speaker.do(condition.acquire)
         if how == "kill":
             child.kill()
-        else:
+        elif how == "freeze":
             child.signal(signal.SIGSTOP)
+        else:
+            proxy.stop_accepting()
+            proxy.disconnect()
         died = time.monotonic()
         await speaker.do(condition.notify)
         await speaker.do(condition.release)
@@ -217,6 +220,9 @@ async def test_a_dead_waiter_swallows_nothing(stage: Stage, redis_url: str, how:
         assert time.monotonic() - died < 2 + SLACK
         if how == "freeze":
             child.signal(signal.SIGCONT)
+            assert child.hear() == "False", "its notification was given away"
+        elif how == "cut":
+            proxy.start_accepting()
             assert child.hear() == "False", "its notification was given away"
 
 
