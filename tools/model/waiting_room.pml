@@ -2,7 +2,9 @@
  *
  * The waiting clients stand in a queue on the server. A release gives the lock to the first that
  * listens, for a claim window, and wakes it. The client confirms by its own acquire, which may be
- * sent any number of times. It does not model the 20 ms for those who stand in no queue.
+ * sent any number of times. One release of a run may leave the lock free for a while, to others
+ * that do not stand in the queue. Then the first client is told to look after that while. The other
+ * tells everybody of its release, and the first to ask gets the lock.
  *
  * The server's scripts are atomic. Between them anything may happen, in any order:
  *   a client is slow, gives up, or crashes; a request or reply is lost, or a request comes late;
@@ -11,12 +13,13 @@
  *
  * Checked in every reachable state:
  *   exclusion           no two clients believe in their holds
- *   bounded overtaking  a client in the queue is overtaken K times at most, unless a lease,
- *                       a claim or a message was lost
+ *   bounded overtaking  a client in the queue is overtaken K times at most, and once more if the
+ *                       lock was left to others, unless a lease, a claim or a message was lost
  *   nobody stuck        nobody has to poll unless a lease, a claim or a message was lost,
  *                       and in the end nobody waits and the lock is free
  *
- * FAULTS bounds how many faults one run has. A mutant leaves out one rule (-DM_...).
+ * With -DOTHERS a lock may be left to others. FAULTS bounds how many faults one run has. A mutant
+ * leaves out one rule (-DM_...).
  */
 #define N 3
 #ifndef FAULTS
@@ -36,6 +39,7 @@
 #define HOLD(c)   (c + 1)          /* the hold that the client wants now */
 #define CLAIM(c)  (N + c + 1)      /* the head of the queue may take it */
 #define LATE(c)   (2 * N + c + 1)  /* an older hold of the client, by a request that came late */
+#define OTHER     (3 * N + 1)      /* somebody who does not stand in the queue */
 
 byte holder = FREE;
 byte queue[N];                     /* clients, the first in front */
@@ -50,6 +54,9 @@ bool message[N];                   /* a wake-up is on the way, or not yet read *
 bool late[N];                      /* a request of an older hold may still arrive */
 bool cleaning[N];                  /* the client releases that hold, again and again */
 byte overtaken[N];
+bool left = false;                 /* a release has left the lock to others */
+bool others_turn = false;          /* one of them may take it now */
+bool for_all = false;              /* one of them has told everybody that it is free */
 byte faults = 0;
 bool slow = false;                 /* a fault that only a look after some time can repair */
 byte done = 0;
@@ -92,12 +99,22 @@ inline pass_on() {
      :: !alive[head] -> remove(head)     /* its connection is gone: nobody listens */
      :: else ->
 #endif
-#ifdef M_NO_CLAIM
-        skip;
+        if
+#ifdef OTHERS
+#ifdef M_LEFT_AGAIN
+        :: left = true; others_turn = true
 #else
-        remove(head);
-        holder = CLAIM(head);
+        :: !left -> left = true; others_turn = true
 #endif
+#endif
+        :: true ->
+#ifdef M_NO_CLAIM
+           skip
+#else
+           remove(head);
+           holder = CLAIM(head)
+#endif
+        fi;
 #ifndef M_NO_WAKE_UP
         if
         :: alive[head] -> message[head] = true
@@ -117,7 +134,8 @@ inline pass_on() {
 inline count_overtaking(c) {
   i = 0;
   do
-  :: i < size && queue[i] != c -> overtaken[queue[i]]++; assert(slow || overtaken[queue[i]] <= K); i++
+  :: i < size && queue[i] != c ->
+     overtaken[queue[i]]++; assert(slow || overtaken[queue[i]] <= K + left); i++
   :: else -> break
   od;
   i = 0
@@ -127,11 +145,14 @@ inline count_overtaking(c) {
 inline acquire(c) {
   if
   :: holder == HOLD(c) -> reply = true
-  :: holder == FREE || holder == CLAIM(c) ->
+  :: holder == FREE && size > 0 && !in_queue[c] ->
+     reply = false; enqueue(c); message[c] = true     /* it looks again in a while */
+  :: (holder == FREE && (size == 0 || in_queue[c])) || holder == CLAIM(c) ->
      if
-     :: holder == FREE -> count_overtaking(c)
+     :: holder == FREE && !for_all -> count_overtaking(c)
      :: else                                          /* it was its turn when it was given */
      fi;
+     others_turn = false; for_all = false;
      remove(c);
      overtaken[c] = 0;
      holder = HOLD(c); reply = true
@@ -157,7 +178,10 @@ inline release(what) {
 inline leave(c) {
   remove(c);
 #ifndef M_LEAVE_KEEPS
-  release(CLAIM(c));
+  if
+  :: holder == FREE && size > 0 -> pass_on()          /* it was told to look in a while */
+  :: else -> release(CLAIM(c))
+  fi;
 #endif
   overtaken[c] = 0
 }
@@ -231,7 +255,9 @@ wait:
 #define WORLD(c) \
   :: atomic { late[c] -> late[c] = false; \
        if \
-       :: holder == FREE || holder == CLAIM(c) -> remove(c); holder = LATE(c); cleaning[c] = true \
+       :: holder == FREE || holder == CLAIM(c) -> \
+          others_turn = false; for_all = false; \
+          remove(c); holder = LATE(c); cleaning[c] = true \
        :: else \
        fi } \
   :: atomic { cleaning[c] && alive[c] -> cleaning[c] = false; release(LATE(c)) } \
@@ -245,7 +271,8 @@ wait:
   :: atomic { alive[c] && faults < FAULTS -> \
        faults++; alive[c] = false; valid[c] = false; believes[c] = false; message[c] = false; \
        if \
-       :: holder == HOLD(c) || holder == CLAIM(c) || holder == LATE(c) -> slow = true \
+       :: holder == HOLD(c) || holder == CLAIM(c) || holder == LATE(c) || holder == FREE -> \
+          slow = true \
        :: else \
        fi }
 
@@ -256,6 +283,14 @@ end:
   WORLD(0)
   WORLD(1)
   WORLD(2)
+  :: atomic { holder == FREE && others_turn ->
+       others_turn = false; count_overtaking(N); holder = OTHER }
+  :: atomic { holder == OTHER -> holder = FREE; for_all = true;
+       do
+       :: i < size -> message[queue[i]] = alive[queue[i]]; i++
+       :: else -> break
+       od;
+       i = 0 }
   :: atomic { done == N && timeout ->
        assert(holder == FREE); break }
   od
