@@ -2,10 +2,10 @@
 
     python tools/check_model.py [--faults N] [--turns N]
 
-The model is tools/model/waiting_room.pml, in Promela. It needs spin and gcc. It is searched twice:
-with as many faults as are asked for, and with one fault and a lock that a release may leave to
-others. Exits with 1 when the model breaks a promise, when a mutant keeps all of them, or when a
-search was not complete.
+The model is tools/model/waiting_room.pml, in Promela. It needs spin and gcc. There are two
+searches. The first has as many faults as are asked for. The second has one fault, and a lock that a
+release may leave to others. Exits with 1 when the model breaks a promise, when a mutant keeps all
+of them, or when a search was not complete.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ class Background:
 
     def run(self, *replies: object) -> list[str]:
         """Run what is due, answering *replies*; return the keys that were asked about."""
-        played = self._play(self.cleanups.run(lambda: self.bench.now))
+        due = self.cleanups.take_due(self.bench.now)
+        played = self._play(self.cleanups.carry(due, lambda: self.bench.now))
         if played.over:
             return []
         assert isinstance(played.effect, Batch)

@@ -43,7 +43,7 @@ def test_channel_is_subscribed_to_while_somebody_waits(bench: Bench, wakes: Wake
     assert bench.subscribed == bench.waiters.channels() == []
 
 
-def test_ticket_is_noted_before_it_queues(bench: Bench) -> None:
+def test_a_waiter_is_noted_before_it_queues(bench: Bench) -> None:
     """A driver that is interrupted while joining finds the waiter that it must take back."""
     noted: list[Waiter] = []
     waiter = bench.waiters.join("c", print, noted)
@@ -121,12 +121,12 @@ def test_leaving_twice_changes_nothing(bench: Bench, wakes: Wakes) -> None:
     first, _ = wakes.join("first"), wakes.join("second")
     bench.waiters.leave(first)
     bench.waiters.leave(first)
-    assert bench.waiters.crowded("c")
+    assert bench.waiters.has_waiters("c")
 
     alone = wakes.join("alone", "d")
     bench.waiters.leave(alone)
     bench.waiters.leave(alone)
-    assert not bench.waiters.crowded("d")
+    assert not bench.waiters.has_waiters("d")
 
 
 def test_all_of_a_queue_are_served_at_once(bench: Bench, wakes: Wakes) -> None:
@@ -195,7 +195,7 @@ def test_taking_back_that_was_interrupted_is_done_again(
     bench.waiters.leave(waiter)
 
     assert bench.subscribed == []
-    assert not bench.waiters.crowded("c")
+    assert not bench.waiters.has_waiters("c")
 
 
 def test_a_place_is_heard_for_a_while_longer(bench: Bench, wakes: Wakes) -> None:
@@ -316,3 +316,14 @@ def test_a_refused_subscription_ends_the_places(bench: Bench, wakes: Wakes) -> N
     bench.waiters.notify("c:x")
 
     assert waiter.take(), "the confirmation of the one channel"
+
+
+@pytest.mark.parametrize("payload", [b"", b"hello", b"-5", b"\xff", b"9" * 5000])
+def test_a_stranger_s_message_is_a_wake_up(bench: Bench, wakes: Wakes, payload: bytes) -> None:
+    """A message that no release publishes wakes the front at the latest after its poll cap."""
+    bench.waiters.place_for("c:x", "me")
+    waiter = wakes.join("it", "c:x")
+    bench.waiters.notify("interlock_wake:x:me", payload)
+
+    assert wakes.woken == ["it"]
+    assert waiter.take() or waiter.inherited == 9.999

@@ -10,6 +10,7 @@ import pytest
 
 from interlock._core.effects import NEVER, Batch
 from interlock._core.holds import Hold, Owner, State, valid_until
+from interlock._core.watchdog import Round
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -17,9 +18,19 @@ if TYPE_CHECKING:
 
     from tests.core.bench import Bench, Play
 
-    from interlock._core.watchdog import Round
+    from interlock._core.effects import Op
+
 
 UNAVAILABLE = ServerUnavailableError("no answer", sent=True, transient=True)
+
+
+def one_round(bench: Bench) -> Op[Round]:
+    """Do what the renewal thread does in one turn."""
+    watchdog, result = bench.session.watchdog, Round()
+    due = watchdog.due(bench.now, result)
+    yield from watchdog.renew(due, lambda: bench.now, result)
+    _ = watchdog.end_overdue(bench.now)
+    return result
 
 
 class Rounds:
@@ -34,7 +45,7 @@ class Rounds:
         self, answer: Callable[[tuple[str, ...]], object] = lambda keys: [1] * len(keys)
     ) -> Round:
         """Run one round; remember the keys of each batch, script by script."""
-        played = self._play(self.watchdog.run(lambda: self.bench.now))
+        played = self._play(one_round(self.bench))
         while not played.over:
             assert isinstance(played.effect, Batch)
             self.batches.append(tuple(call.keys for call in played.effect.evals))
@@ -124,7 +135,7 @@ class TestRenewal:
         [hold] = watched(bench, "a")
         later(bench)
         sent_at = bench.now
-        played = play(bench.session.watchdog.run(lambda: bench.now))
+        played = play(one_round(bench))
         bench.now += 5.0
         played.answer([[1]])
 
@@ -185,7 +196,7 @@ class TestRenewal:
         early, _ = watched(bench, "a", "b")
         early.valid_until -= 5.0
         later(bench)
-        played = play(bench.session.watchdog.run(lambda: bench.now))
+        played = play(one_round(bench))
 
         assert played.effect.evals[0].deadline == early.valid_until
 
@@ -208,7 +219,7 @@ class TestTrouble:
         """An answer about a hold that was released while it was asked for says nothing."""
         [hold] = watched(bench, "a")
         later(bench)
-        played = play(bench.session.watchdog.run(lambda: bench.now))
+        played = play(one_round(bench))
         hold.state = State.ENDING
         played.answer([[0]])
 

@@ -263,7 +263,7 @@ def test_a_forged_card_ends_no_wait(
             time.sleep(0.1)  # the forger goes on
         assert "deadlock of 2: " in caplog.text
         watch = client._driver._renewer._deadlocks
-        assert watch._session.doomed == {}
+        assert watch._session.deadlocked == {}
         redis_client.delete("theirs")
         thread.join(GIVE_UP)
     assert caught == ["acquired"]

@@ -115,8 +115,8 @@ def test_sections_share_a_subscription() -> None:
     assert (one.front, two.front, also_two.front) == (True, True, False)
     assert two.take(), "its subscription was confirmed before it came"
     assert waiters.channels() == ["c"]
-    assert waiters.crowded(section("c", 2))
-    assert not waiters.crowded(section("c", 3))
+    assert waiters.has_waiters(section("c", 2))
+    assert not waiters.has_waiters(section("c", 3))
     waiters.notify("c")
     assert rung == ["one", "two"]
     waiters.leave(two)

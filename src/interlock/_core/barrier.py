@@ -108,7 +108,7 @@ class Barrier(Meeting):
         arrival = yield from self._calls.send(request, call)
         self._calls.end(request)
         if arrival.place < 0:
-            party.answered()
+            party.uncount_try()
         elif party.grant(None, sent_at, session.clock()):
             session.watchdog.watch(party)
         passed = yield from self._await_end(party, arrival, deadline)

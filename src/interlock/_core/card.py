@@ -214,7 +214,7 @@ class CardWriter:
                 count += 1
                 permits += isinstance(hold, Permit)
                 old = now - hold.since >= SOON and len(lasting) < MOST
-                if old and hold.retire_number():
+                if old and hold.keep_holder_unique():
                     lasting.append(("h", hold, now - hold.since))
         self._lasting, self._count, self._permits = lasting, count, permits
 

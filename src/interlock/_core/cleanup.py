@@ -3,11 +3,11 @@
 Passive, `now` is an argument.
 
 Theory. An acquire whose reply did not come in time is undone by a release. Nobody knows which of
-the two the server sees first: the acquire may lie in a buffer of the network, or of a server that
-stands still, and be executed after the release has found nothing. So "found nothing" is not the
-end of it: the release is sent again, each time after twice the pause, until the hold that it
-undoes would have ended by itself. And what was sent several times may be executed several times,
-so that as much must be found.
+the two the server sees first. The acquire may lie in a buffer of the network, or of a server that
+stands still. Then it is executed after the release has found nothing. So "found nothing" does not
+settle it. The release is sent again, each time after twice the pause, until the hold that it undoes
+would have ended by itself. An acquire that was sent several times may be executed several times.
+Then the release must find as many grants.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ LONGEST_PAUSE = 1.0
 
 @dataclass(slots=True, eq=False)
 class CleanupEntry:
-    """One of them.
+    """A call to repeat, and when.
 
     Attributes:
-        effect: what is to be sent, and how long there is use in it.
+        effect: the call, and until when it is of use.
         due: when to send it next.
-        late: how much there still may be to find, as `Cleanup` has it.
-        pause: seconds from that until it is sent once more.
+        late: how many grants it must still find.
+        pause: seconds between *due* and the try after it.
     """
 
     effect: Cleanup[object]
@@ -59,20 +59,12 @@ class CleanupQueue:
         self._entries.append(CleanupEntry(effect, now, effect.late))
 
     def next_due(self) -> float:
-        """Return when `run` is to be called next."""
+        """Return when the next call is due."""
         return min((entry.due for entry in self._entries.copy()), default=NEVER)
 
     def calls(self) -> list[Eval[object]]:
         """Return what is not settled yet."""
         return [entry.effect.call for entry in self._entries.copy()]
-
-    def run(self, clock: Callable[[], float]) -> Op[None]:
-        """Send what is due.
-
-        Cost:
-            One round trip for all of it.
-        """
-        yield from self.carry(self.take_due(clock()), clock)
 
     def take_due(self, now: float) -> list[CleanupEntry]:
         """Return what is to be sent at *now*.
@@ -88,13 +80,16 @@ class CleanupQueue:
         """Send *due*.
 
         Those for different servers may be sent at the same time, by several threads.
+
+        Cost:
+            One round trip for all of it.
         """
         if not due:
             return
         replies = yield from Batch(tuple(entry.effect.call for entry in due))
         now = clock()
         for entry, reply in zip(due, replies, strict=True):
-            # A client that closes interrupts this, and sends what is left itself.
+            # ClosedError: the closing client sends the rest itself, so the entry stays.
             unanswered = isinstance(reply, ServerUnavailableError | ClosedError)
             if not unanswered:
                 entry.late = 0 if isinstance(reply, Exception) else entry.late - bool(reply)

@@ -14,11 +14,11 @@ Rules for operations:
   ``yield`` and still performs the clean-up that the operation then asks for. *Abandoned*
   (`GeneratorExit`): nobody is left, nothing may be yielded.
 * Do not yield in an ``except`` or ``finally``: an abandoned generator must not. Use `undoing`,
-  which lets GeneratorExit pass. `LockBase.go_on` is the same code written out, to save memory.
+  which lets GeneratorExit pass. `LockBase.go_on` contains the same code, to save memory.
 * State first and synchronously, I/O after and interruptible.
 * A hot operation is a `Step`: an object with one first command, which usually completes it.
-  Drivers perform that without a generator, because between two system calls caches are cold, and
-  an acquire costs what code it passes through.
+  Drivers perform that without a generator. Between two system calls caches are cold, so an
+  acquire costs as much as the code that it runs.
 
 Rejected: ``async def`` cores (a stray ``await asyncio.sleep()`` passes every type checker, and an
 opaque await cannot be seen or interrupted), hand-written state machines (four times the lines),
@@ -85,8 +85,8 @@ class Eval(Generic[R_co]):
     """Run *script* atomically on the server that owns *keys*.
 
     Attributes:
-        deadline: when the reply must have come, on the session's clock; the command time-out
-            holds besides.
+        deadline: on the session's clock. A driver waits for the reply until then, and for
+            `GRACE` at least. The command time-out counts, too.
         replication: what replicas must have of it, if they are asked; that takes its own time on
             top.
         unknown: how often it was sent without a reply being read: each may have been executed, or
@@ -94,9 +94,9 @@ class Eval(Generic[R_co]):
         packed: the command as it is sent, once somebody has made it.
         then: called with the undecoded reply before the caller resumes, by drivers that can. It
             is not called if the caller has gone. It must not raise.
-        queued: how many of the last arguments are about the queue of waiters. It is a key that is
-            not declared. So where the slot is just moving they are left out: the queue may be on
-            the other node, and there must not be two.
+        queued: how many of the last arguments are about the queue of waiters. The script does not
+            declare its key. While a slot moves, the lock may be on one node and the queue on the
+            other. Then these arguments are left out, so that there are never two queues.
 
     Raises:
         ServerUnavailableError: no usable answer; its ``sent`` tells whether the script may have
@@ -116,7 +116,7 @@ class Eval(Generic[R_co]):
     queued: int = 0
 
     def anew(self) -> Eval[R_co]:
-        """Return the same call, which nothing has become of yet."""
+        """Return the same call as it was before it was sent."""
         return Eval(
             self.script,
             self.keys,

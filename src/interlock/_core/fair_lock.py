@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 from interlock._core import names
 from interlock._core.effects import undoing
 from interlock._core.lock import Lock
-from interlock._core.lock_base import cleanup_limits, require_replicas, retire_number
+from interlock._core.lock_base import cleanup_limits, renumber_owner, require_replicas
 from interlock._core.scripts import fair_lock as scripts
 from interlock._core.waiting import wait_in_queue
 
@@ -80,7 +80,7 @@ class FairLock(Lock):
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
         """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
         if isinstance(answer, scripts.Queued):
-            hold.answered()
+            hold.uncount_try()
             hold.queue()  # whatever ends this acquire, a place has to be given back
             return False
         return super().accept(hold, sent_at, answer)
@@ -106,7 +106,7 @@ class FairLock(Lock):
     def _leave(self, hold: Hold, error: BaseException | None) -> Op[None]:
         """Give up the place in the queue, and what an unanswered try may have got."""
         session = self.session
-        retire_number(hold)
+        renumber_owner(hold)
         call = self.release_script(hold, 0)
         now = session.clock()
         until, late = cleanup_limits(hold, now + max(hold.lease, session.options.fair_wait), now)

@@ -76,7 +76,7 @@ class FencedLock(Lock):
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
         """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
         if isinstance(answer, Grant) and (answer.token or 0) <= self._epoch_floor():
-            hold.answered()
+            hold.uncount_try()
             hold.refuse_grant()  # it stands on the server until it is given back
             return False
         held = super().accept(hold, sent_at, answer)

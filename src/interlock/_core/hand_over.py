@@ -5,7 +5,7 @@
 2. A client with several waiters keeps the lock for one turn of each, or 20 ms, whichever is
    shorter. Then it stands at the end of the queue.
 3. Once in two seconds a release leaves the lock free for 20 ms, for those who only look. If others
-   listen (Java, or an earlier release of interlock), about every second release is left to them.
+   listen (Java, or clients without the queue's rights), about every second release is left to them.
 
 The scripts do the first and the third: `lock_acquire`, `lock_release`.
 """

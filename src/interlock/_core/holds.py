@@ -5,8 +5,8 @@ Rules:
 * A hold is in the table before the server can grant it, so that an interruption anywhere finds
   it.
 * Reentrancy is decided from this table, never from what is found on the server.
-* Only this file changes a hold. The table `TRANSITIONS` says how its state may change; LOST and
-  ENDED are final.
+* Only this file changes a hold, but for `renew_at`, which the watchdog sets. The table
+  `TRANSITIONS` says how its state may change; LOST and ENDED are final.
 * The watchdog touches a hold only while it is HELD, so an answer about a hold that was meanwhile
   released says nothing.
 * `Hold.late_grants` counts the commands that may still make it the holder, because no reply to
@@ -116,16 +116,13 @@ TRANSITIONS: Final = {
     (State.HELD, "begin_release"): State.ENDING,
     (State.HELD, "end"): State.ENDED,
     (State.HELD, "lose"): State.LOST,
-    (State.ENDING, "begin_release"): State.ENDING,
     (State.ENDING, "take_back"): State.HELD,
     (State.ENDING, "end"): State.ENDED,
     (State.ENDING, "lose"): State.LOST,
-    (State.ENDED, "end"): State.ENDED,
-    (State.LOST, "end"): State.LOST,
 }
 """Every change of a hold's state, for `Hold`'s methods of these names.
 
-In all other states they change nothing.
+Any other pair leaves the state as it is. `Holds.released` makes the change of `end`, inline.
 """
 
 
@@ -294,7 +291,7 @@ class Hold:
         """Note that a try to get it is sent."""
         self.unanswered += 1
 
-    def answered(self) -> None:
+    def uncount_try(self) -> None:
         """Note that a try was refused, or never sent."""
         self.unanswered -= 1
 
@@ -460,7 +457,7 @@ class Hold:
         """Stand for what the server has of another client's hold, to be released by force."""
         self.depth = depth
 
-    def retire_number(self) -> bool:
+    def keep_holder_unique(self) -> bool:
         """Give later holds of the owner another number. Return whether this one is still held.
 
         From then on the holder id names this hold alone. That is tested last: a hold that begins

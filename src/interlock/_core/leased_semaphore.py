@@ -296,7 +296,7 @@ class LeasedSemaphore:
             require_replicas(call, permit, session.replicas)
         answer = yield from session.persist(call, permit)
         if not isinstance(answer, Grant):
-            permit.answered()
+            permit.uncount_try()
             return answer
         if permit.grant(None, sent_at, session.clock()):
             session.watchdog.watch(permit)

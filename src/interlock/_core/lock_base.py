@@ -27,7 +27,8 @@ Rules:
 
 * A hold is in the table before anything is sent for it. Whatever strikes finds it there, and
   undoes it.
-* A late command must not meet a later hold: that has another number.
+* A late command must not meet a later hold of the same owner. So the owner draws a new number
+  wherever a command may still be under way (`renumber_owner`).
 * Only what may take a lock counts as a late grant. Re-entries, renewals and releases that come
   late change nothing, for they ask for an absolute depth of a holder who is gone.
 * What a user's call cannot bring to the server in time, the background does (`Session.clean_up`).
@@ -93,12 +94,19 @@ class _Kept:
 
 
 class LockBase(ABC):
-    """One lock for one client; holds no state of its own, but what it sends again.
+    """One lock for one client. Its only state is the encoded commands that it sends again.
 
     Args:
         session: the client's state.
         name: what the user calls it.
         reentrant: whether its owner may take it again.
+
+    Attributes:
+        kind: what messages call it.
+        renewal: returns the script that renews holds of this kind.
+        channel: where a release is announced.
+        queue: the channel whose local waiters queue for it; most often the same.
+        hold_key: the key of its holds in the client's table.
     """
 
     kind: str
@@ -373,8 +381,8 @@ class LockBase(ABC):
         call = self.acquire_script(hold, hold.lease, 1, self.answer_by(deadline, now))
         place = self.session.waiters.places.get(self.queue)
         if place is not None and deadline > now:
-            # If others wait here, the client stands in the server's queue after this one, too.
-            more = not self.session.waiters.alone(self.queue)
+            # If others wait here, the client stays in the queue when this one has the lock.
+            more = place.more = not self.session.waiters.alone(self.queue)
             place.taken, place.woken = True, False
             keep = QUEUE_KEPT * self.session.options.poll_cap
             stand_in_queue(call, place.client, place.queue, more=more, keep=keep)
@@ -393,7 +401,7 @@ class LockBase(ABC):
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
         """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
         if not isinstance(answer, Grant):
-            hold.answered()
+            hold.uncount_try()
             return False
         session = self._session
         clock = session.clock
@@ -425,9 +433,8 @@ class LockBase(ABC):
             raise lost(hold, "; release it before you acquire it again")
         if hold.state is HELD:
             return True
-        # Another thread's release of it may still be under way: it must not meet the next hold
-        # under the same field.
-        retire_number(hold)
+        # Another thread's release of it may still be under way.
+        renumber_owner(hold)
         return False
 
     def go_on(
@@ -572,7 +579,7 @@ class LockBase(ABC):
         if self.accept(hold, sent_at, answer):
             place = session.waiters.places.get(self.queue)
             if place is not None and call.queued:
-                place.taken = call.args[-2] == 1
+                place.taken = place.more
             return None
         return (yield from self._not_held(hold, answer, deadline))
 
@@ -590,9 +597,7 @@ class LockBase(ABC):
         call.deadline = self.answer_by(deadline, self._session.clock())
         _ = yield from self._session.persist(call)
         if call.unknown and (owner := hold.owner()) is not None:
-            # A try of that release may still be under way: it must not meet the next acquire
-            # under the same field.
-            owner.renumber()
+            owner.renumber()  # a try of that release may still be under way
             yield from end_late_grants(self._session, hold)
             hold.rename(self._holder(owner))
         hold.released()
@@ -659,10 +664,7 @@ class Acquire(Step["Hold | None"]):
         clock = session.clock  # bound first: Python 3.11 would look for a method
         now = self._sent_at = clock()
         if lock.queue in session.waiters.queues and not lock.may_overtake(hold, self._deadline):
-            # Made for its error only: it refuses a reader that wants to write. It would wait for
-            # its own read lock.
-            _ = lock.acquire_script(hold, hold.lease, 1, self._deadline)
-            hold.answered()
+            hold.uncount_try()
             return None
         return lock.request(hold, self._deadline, now)
 
@@ -789,7 +791,7 @@ class Reenter(Step[Hold]):
             return
         session, call = self._lock.session, self._lock.release_script(hold, depth)
         if depth == 0:
-            retire_number(hold)
+            renumber_owner(hold)
         yield from session.clean_up_after(error, call, hold.valid_until)
         if depth == 0:
             session.holds.released(hold)
@@ -865,17 +867,17 @@ class Release(Step[None]):
         return self.finish(failure)
 
     def finish(self, failure: BaseException | None) -> Op[None]:
-        """Carry the release through whose first try came to an answer, or ended by *failure*."""
+        """Complete a release whose first try was answered, or ended by *failure*."""
         hold, depth, found = self._hold, self._depth, self._found
         session = self._session
         call = (
             self._call.anew() if self._call is not None else hold.core.release_script(hold, depth)
         )
         if failure is not None:
-            # When its validity is over there is nothing left to release; who releases many at
-            # once has set a time before.
-            sat_out = session.clock() + session.options.outage_timeout
-            call.deadline = min(call.deadline, hold.valid_until, sat_out)
+            # At `valid_until` the lease has ended the hold. A composite lock has set an earlier
+            # deadline.
+            outage_end = session.clock() + session.options.outage_timeout
+            call.deadline = min(call.deadline, hold.valid_until, outage_end)
             try:
                 found = yield from undoing(
                     session.again(call, failure), _finish_later, session, hold, depth
@@ -884,16 +886,14 @@ class Release(Step[None]):
                 if depth == 0:
                     self._given_up = True  # what is left is the background's
                     raise unreleased(hold, error) from error.__cause__
-                # It stays held, and the server only counts along: it is told of the new depth in
-                # the background. Were this an error, a caller that goes on could not know how
-                # many releases are still to come.
+                # It stays held at the lower depth, and the background tells the server. After an
+                # error a caller could not know how many releases are still to come.
                 found = 1
-        # Another thread may have released the last depth meanwhile: then there is nothing left to
-        # go down in.
+        # Another thread may have released the last depth meanwhile.
         freed = depth > 0 and (hold.state is ENDING or hold.state is ENDED)
         gone = not found and not (self._resumed or freed or call.unknown)
         if depth == 0 and (call.unknown or hold.unanswered):
-            retire_number(hold)  # an earlier try may still be under way
+            renumber_owner(hold)  # an earlier try may still be under way
         if gone:
             yield from _end_gone(session, hold)
             raise lost(hold)
@@ -982,11 +982,9 @@ def undo_acquire(
     """
     granted, late = hold.depth > 0, hold.late_grants()
     if late:
-        late += granted  # what it was granted is found besides
+        late += granted  # the release must find the grant that we know of, too
     if owner is not None and (late or granted):
-        # Whatever we send now may arrive late: it must not meet a later hold under the same
-        # field, not even another thread's.
-        owner.renumber()
+        owner.renumber()  # what we send now may arrive late
     hold.gave_back()
     session.holds.end(hold)
     if not (late or granted):
@@ -998,15 +996,15 @@ def undo_acquire(
 def end_late_grants(session: Session, hold: Hold) -> Op[None]:
     """Let the background end the late grants of *hold*, which the server has no more.
 
-    Call `retire_number` first, and only then remove the hold from the table.
+    Call `renumber_owner` first, and only then remove the hold from the table.
     """
     if hold.unanswered:
         call = hold.core.release_script(hold, 0)
         yield from session.clean_up_later(call, session.clock() + hold.lease, hold.unanswered)
 
 
-def retire_number(hold: Hold) -> None:
-    """Give the owner of *hold* a new number, so that a late release does not meet a later hold."""
+def renumber_owner(hold: Hold) -> None:
+    """Give the owner of *hold* a new number. So a late command does not meet a later hold."""
     if (owner := hold.owner()) is not None:
         owner.renumber()
 
@@ -1015,7 +1013,7 @@ def _finish_later(session: Session, hold: Hold, depth: int, error: BaseException
     """Let the background finish a release that *error* ended. The hold is not renewed meanwhile."""
     call, until, late = hold.core.release_script(hold, depth), hold.valid_until, 0
     if depth == 0:
-        retire_number(hold)
+        renumber_owner(hold)
         until, late = cleanup_limits(hold, until, session.clock())
     if isinstance(error, InterlockError):
         yield from session.clean_up_later(call, until, late)
@@ -1042,7 +1040,7 @@ def _end_lost(session: Session, hold: Hold) -> Op[None]:
         if hold.reason == "force-released":
             yield from _end_gone(session, hold)
         else:
-            retire_number(hold)
+            renumber_owner(hold)
             session.holds.end(hold)
             now = session.clock()
             until, late = cleanup_limits(hold, now + GRACE, now)
@@ -1053,7 +1051,7 @@ def _end_lost(session: Session, hold: Hold) -> Op[None]:
 def _end_gone(session: Session, hold: Hold) -> Op[None]:
     """End a hold that the server has no more."""
     if hold.unanswered:
-        retire_number(hold)
+        renumber_owner(hold)
     known = hold.state is LOST
     tell = session.begin_loss(hold, "force-released")
     session.holds.end(hold)

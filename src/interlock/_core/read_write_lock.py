@@ -166,15 +166,30 @@ class WriteLock(_Side):
         Raises:
             UpgradeError: its owner reads.
         """
-        if depth == 1 and self._valid_hold(scripts.READERS, hold) is not None:
+        if depth == 1:
+            self._check_upgrade(hold)
+        return scripts.write_lock_acquire(
+            self.key, self._prefix, lease, hold.holder, depth, deadline=deadline
+        )
+
+    def may_overtake(self, hold: Hold, deadline: float) -> bool:
+        first = super().may_overtake(hold, deadline)
+        if not first:
+            self._check_upgrade(hold)
+        return first
+
+    def _check_upgrade(self, hold: Hold) -> None:
+        """Check that the owner of *hold* does not read.
+
+        Raises:
+            UpgradeError: it does, and would wait for itself.
+        """
+        if self._valid_hold(scripts.READERS, hold) is not None:
             raise UpgradeError(
                 f"{hold.label} holds the read lock {self.name!r} and would wait for itself; "
                 "release that first, or take the write lock from the start",
                 name=self.name,
             )
-        return scripts.write_lock_acquire(
-            self.key, self._prefix, lease, hold.holder, depth, deadline=deadline
-        )
 
     def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
         """Return the script that takes *hold* down to *depth*."""

@@ -111,7 +111,7 @@ class RedLock(CompositeLock):
             return (yield from self._reenter(claim, claim.hold))
         contest = _Contest(claim)
         contest.queue = next(
-            (m for m in self.members if m.session.waiters.crowded(_queue(m))), None
+            (m for m in self.members if m.session.waiters.has_waiters(_queue(m))), None
         )
         # Who comes while others wait here queues behind them, but for a single try.
         if contest.queue is None or claim.deadline <= self._session.clock():

@@ -83,7 +83,7 @@ class Session:
         self.clustered = clustered
         self.call_user = call_user
         self.holds = Holds()
-        self.doomed: dict[Hold, InterlockError] = {}
+        self.deadlocked: dict[Hold, InterlockError] = {}
         self.events = Observing(self.holds, clock, options.slow_acquire, options.slow_hold)
         self.events.client_id, self.events.server = client_id, where
         self._releases_on_close: Sequence[Eval[int]] | None = None
@@ -185,10 +185,10 @@ class Session:
 
         return tell
 
-    def raise_doom(self, args: tuple[object, ...]) -> None:
+    def raise_deadlock(self, args: tuple[object, ...]) -> None:
         """Raise the error of a wait that can never end; *args* are those of its attempts."""
-        for hold in list(self.doomed):
-            if hold in args and (error := self.doomed.pop(hold, None)) is not None:
+        for hold in list(self.deadlocked):
+            if hold in args and (error := self.deadlocked.pop(hold, None)) is not None:
                 raise error
 
     def poll_interval(self) -> float:
@@ -210,7 +210,7 @@ class Session:
         Args:
             call: the script.
             hold: what it may get; it counts what is sent. Whoever reads the reply tells it that
-                (`Hold.grant`, `Hold.answered`).
+                (`Hold.grant`, `Hold.uncount_try`).
 
         Raises:
             ServerUnavailableError: the last error, when time is up or trying again is no use.
@@ -263,10 +263,10 @@ class Session:
         Args:
             call: the script.
             until: when there is no more use in it.
-            late: how often what it undoes may be executed after it: it is sent again until it
-                found something as often.
+            late: how many late grants it must find. It is repeated until it has found them, or
+                until *until*.
 
-        Should this be interrupted, it is left to the background all the same.
+        If this is interrupted, the background sends it all the same.
         """
         call.deadline = self.clock() + GRACE
         yield from undoing(
@@ -289,6 +289,7 @@ class Session:
 
         Arguments as of `clean_up`.
         """
+        # Twice: if the first is interrupted before the background has it, the second completes it.
         return undoing(
             self._clean_up_later(call, until, late), self._clean_up_later, call, until, late
         )

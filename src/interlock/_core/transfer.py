@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from interlock._core.effects import undoing
 from interlock._core.holds import Hold, Owner, State
 from interlock._core.lock import Lock
-from interlock._core.lock_base import end_late_grants, lost, not_held, retire_number
+from interlock._core.lock_base import end_late_grants, lost, not_held, renumber_owner
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.script import Grant
 from interlock.errors import ConfigError, NotHeldError, ReentryError
@@ -107,7 +107,7 @@ def hand_over(possession: Possession, lease: float | None) -> Op[Ticket]:
     # Before it is sent: the server may do it unheard, and then the ticket's lease counts.
     hold.ask_lease(session.clock(), lease)
     done = yield from undoing(session.persist(call), _take_back, session, hold, nobody)
-    retire_number(hold)
+    renumber_owner(hold)
     if not done:
         session.lose(hold, "force-released")
         session.holds.end(hold)

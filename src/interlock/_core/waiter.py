@@ -1,4 +1,4 @@
-"""The place of one waiter in a queue of `waiters`: what it stands for, and no rules."""
+"""One waiter in a queue of `waiters`: its state, and no rules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Candidate(Protocol):
 
 
 class Waiter:
-    """One waiter's place in the queue of a channel.
+    """One waiter in the queue of a channel.
 
     Attributes:
         channel: what is waited for.

@@ -1,25 +1,31 @@
 """Who waits here for which channel, and who is woken: passive, no thread and no clock inside.
 
-Theory. A release is announced on a channel; every process with waiters hears it, and all local waiters of one channel share
-one subscription. Waking them all would send one command each to the server, of which all but one must fail. So waiters of a
-channel stand in a queue and only the one in front asks the server.
+Theory. A release is announced on a channel, and every process with waiters hears it. All local
+waiters of a channel share one subscription. If each asked the server, all but one would ask in
+vain. So they stand in a queue, and only the one in front asks.
 
 Rules:
 
-* A wake-up sets ``asking`` on the front ticket. It stays set until its waiter takes it, so a message that comes while the
-  front is just asking makes it ask again.
-* Whoever leaves from the front passes its place on: the next is woken, to keep the time for the queue from now on. It is told
-  to ask at once unless the one before left as the holder, in which case the lock is known to be taken.
-* A waiter that is cancelled or out of time leaves like any other, so that its wake-up is never lost with it.
-* Those who wait on one channel for different things stand in different sections of it, whose fronts ask independently.
+* A wake-up sets ``asking`` on the front waiter. It stays set until the waiter takes it. So a
+  message that comes while the front asks makes it ask again.
+* A waiter that leaves from the front passes its place on. The next one is woken and from now on
+  keeps the time for the queue. It asks at once, unless the one before left as the holder: then the
+  lock is known to be taken.
+* A waiter that is cancelled or out of time leaves like any other. Its wake-up is not lost with it.
+* Waiters of one channel that wait for different things stand in different sections. The front of
+  each section asks by itself.
 * A (re)subscription counts as a message: what was published meanwhile is gone.
-* Whoever releases may offer the lock to the front waiter instead of freeing it (`offer`): while that is under way the waiter
-  does not ask, and may leave; exactly one of the two learns that it left (`give_up`, `conclude`).
-* That goes on for as long as `HandOverPolicy` lets it. Then the release goes to the first in the server's queue.
-* A client that waits for a plain or fenced lock has a `Place` in that queue. It hears its own channel too, whose messages tell
-  that it is next. It keeps the subscription for a while, so that who waits often need not subscribe each time.
+* A release may offer the lock to the front waiter instead of freeing it (`offer`). During an offer
+  the waiter does not ask, and it may leave. Exactly one of the two learns that it left (`give_up`,
+  `conclude`).
+* Offers go on for as long as `HandOverPolicy` lets them. Then the release goes to the first client
+  in the server's queue.
+* A client that waits for a plain or fenced lock has a `Place` in that queue. It hears a channel of
+  its own too, whose messages tell that it is next. It keeps the subscription for a while: a client
+  that waits often need not subscribe each time.
 
-Prior art: trio's ``_parking_lot.py``; the lost wake-ups of asyncio.Lock (bpo-27585) and asyncio.Semaphore (gh-90155).
+Prior art: trio's ``_parking_lot.py``; the lost wake-ups of asyncio.Lock (bpo-27585) and
+asyncio.Semaphore (gh-90155).
 """
 
 from __future__ import annotations
@@ -35,7 +41,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 LONGEST_OFFER = 0.15
-"""Seconds after which a waiter that is being handed the lock, and hears no more, asks for itself."""
+"""Seconds after which a waiter with an offer asks for itself, if it hears no more."""
 
 FOR_OTHERS = b"00"
 """The message that a lock is free for those who are not in the server's queue; Java reads 0."""
@@ -47,7 +53,7 @@ _SECTION = "\ud800"
 
 
 def section(channel: str, wanted: object) -> str:
-    """Return where those stand who wait for *wanted* (1: a single one) of what is announced on *channel*."""
+    """Return the section of *channel* for waiters that want *wanted* of it (1: a single one)."""
     return channel if wanted == 1 else f"{channel}{_SECTION}{wanted}"
 
 
@@ -78,6 +84,7 @@ class Place:
         queue: the key of the queue.
         wake: the channel on which the client hears that it is next.
         taken: whether the client may stand in the queue.
+        more: whether the newest request asked to stay there after it is granted.
         left: seconds that were left of the holder's lease when the client was refused last.
         woken: whether a wake-up came while nobody waited here.
         heard: whether it was subscribed to.
@@ -86,7 +93,7 @@ class Place:
 
     __slots__ = (
         *("channels", "client", "heard", "idle"),
-        *("left", "queue", "taken", "wake", "woken"),
+        *("left", "more", "queue", "taken", "wake", "woken"),
     )
 
     def __init__(self, channel: str, client: str) -> None:
@@ -94,7 +101,7 @@ class Place:
         self.queue = names.waiting_queue(channel)
         self.wake = names.wake_channel(channel, client)
         self.channels = (channel, names.waiting_channel(channel), self.wake)
-        self.taken = self.woken = self.heard = False
+        self.taken = self.more = self.woken = self.heard = False
         self.left = 0.0
         self.idle = 0
 
@@ -108,7 +115,8 @@ class Waiters:
 
     Attributes:
         queues: those of all channels that somebody waits for.
-        hearing: False while there is no subscriber connection and messages may be missed; set by the driver.
+        hearing: False while there is no subscriber connection, so that messages may be missed; the
+            driver sets it.
         places: the client's places in the server's queues.
         roomy: whether there may be places: False when the server lets nobody hear their channels.
     """
@@ -133,133 +141,147 @@ class Waiters:
         Args:
             channel: what is waited for.
             alarm: called, from any thread, when there is something to look at.
-            noted: where the ticket is put before it queues, so that it can be taken back if this is interrupted.
+            noted: a list that gets the waiter before it queues, so that an interruption can take
+                it back.
         """
-        ticket = Waiter(channel, alarm)
+        waiter = Waiter(channel, alarm)
         if noted is not None:
-            noted.append(ticket)
+            noted.append(waiter)
         with self._mutex:
             queue = self.queues.get(channel)
             if queue is None:
-                # Never an empty queue: whoever came next would stand behind nobody.
-                self.queues[channel] = {ticket: None}
-                ticket.front = True
-                self._open(ticket)
+                # Never an empty queue: the next to come would stand behind nobody.
+                self.queues[channel] = {waiter: None}
+                waiter.front = True
+                self._open(waiter)
             else:
-                queue[ticket] = None
-        return ticket
+                queue[waiter] = None
+        return waiter
 
-    def leave(self, ticket: Waiter) -> None:
+    def leave(self, waiter: Waiter) -> None:
         """Go, and pass the front place on; doing it twice changes nothing."""
         with self._mutex:
-            ticket.gone = True
-            queue = self.queues.get(ticket.channel)
-            if queue is None or ticket not in queue:
+            waiter.gone = True
+            queue = self.queues.get(waiter.channel)
+            if queue is None or waiter not in queue:
                 return
-            # The ticket goes last: whoever is interrupted before that can do all of this again.
+            # The waiter goes last: after an interruption all of this can be done again.
             if len(queue) == 1:
-                self._close(ticket.channel)
-                _ = self._policies.pop(ticket.channel, None)
-                _ = self.queues.pop(ticket.channel, None)
+                self._close(waiter.channel)
+                _ = self._policies.pop(waiter.channel, None)
+                _ = self.queues.pop(waiter.channel, None)
                 return
-            if ticket.front:
-                successor = next(other for other in queue if other is not ticket)
+            if waiter.front:
+                successor = next(other for other in queue if other is not waiter)
                 successor.front = True
-                successor.inherited = ticket.taken_for
+                successor.inherited = waiter.taken_for
                 # One that does not stand in the server's queue must ask, or nobody wakes it.
-                place = self.places.get(ticket.channel)
+                place = self.places.get(waiter.channel)
                 missing = place is not None and not place.taken
-                successor.wake(ask=ticket.taken_for is None or ticket.asking or missing)
-            _ = queue.pop(ticket, None)
+                successor.wake(ask=waiter.taken_for is None or waiter.asking or missing)
+            _ = queue.pop(waiter, None)
 
-    def mend(self, ticket: Waiter) -> None:
-        """Put *ticket* back into its queue, and see that somebody asks.
+    def mend(self, waiter: Waiter) -> None:
+        """Put *waiter* back into its queue, and see that somebody asks.
 
-        A step that a signal handler interrupted may have lost it, when another thread went through the same queue meanwhile.
+        A signal handler may have interrupted a step. If another thread changed the same queue
+        meanwhile, the step may have lost the waiter.
         """
         with self._mutex:
-            if ticket.gone or ticket.front:
+            if waiter.gone or waiter.front:
                 return
-            queue = self.queues.get(ticket.channel)
+            queue = self.queues.get(waiter.channel)
             if queue is None:
-                self.queues[ticket.channel] = {ticket: None}
-                self._open(ticket)
+                self.queues[waiter.channel] = {waiter: None}
+                self._open(waiter)
             else:
-                queue.setdefault(ticket)
-            front = next(iter(self.queues[ticket.channel]))
+                queue.setdefault(waiter)
+            front = next(iter(self.queues[waiter.channel]))
             if not front.front:
                 front.front = True
                 front.wake()
 
-    def crowded(self, channel: str) -> bool:
-        """Return whether somebody waits here already, whom a newcomer must not overtake."""
+    def has_waiters(self, channel: str) -> bool:
+        """Return whether somebody waits here, whom a newcomer must not overtake."""
         return channel in self.queues
 
-    def begin_asking(self, ticket: Waiter, now: float) -> bool:
-        """Note that *ticket*'s waiter asks the server, until it sets `Waiter.busy` back; False while it is offered what it wants."""
+    def begin_asking(self, waiter: Waiter, now: float) -> bool:
+        """Note that *waiter* asks the server, until it sets `Waiter.busy` back.
+
+        False while it is offered what it wants.
+        """
         with self._mutex:
-            if ticket.offered and now < ticket.offered_until:
+            if waiter.offered and now < waiter.offered_until:
                 return False
-            # Whoever offered it is late, or was interrupted. Who was made the holder meanwhile learns of it by asking.
-            ticket.offered = False
-            ticket.busy = True
+            # The offer is late, or was interrupted. If it was made the holder, asking tells it.
+            waiter.offered = False
+            waiter.busy = True
             return True
 
-    def give_up(self, ticket: Waiter) -> bool:
+    def give_up(self, waiter: Waiter) -> bool:
         """Wait no longer; return whether it was given what it waited for before that."""
         with self._mutex:
-            given = ticket.gone
-            ticket.gone = True
+            given = waiter.gone
+            waiter.gone = True
             return given
 
     def offer(self, channel: str, kind: type[object], now: float) -> Waiter | None:
-        """Return the front waiter of *channel*, to be given a lock of *kind* by who releases it; None to free it for all.
+        """Return the front waiter of *channel*, to be given a lock of *kind*.
 
-        Whoever gets a ticket calls `conclude`, who gets None `freed`, when the server has answered.
+        None if the lock is to be freed for all.
+
+        After the server's answer, call `conclude` with the waiter, or `freed` if this returned
+        None.
         """
         with self._mutex:
             queue = self.queues.get(channel)
             if queue is None:
                 return None
             policy = self._policies.setdefault(channel, HandOverPolicy())
-            ticket = next(iter(queue))
-            hold = ticket.candidate
+            waiter = next(iter(queue))
+            hold = waiter.candidate
             if (
                 hold is None
-                or ticket.busy
-                or ticket.offered
-                or ticket.gone
+                or waiter.busy
+                or waiter.offered
+                or waiter.gone
                 or type(hold.core) is not kind
             ):
                 policy.end()
                 return None
             if not policy.stays_here(len(queue), now):
                 return None
-            # From here on a command that makes it the holder may be under way, whatever becomes of who sends it.
+            # From here on a command that makes it the holder may be under way.
             hold.offer()
-            ticket.offered_until = now + LONGEST_OFFER
-            ticket.offered = True
-            return ticket
+            waiter.offered_until = now + LONGEST_OFFER
+            waiter.offered = True
+            return waiter
 
-    def conclude(self, ticket: Waiter, accept: Callable[[], bool] | None) -> bool:
+    def conclude(self, waiter: Waiter, accept: Callable[[], bool] | None) -> bool:
         """End an offer and wake its waiter; return whether it has left meanwhile.
 
         Args:
-            ticket: what `offer` returned.
-            accept: makes the waiter's hold held; None when it is not, or perhaps not, and the waiter must ask.
+            waiter: what `offer` returned.
+            accept: makes the waiter's hold held; None if it is not, or perhaps not. Then the waiter
+                must ask.
         """
         with self._mutex:
-            offered, ticket.offered = ticket.offered, False
-            left = offered and ticket.gone
+            offered, waiter.offered = waiter.offered, False
+            left = offered and waiter.gone
             try:
                 if offered and accept is not None and not left and accept():
-                    ticket.gone = True
+                    waiter.gone = True
             finally:
-                ticket.wake()
+                waiter.wake()
             return left
 
     def freed(self, channel: str, ours: bool) -> None:
-        """Wake the front of *channel* after a release that gave the lock to this very client, if *ours*."""
+        """Wake the front of *channel* after a release.
+
+        Args:
+            channel: of the lock.
+            ours: whether the release gave the lock to this very client.
+        """
         with self._mutex:
             queue = self.queues.get(channel)
             if queue is None:
@@ -279,15 +301,16 @@ class Waiters:
                 that others are to take the lock first; a number above 0 for how many milliseconds.
         """
         if payload in (FOR_OTHERS, None) and channel in self.places:
-            # Others are those without a place. Of a subscription, the last channel tells that all
-            # is heard.
+            # A client with a place ignores `FOR_OTHERS`. It has three subscriptions, and the
+            # confirmation of the last one, its wake channel, stands for all.
             return
         with self._mutex:
             whole = self._woken_by.get(channel, channel)
+            patience = 0.0
             if whole is not channel and payload is not None:
-                place = self.places[whole]
-                place.woken = True
-            patience = int(payload) / 1000 if whole is not channel and payload else 0.0
+                self.places[whole].woken = True
+                if payload.isdigit():  # what strangers publish is a wake-up, and no more
+                    patience = int(payload[:4]) / 1000
             for part in self._sections.get(whole, ()):
                 front = next(iter(self.queues[part]))
                 if patience:
@@ -295,7 +318,7 @@ class Waiters:
                 front.wake(ask=not patience)
 
     def place_for(self, channel: str, client: str) -> None:
-        """Make a place in the server's queue for this client, *client*, while it waits for *channel*."""
+        """Make a place in the server's queue for this client while it waits for *channel*."""
         with self._mutex:
             if self.roomy and channel not in self.places:
                 place = self.places[channel] = Place(channel, client)
@@ -322,8 +345,8 @@ class Waiters:
             if place is None or not place.taken:
                 return None
             queue = self.queues.get(channel, ())
-            for ticket in queue:
-                if not ticket.gone and ticket is not but:
+            for waiter in queue:
+                if not waiter.gone and waiter is not but:
                     return None
             place.taken = False
             return place
@@ -341,7 +364,7 @@ class Waiters:
                     del self.places[channel], self._woken_by[place.wake]
 
     def refused(self) -> None:
-        """Do without places: the server lets this client hear no channel of theirs, or some other one."""
+        """Do without places: the server refused to let this client hear a channel."""
         with self._mutex:
             if not self.places:
                 return
@@ -358,43 +381,43 @@ class Waiters:
     def serve_all(self, channel: str) -> None:
         """End the wait of all who stand in the queue of *channel*: each got what it waits for."""
         with self._mutex:
-            for ticket in self.queues.get(channel, ()):
-                ticket.gone = True
-                ticket.wake(ask=False)
+            for waiter in self.queues.get(channel, ()):
+                waiter.gone = True
+                waiter.wake(ask=False)
 
     def wake_all(self) -> None:
         """Wake every waiter of every channel: the client closes."""
         with self._mutex:
             for queue in self.queues.values():
-                for ticket in queue:
-                    ticket.wake()
+                for waiter in queue:
+                    waiter.wake()
 
     def channels(self) -> list[str]:
         """Return the channels that have waiters."""
         with self._mutex:
             return list(self._sections)
 
-    def _open(self, ticket: Waiter) -> None:
-        whole = _whole(ticket.channel)
+    def _open(self, waiter: Waiter) -> None:
+        whole = _whole(waiter.channel)
         parts = self._sections.get(whole)
         if parts is None:
-            self._sections[whole] = [ticket.channel]
+            self._sections[whole] = [waiter.channel]
             place = self.places.get(whole)
             heard = place is not None and place.heard
             # Without a connection once more: there may have been no thread to open one.
             if not heard or not self.hearing:
                 self._subscriptions.subscribe(whole)
             if place is not None and heard:
-                ticket.asking = place.woken or not place.taken
+                waiter.asking = place.woken or not place.taken
             elif place is not None:
                 place.heard = True
             if place is not None:
                 place.idle = 0
         else:
-            if ticket.channel not in parts:
-                parts.append(ticket.channel)
+            if waiter.channel not in parts:
+                parts.append(waiter.channel)
             # There may be no confirmation of a subscription to make it look again.
-            ticket.asking = True
+            waiter.asking = True
             place = self.places.get(whole)
             if place is not None and not place.heard:
                 # Those before it needed none.

@@ -1,8 +1,8 @@
 """Waiting for something that another process announces: try, subscribe, try again, wait.
 
-Pub/sub is a hint; looking is the truth. A release between the failed try and the subscription would otherwise go unheard, and
-a message may be lost: so every confirmed subscription counts as a message, and a waiter looks again at the latest when the
-holder's lease ends or the poll cap passes.
+Pub/sub is a hint; looking is the truth. The lock may be released between the failed try and the
+subscription, and a message may be lost. So a confirmed subscription counts as a message. And a
+waiter looks again when the holder's lease ends, or after a poll cap.
 
 Source: RLock.tryLock(wait), Redisson 4.7.0.
 """
@@ -40,15 +40,18 @@ def wait_for(
         session: the client's state.
         channel: where to hear that trying again makes sense.
         deadline: on the session's clock; one that has passed means one try.
-        taken_for: after a success, for how long nobody else can succeed (a lock's lease); None if others may at once.
-        attempt: returns None for success, else the seconds after which trying again makes sense without a message.
+        taken_for: after a success, for how long nobody else can succeed (a lock's lease); None if
+            others may at once.
+        attempt: returns None for success, else the seconds after which to try again without a
+            message.
         *args: for *attempt*.
 
     Returns:
         Whether an attempt succeeded.
 
     Cost:
-        What one attempt costs; while waiting, one per message and per poll cap for all waiters of *channel* in this client.
+        What one attempt costs. While waiting: one per message and per poll cap, for all waiters
+        of *channel* in this client.
     """
     if may_overtake(session, channel, deadline):
         left = yield from attempt(*args)
@@ -58,8 +61,11 @@ def wait_for(
 
 
 def may_overtake(session: Session, channel: str, deadline: float) -> bool:
-    """Return whether to try before queueing: who comes while others wait here queues behind them, but for a single try."""
-    return not session.waiters.crowded(channel) or deadline <= session.clock()
+    """Return whether to try before queueing.
+
+    A newcomer queues behind those who wait here, except with a single try.
+    """
+    return not session.waiters.has_waiters(channel) or deadline <= session.clock()
 
 
 def wait_in_queue(
@@ -75,12 +81,13 @@ def wait_in_queue(
     """Wait as `wait_for` does, after a first attempt or without one.
 
     Args:
-        session: as for `wait_for`, like the following ones.
-        channel: see there.
-        deadline: see there.
-        taken_for: see there.
-        attempt: see there; when the *candidate* was given what it waits for, it says so without asking.
-        *args: see there.
+        session: as for `wait_for`.
+        channel: as for `wait_for`.
+        deadline: as for `wait_for`.
+        taken_for: as for `wait_for`.
+        attempt: as for `wait_for`. If *candidate* was given what it waits for, it returns None
+            without asking.
+        *args: as for `wait_for`.
         candidate: the hold that whoever releases may hand the lock over to.
         interval: returns the seconds after which to look again without a message; by default those
             of the poll cap.
@@ -88,38 +95,38 @@ def wait_in_queue(
     interval = interval or session.poll_interval
     if session.clock() >= deadline:
         return False
-    ticket = yield from Enqueue(channel)
-    ticket.candidate = candidate
+    waiter = yield from Enqueue(channel)
+    waiter.candidate = candidate
     try:
         look_at = session.clock() + _first_look(session, channel)
         while True:
-            if ticket.gone:
-                # It was given what it waits for; that is what it was woken for, and nothing that the next one has to look at.
-                ticket.asking = False
-                ticket.taken_for = taken_for
+            if waiter.gone:
+                # It was given what it waits for. The next one need not look.
+                waiter.asking = False
+                waiter.taken_for = taken_for
                 return True
-            if session.doomed:
-                session.raise_doom(args)
-            if ticket.front and ticket.inherited is not None:
-                look_at = session.clock() + min(ticket.inherited, interval())
-                ticket.inherited = None
-            if ticket.front and (ticket.take() or session.clock() >= look_at):
-                if session.waiters.begin_asking(ticket, session.clock()):
+            if session.deadlocked:
+                session.raise_deadlock(args)
+            if waiter.front and waiter.inherited is not None:
+                look_at = session.clock() + min(waiter.inherited, interval())
+                waiter.inherited = None
+            if waiter.front and (waiter.take() or session.clock() >= look_at):
+                if session.waiters.begin_asking(waiter, session.clock()):
                     left = yield from attempt(*args)
-                    ticket.busy = False
+                    waiter.busy = False
                     if left is None:
-                        ticket.taken_for = taken_for
+                        waiter.taken_for = taken_for
                         return True
                     look_at = session.clock() + min(left + EXPIRY_MARGIN, interval())
                 else:
                     # It is being handed over; how that ends should be told before.
-                    look_at = ticket.offered_until
+                    look_at = waiter.offered_until
             if session.clock() >= deadline:
-                return session.waiters.give_up(ticket)
-            yield Wait(ticket, min(deadline, look_at if ticket.front else NEVER))
+                return session.waiters.give_up(waiter)
+            yield Wait(waiter, min(deadline, look_at if waiter.front else NEVER))
     finally:
         # Before anything is undone: from now on nobody can make it the holder unnoticed.
-        _ = session.waiters.give_up(ticket)
+        _ = session.waiters.give_up(waiter)
 
 
 def _first_look(session: Session, channel: str) -> float:

@@ -12,8 +12,8 @@ Rules:
 * A hold that the server has no more is lost at once. Its listeners are told after the note of an
   operator was read, or after `TELL_WITHIN`.
 * A hold whose owner or handle is gone is not renewed any more: it ends with its lease. One that
-  has a lease of its own was meant to end so. An owner that a word names is gone when every thread
-  and task that used the word is.
+  has a lease of its own was meant to end so. An `owner=` name is gone when every thread and task
+  that used it has ended.
 
 Source: LockTask of Redisson 4.7.0.
 """
@@ -64,7 +64,7 @@ class Watchdog:
         batch: holds per round trip.
         wake: called when something is due earlier than `next_due` said last.
         lose: notes that a hold is lost; returns what tells its listeners.
-        apart: keys with different values cannot share a script.
+        apart: returns the group of a key. A script renews keys of one group only.
 
     Attributes:
         deserted: returns whether nobody is left at all who could release anything.
@@ -113,7 +113,7 @@ class Watchdog:
         self._wake()
 
     def next_due(self, now: float) -> float:
-        """Return when `run` is to be called next."""
+        """Return when the next round is due, or the next hold ends."""
         if self._round_at <= now:
             self._round_at = now + self.period
         due = self._round_at
@@ -151,19 +151,6 @@ class Watchdog:
         self._soonest = min(self._soonest, soonest)
         return self._soonest
 
-    def run(self, clock: Callable[[], float]) -> Op[Round]:
-        """Renew what is due and find what is over.
-
-        Cost:
-            One round trip per `batch` holds that are due.
-        """
-        result = Round()
-        due = self.due(clock(), result)
-        yield from self.renew(due, clock, result)
-        # What was unreachable may have ended while we asked.
-        self._sort(clock(), result)
-        return result
-
     def due(self, now: float, result: Round) -> list[Hold]:
         """Return what is to be renewed at *now*, and note what is over.
 
@@ -179,7 +166,11 @@ class Watchdog:
     def renew(self, due: Sequence[Hold], clock: Callable[[], float], result: Round) -> Op[None]:
         """Renew *due*.
 
-        Those of different servers may be renewed at the same time, by several threads.
+        Those of different servers may be renewed at the same time, by several threads. Holds that
+        end while the server is asked are found by `end_overdue`.
+
+        Cost:
+            One round trip per `batch` holds.
         """
         for start in range(0, len(due), self._batch):
             chunk = due[start : start + self._batch]

@@ -105,7 +105,7 @@ class DeadlockWatch:
         finally:
             self._suspected.clear()
             self._reported.clear()
-            self._session.doomed.clear()
+            self._session.deadlocked.clear()
 
     def _check(self, reader: Reader) -> None:
         from interlock.inspection.deadlocks import Look  # noqa: PLC0415
@@ -165,7 +165,7 @@ class DeadlockWatch:
                         extra={"event": "lock.deadlock"},
                     )
                 return
-            session.doomed[hold] = DeadlockError(
+            session.deadlocked[hold] = DeadlockError(
                 f"{hold.core.kind} {hold.name!r} cannot be acquired: this is a deadlock: {text}",
                 name=hold.name,
                 cycle=tuple(text.split("; ")),

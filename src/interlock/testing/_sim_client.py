@@ -17,6 +17,7 @@ from interlock._core.lock import Lock
 from interlock._core.session import Session
 from interlock._core.waiter import Waiter
 from interlock._core.waiters import Waiters
+from interlock._core.watchdog import Round
 from interlock.testing._sim_network import DRIFT
 from interlock.testing._sim_pubsub import Subscriber
 from interlock.testing._sim_runner import Runner
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from interlock._core.effects import Cleanup, Eval
     from interlock._core.holds import Hold
     from interlock._core.lock_base import LockBase
-    from interlock._core.watchdog import Round
     from interlock.errors import ServerUnavailableError
     from interlock.options import Options
     from interlock.testing._sim_network import Doubted, Exchange, Network
@@ -306,7 +306,7 @@ class SimulatedClient:
         self.settled.append(effect)
         self._wake()
 
-    # The renewal thread, as `interlock._drivers.keeper` has it.
+    # The renewal thread: the parts that `interlock._drivers.renewer` composes, in the same order.
 
     def _wake(self) -> None:
         self._keeper.ring(self._bell)
@@ -320,14 +320,16 @@ class SimulatedClient:
     def _keep(self) -> Generator[Op[Any], Any, None]:
         watchdog = self.session.watchdog
         while True:
-            due = watchdog.next_due(self.clock())
-            yield self._idle(min(due, self.cleanups.next_due()))
-            result: Round = yield watchdog.run(self.clock)
+            turn = watchdog.next_due(self.clock())
+            yield self._idle(min(turn, self.cleanups.next_due()))
+            result = Round()
+            due, entries = watchdog.due(now := self.clock(), result), self.cleanups.take_due(now)
+            yield watchdog.renew(due, self.clock, result)
             if result.renewed or result.failures:
                 self.note(self.name, f"renews {result.renewed}; failures: {result.failures}")
             for hold in result.abandoned:
                 self.note(self.name, f"does not renew {hold!r} any more")
-            yield self.cleanups.run(self.clock)
+            yield self.cleanups.carry(entries, self.clock)
 
     def _look_up(self) -> None:
         """While the renewal thread waits for a reply, see to it that losses are told in time."""

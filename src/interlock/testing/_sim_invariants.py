@@ -186,7 +186,7 @@ def _network(simulator: World, where: str) -> Network:
 
 def _waited_for(simulator: World, lock: LockBase) -> bool:
     return any(
-        client.session.waiters.crowded(lock.channel)
+        client.session.waiters.has_waiters(lock.channel)
         for client in simulator.clients
         if client.network.where == lock.session.where
         if not client.crashed and not client.paused
