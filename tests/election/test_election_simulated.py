@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.core.bench import Bench, Play
 from tests.lock.every_fault import OPTIONS
 
+from interlock._core.effects import Cleanup
 from interlock._core.election import Election
+from interlock._core.session import GRACE
+from interlock.errors import ServerUnavailableError
 from interlock.testing.schedule import Schedule, crash, pause
 from interlock.testing.simulator import Simulator
 
@@ -44,3 +48,20 @@ def test_a_dead_leader_is_followed_within_its_lease(fault: Any, seed: int) -> No
     assert len(led) == 2
     assert led[1][2] == 2
     assert led[1][1] > DIED + LEASE / 2
+
+
+def test_an_interrupted_announcement_is_undone_promptly() -> None:
+    """After a Ctrl-C a candidate waits for no outage: the background ends the term that it got."""
+    bench = Bench()
+    election = Election(bench.session, "name", None, lambda: ("host", 1))
+    campaign = Play(election.acquire(bench.owner, bench.now + 60, None))
+    campaign.answer([1, 7])
+    assert campaign.effect.script.name == "election_announce"
+    campaign.answer(KeyboardInterrupt())
+    assert campaign.effect.script.name == "election_release"
+    assert campaign.effect.deadline == bench.now + GRACE
+    campaign.answer(ServerUnavailableError("no answer", sent=True, transient=True))
+    assert isinstance(campaign.effect, Cleanup)
+    with pytest.raises(KeyboardInterrupt):
+        campaign.answer(None)
+    assert list(bench.session.holds) == []

@@ -25,7 +25,7 @@ from interlock._core import names
 from interlock._core.effects import NEVER, Whole, undoing
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.holds import State
-from interlock._core.lock_base import lost
+from interlock._core.lock_base import cleanup_limits, lost, renumber_owner
 from interlock._core.scripts import election as scripts
 from interlock._core.waiters import section
 from interlock._core.waiting import wait_in_queue
@@ -166,11 +166,15 @@ class Election(FencedLock):
             raise lost(hold)
 
     def _resign(self, hold: Hold, error: BaseException) -> Op[None]:
-        del error
+        """Undo a term whose announcement *error* ended, promptly or in the background."""
+        session = self.session
         if hold.state is State.LOST:
-            self.session.holds.end(hold)
+            session.holds.end(hold)
             return
-        yield from self.release_hold(hold)
+        until, late = cleanup_limits(hold, hold.valid_until, session.clock())
+        renumber_owner(hold)
+        session.holds.released(hold)
+        yield from session.clean_up_after(error, self.release_script(hold, 0), until, late)
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that ends the term of *hold*; a term has no depths."""
