@@ -384,7 +384,7 @@ MUTATIONS = [
     Mutation(
         "message-is-not-acted-on",
         waiting.wait_in_queue,
-        "(ticket.take() or session.clock() >= look_at)",
+        "(waiter.take() or session.clock() >= look_at)",
         "(session.clock() >= look_at)",
         contention,
     ),
