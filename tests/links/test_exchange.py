@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -83,6 +84,17 @@ def test_a_reply_is_returned(exchange: Exchange, ends: Ends) -> None:
     theirs.sendall(b"a reply")
     assert exchange(ours, b"a command", SECONDS) == b"a reply"
     assert theirs.recv(100) == b"a command"
+
+
+def test_no_reference_is_lost(ends: Ends) -> None:
+    """Sending adds the reference to None that it returns, whatever Python has compiled it."""
+    ours, theirs = ends
+    _, send_all, _ = exchanges.methods_for(ours)
+    before = sys.getrefcount(None)
+    for _ in range(2000):
+        send_all(ours, b"x", SECONDS)
+        theirs.recv(1)
+    assert sys.getrefcount(None) > before - 1000
 
 
 def test_all_of_a_long_command_is_sent(exchange: Exchange, ends: Ends) -> None:
