@@ -60,6 +60,12 @@ def _url(path: str, **query: object) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
+def _waiting(info: LockInfo) -> str:
+    """Return how many wait for a lock: nothing if nobody does, a question mark if it is unknown."""
+    count = max(info.waiter_count, info.waiting)
+    return str(count) if count else "" if info.waiting_known else "?"
+
+
 def _clock(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at))
 
@@ -75,7 +81,7 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(seconds=seconds, clock=_clock)
-    made.globals.update(url=_url, who=who, ROW=ROW)
+    made.globals.update(url=_url, who=who, waiting=_waiting, ROW=ROW)
     return cast("Environment", made)
 
 

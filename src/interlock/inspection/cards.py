@@ -24,6 +24,8 @@ LONGEST_VALUE = 4096
 """Bytes of one value of a card that are read."""
 LONGEST_TEXT = 300
 """Characters of a name that a card tells."""
+AHEAD = 60.0
+"""Seconds by which a card may seem to come from the future: servers take each other's place."""
 LONGEST_TIME = 10 * 365 * 86400.0
 """Seconds: no hold is older."""
 
@@ -102,6 +104,8 @@ def read_card(client_id: str, reply: object) -> Card | None:
         written = _number(fields.pop("written", b""), 0, 1e15)
         _ = fields.pop("number", b"")
         silent = max((int(now) - written) / 1000, 0.0)
+        if written - int(now) > 1000 * AHEAD:
+            raise DoubtError("it was written in the future")
         told = _client_line(fields.pop("client", b""))
         version = told.get("format")
         if version != FORMAT:
