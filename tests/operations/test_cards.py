@@ -16,7 +16,8 @@ from tests.support.servers import wait_until
 
 from interlock import connect
 from interlock._core.card import CARD, INDEX, MOST
-from interlock.check import Requirements
+from interlock._links.urls import open_url
+from interlock.check import Requirements, examine
 from interlock.errors import ClosedError, HoldLostError
 
 if TYPE_CHECKING:
@@ -349,14 +350,31 @@ def _detail(hold: Hold) -> str:
     return told.value.detail or ""
 
 
+@pytest.mark.parametrize("version", ["redis-7.0", "valkey-8.1"])
 def test_cards_and_commands_need_what_the_doctor_says(
-    redis_client: redis.Redis,
-    redis_url: str,
+    version: str,
+    server_of_version: Callable[[str], RedisServer],
     command: Callable[..., CompletedProcess[str]],
 ) -> None:
     """With the rights that `interlock doctor` prints, and no others, nothing is refused."""
-    clients = Requirements(("lock", "fair_lock", "cards"), "shop:*").acl_line().split()
-    operators = Requirements(("lock", "fair_lock", "operator"), "shop:*").acl_line().split()
+    server = server_of_version(version)
+    server.execute("FLUSHALL")
+    redis_url = server.url()
+    with server.client() as redis_client:
+        redis_client.execute_command("SCRIPT", "FLUSH")
+        _check_rights(redis_client, redis_url, command)
+
+
+def _check_rights(
+    redis_client: redis.Redis, redis_url: str, command: Callable[..., CompletedProcess[str]]
+) -> None:
+    """Do what clients and operators do, as users with just the printed rights."""
+    clients, operators = [
+        examine(
+            [open_url(redis_url)], Requirements(("lock", "fair_lock", kind), "shop:*")
+        ).acl.split()
+        for kind in ("cards", "operator")
+    ]
     redis_client.execute_command("ACL", "SETUSER", "shop", "reset", *clients[2:])
     redis_client.execute_command("ACL", "SETUSER", "ops", "reset", *operators[2:])
     redis_client.execute_command("ACL", "LOG", "RESET")

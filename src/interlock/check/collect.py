@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from interlock.check.acl_probe import try_rights
 from interlock.check.facts import Facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import TypeVar
 
     from interlock._links.endpoint import Endpoint
@@ -35,6 +36,8 @@ SETTINGS = (
     "timeout",
 )
 """What is not in INFO."""
+LIBRARY_SINCE = (7, 2)
+"""The version of Redis that knows CLIENT SETINFO first."""
 LOOPBACK = ("localhost", "127.", "::1")
 
 
@@ -67,6 +70,15 @@ def collect(
         client.close()
 
 
+def knows_library(info: Mapping[str, object] | None) -> bool:
+    """Return whether a server with this INFO knows CLIENT SETINFO; False where that is unknown."""
+    told = info or {}
+    if "valkey_version" in told:
+        return True
+    numbers = [int(part) for part in str(told.get("redis_version", "0")).split(".")[:2]]
+    return tuple(numbers) >= LIBRARY_SINCE
+
+
 class _Inquiry:
     """Asks, and keeps what was not answered."""
 
@@ -82,6 +94,7 @@ class _Inquiry:
         info: dict[str, object] | None = self._ask("INFO", self._client.info)
         sentinel = (info or {}).get("redis_mode") == "sentinel"
         rights, heard = None, None
+        requirements = replace(requirements, library=knows_library(info))
         if not sentinel and name is not None:
             rights, heard = try_rights(self._client, name, requirements, timeout)
         options = endpoint.pool_options(timeout)
