@@ -19,7 +19,7 @@ from interlock.check.acl_probe import try_rights
 from interlock.check.facts import Facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import TypeVar
 
     from interlock._links.endpoint import Endpoint
@@ -37,7 +37,7 @@ SETTINGS = (
 )
 """What is not in INFO."""
 LIBRARY_SINCE = (7, 2)
-"""The version of Redis that knows CLIENT SETINFO first."""
+"""The first version of Redis that knows CLIENT SETINFO; those of Valkey are higher."""
 LOOPBACK = ("localhost", "127.", "::1")
 
 
@@ -70,13 +70,8 @@ def collect(
         client.close()
 
 
-def knows_library(info: Mapping[str, object] | None) -> bool:
-    """Return whether a server with this INFO knows CLIENT SETINFO; False where that is unknown."""
-    told = info or {}
-    if "valkey_version" in told:
-        return True
-    numbers = [int(part) for part in str(told.get("redis_version", "0")).split(".")[:2]]
-    return tuple(numbers) >= LIBRARY_SINCE
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 class _Inquiry:
@@ -94,7 +89,8 @@ class _Inquiry:
         info: dict[str, object] | None = self._ask("INFO", self._client.info)
         sentinel = (info or {}).get("redis_mode") == "sentinel"
         rights, heard = None, None
-        requirements = replace(requirements, library=knows_library(info))
+        library = bool(self._ask("HELLO", self._knows_library))
+        requirements = replace(requirements, library=library)
         if not sentinel and name is not None:
             rights, heard = try_rights(self._client, name, requirements, timeout)
         options = endpoint.pool_options(timeout)
@@ -112,6 +108,7 @@ class _Inquiry:
             rights=rights,
             heard=heard,
             silent=self._silent,
+            library=library,
         )
 
     def _ask(self, command: str, question: Callable[[], T]) -> T | None:
@@ -120,6 +117,14 @@ class _Inquiry:
         except redis.ResponseError as error:
             self._silent[command] = str(error)
             return None
+
+    def _knows_library(self) -> bool:
+        """Return whether the server knows CLIENT SETINFO. Every user may send HELLO."""
+        reply = self._client.execute_command("HELLO")
+        pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2])
+        told = {_text(key): _text(value) for key, value in pairs}
+        numbers = [int(part) for part in told["version"].split(".")[:2]]
+        return tuple(numbers) >= LIBRARY_SINCE
 
     def _round_trip(self) -> float:
         samples: list[float] = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from interlock._links.cluster import Cluster
 from interlock._links.sentinel_endpoint import SentinelEndpoint
-from interlock.check.collect import collect, knows_library
+from interlock.check.collect import collect
 from interlock.check.report import Finding, Report, ServerReport, Severity
 from interlock.check.rules import apply_rules
 from interlock.check.sentinels import examine_sentinels
@@ -62,7 +62,7 @@ def examine(given: Iterable[Endpoint | Cluster], requirements: Requirements) -> 
             except ServerUnavailableError as error:
                 found.append(_unreached(node, error))
                 continue
-            library.append(knows_library(facts.info))
+            library.append(facts.library)
             findings = apply_rules(facts, replace(required, library=library[-1]))
             found.append(ServerReport(node.where, reached=True, findings=findings))
     # A server refuses a whole line with a rule that it does not know.
