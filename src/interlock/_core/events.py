@@ -134,12 +134,14 @@ class ForceReleased(Event):
     Attributes:
         name: what the user calls the lock.
         kind: the kind of lock.
+        holder: whose hold it broke; empty if it freed the lock from all its holders.
         reason: what the user gave as the reason, or an empty text.
     """
 
     method = "force_released"
     name: str
     kind: str
+    holder: str
     reason: str
 
 

@@ -170,9 +170,10 @@ class Observing:
         seconds = self._clock() - hold.since
         self.emit(events.Abandoned(**self._of(hold), seconds=seconds, lease=hold.lease))
 
-    def force_released(self, name: str, kind: str, reason: str = "") -> None:
-        """Tell that this client broke the lock *name*."""
-        self.emit(events.ForceReleased(**self._here(), name=name, kind=kind, reason=reason))
+    def force_released(self, name: str, kind: str, holder: str = "", reason: str = "") -> None:
+        """Tell that this client broke the lock *name*, or the hold of *holder* alone."""
+        told = {**self._here(), "name": name, "kind": kind, "holder": holder, "reason": reason}
+        self.emit(events.ForceReleased(**told))
 
     def server_changed(self) -> None:
         """Tell that there is another primary."""

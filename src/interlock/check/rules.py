@@ -141,7 +141,7 @@ def _without(missing: set[str], requirements: Requirements) -> str:
         return ": cards are written, but their connections have no name"
     locks = tuple(kind for kind in requirements.objects if kind != "cards")
     needed = replace(requirements, objects=locks).rules() if locks else frozenset[str]()
-    if not missing & needed:
+    if missing <= requirements.rules() - needed:
         return ": locks work, but no card tells operators who holds and awaits them"
     if all(rule in _SPARED or rule.startswith("&") for rule in missing):
         return ": who waits may hear nothing, and looks every poll_cap seconds"

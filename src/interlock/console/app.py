@@ -19,6 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 import interlock.asyncio
+from interlock._drivers.log import log_break
 from interlock.console.access import COOKIE, HEADERS
 from interlock.console.graph import ROW
 from interlock.console.watch import FILTERS, Happening, who
@@ -204,8 +205,11 @@ class Console:
         told = f"{reason.strip()} (by {self.access.user(request)}, console)"
         client = interlock.asyncio.Client(self.watch.servers, self.watch.options)
         async with client:
+            info = await client.describe(name)
             done = await client.force_release(name, holder=holder, reason=told)
         if done:
+            kind = "lock" if info is None else info.kind
+            log_break(kind, name, holder, reason.strip(), self.access.user(request))
             what = f"hold of {holder} broken: {told}"
             self.watch.note(Happening(time.time(), name, what, loss=True))
         self.watch.read_now()
