@@ -261,6 +261,14 @@ class ClientView(Protocol):
         """Return the seconds until the first hold ends without renewal; None without a hold."""
         ...
 
+    def note_trace(self, holder: str, name: str, trace_id: str) -> None:
+        """Let the client's card tell the trace of a hold; an empty *trace_id* forgets it."""
+        ...
+
+    def forget_traces(self) -> None:
+        """Forget all that `note_trace` has noted."""
+        ...
+
 
 class Observer:
     """The base class of observers: every method does nothing, until a subclass says otherwise.
