@@ -29,7 +29,7 @@ FAMILIES = {
     "interlock_locks": "Locks that are held or awaited.",
     "interlock_locks_late": "Locks with a renewal that is late: the holder is dying or cut off.",
     "interlock_locks_oldest_hold_seconds": "The longest hold that a card tells.",
-    "interlock_locks_waiters": "Threads and tasks that wait; without cards the clients that listen.",
+    "interlock_locks_waiters": "Threads and tasks that wait; without cards clients that listen.",
     "interlock_clients": "Clients that hold or await something.",
     "interlock_exporter_up": "1 if the servers could be read.",
     "interlock_exporter_read_seconds": "For which they were read.",

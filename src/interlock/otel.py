@@ -155,7 +155,7 @@ class OpenTelemetry(Observer):
             self._note_trace(event, format_trace_id(span.get_span_context().trace_id))
 
     def _note_trace(self, event: observe.LockEvent, trace_id: str) -> None:
-        """Let the card of the client tell the trace of a hold."""
+        """Give the trace of a hold to the card of its client."""
         for client in self._clients:
             if client.client_id == event.client_id:
                 client.note_trace(event.holder, event.name, trace_id)

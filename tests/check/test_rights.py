@@ -16,7 +16,7 @@ import interlock
 from interlock._core import lock as core
 from interlock._links.urls import open_url
 from interlock.check import Requirements, examine
-from interlock.check.rights import KINDS
+from interlock.check.rights import KINDS, OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,9 +57,13 @@ def test_every_object_is_called_like_its_factory() -> None:
 
 
 def test_the_reference_shows_the_lines_that_are_printed() -> None:
-    """The lines in docs/reference/acl.md are the printed ones for each object under ``locks:*``."""
+    """The lines in docs/reference/acl.md are the printed ones under ``locks:*``."""
     shown = re.findall(r"^user \S+ (on .*)$", ACL_PAGE.read_text(), re.MULTILINE)
     printed = [Requirements((kind,), "locks:*").acl_line().split()[2:] for kind in KINDS]
+    for kind in OPERATIONS:
+        known = kind == "cards"
+        wanted = Requirements(("lock", kind), "locks:*", library=known)
+        printed.append(wanted.acl_line().split()[2:])
     assert sorted(sorted(line.split()) for line in shown) == sorted(map(sorted, printed))
 
 

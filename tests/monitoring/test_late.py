@@ -47,7 +47,7 @@ def scrape(url: str) -> str:
 def test_a_stopped_holder_is_late(
     client: Client, redis_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A process that is stopped shows as late: in Python, the list, the exporter and the console."""
+    """A stopped process is late: in Python, the list, the exporter and the console."""
 
     def described() -> LockInfo:
         info = client.describe("stuck")
@@ -86,7 +86,9 @@ def test_a_stopped_holder_is_late(
 
 def lock(name: str = "a", *, left: float = 9.0, held: float = 1.0, waiting: int = 0) -> LockInfo:
     """Return a lock with one holder that renews it, of whose lease of 9 s so much is left."""
-    holder = HolderInfo("c:1", ClientInfo("c"), remaining=left, held_for=held, lease=9, renewed=True)
+    holder = HolderInfo(
+        "c:1", ClientInfo("c"), remaining=left, held_for=held, lease=9, renewed=True
+    )
     return LockInfo(name, "lock", holders=(holder,), holder_count=1, waiting=waiting)
 
 

@@ -70,7 +70,9 @@ def test_the_log_of_a_break_names_the_holder(
         hold.ensure()
     broken = logged(caplog, "lock.force_released")
     assert (vars(broken)["holder"], vars(broken)["reason"]) == (hold.holder, "stuck")
-    assert broken.getMessage() == f"lock 'orders', held by {hold.holder}, was released by force: stuck"
+    assert (
+        broken.getMessage() == f"lock 'orders', held by {hold.holder}, was released by force: stuck"
+    )
 
 
 @pytest.mark.filterwarnings("ignore:hold of 'orders':ResourceWarning")

@@ -1,4 +1,4 @@
-"""What an operator may not read is told, in one line for each kind, and never shown as nothing."""
+"""Missing rights are told, in one line for each kind, and never shown as nothing."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from interlock import connect
 from interlock._core.card import CARD, INDEX
 from interlock.check import Requirements
 from interlock.cli import main
-from interlock.inspection import LockInfo
 from interlock.cli.table import waiting_of
+from interlock.inspection import LockInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -262,7 +262,7 @@ class ClientView(Protocol):
         ...
 
     def note_trace(self, holder: str, name: str, trace_id: str) -> None:
-        """Let the client's card tell the trace of a hold; an empty *trace_id* forgets it."""
+        """Write the trace of a hold to the client's card; an empty *trace_id* forgets it."""
         ...
 
     def forget_traces(self) -> None:

@@ -121,7 +121,9 @@ class _Inquiry:
     def _knows_library(self) -> bool:
         """Return whether the server knows CLIENT SETINFO. Every user may send HELLO."""
         reply = self._client.execute_command("HELLO")
-        pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2])
+        pairs = (
+            reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
+        )
         told = {_text(key): _text(value) for key, value in pairs}
         numbers = [int(part) for part in told["version"].split(".")[:2]]
         return tuple(numbers) >= LIBRARY_SINCE

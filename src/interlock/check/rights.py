@@ -274,7 +274,7 @@ _CARDS = (
 )
 _QUESTIONS = Place(ASK.format, fixed=ASK.format("\n").partition("{")[0] + "*", plain=True)
 """Plain messages, on a cluster with sharded channels too."""
-_READING = ("card_read", "lock_info")
+_READING = ("card_busy", "card_read", "lock_info")
 OPERATIONS = {
     # To write cards, to look for deadlocks, and to ask why a lock was released by force.
     "cards": Kind(

@@ -83,6 +83,8 @@ def _load(stem: str) -> Script[object]:
 
 LOCK_INFO = _load("lock_info")
 CARD_READ = _load("card_read")
+CARD_BUSY = _load("card_busy")
+_WAITS, _PERMITS = 1, 2
 
 KINDS = (
     "lock",
@@ -167,9 +169,7 @@ class Reader:
         """Return what could not be read for want of rights, one line for each kind."""
         lines: list[str] = []
         if self.forbidden:
-            lines.append(
-                f"{self.forbidden} keys were left out: the user has no right to read them"
-            )
+            lines.append(f"{self.forbidden} keys were left out: the user has no right to read them")
         if self._unread:
             lines.append(
                 f"{len(self._unread)} cards were left out: the user has no right to read them, "
@@ -349,13 +349,14 @@ class Reader:
         """Yield the cards of clients that wait, with *permits* also of those that hold some."""
         self._find_nodes()
         for node, keys in self._card_keys():
-            # Of most cards two fields are enough to tell that they are not needed.
-            short: list[Call] = [(key, (2, "written", "client")) for key in keys]
-            whole: list[Call] = [
-                (cards.card_key(card.client.client_id), (0,))
-                for card in self._read_cards(node, short)
-                if card.client.waits or (permits and card.permits)
-            ]
+            # There may be very many. Most are not needed, and the server tells which ones are.
+            calls: list[Call] = [(key, ()) for key in keys]
+            replies = self._run(node, CARD_BUSY, cards.LONGEST_VALUE, calls)
+            whole: list[Call] = []
+            for key, reply in zip(keys, replies, strict=True):
+                self._note_card(key, reply)
+                if isinstance(reply, int) and reply & (_WAITS | _PERMITS if permits else _WAITS):
+                    whole.append((key, (0,)))
             yield from self._read_cards(node, whole)
 
     def _card_keys(self) -> Iterator[tuple[Endpoint, list[str]]]:
@@ -699,14 +700,18 @@ class Reader:
             self._kept, self._kept_entries = {}, 0
         return kept
 
+    def _note_card(self, key: str, reply: object) -> None:
+        """Count a card that may not be read."""
+        if _code(reply) == "NOPERM" and len(self._unread) < REMEMBERED:
+            self._unread.add(key)
+
     def _read_cards(self, node: Endpoint, calls: Sequence[Call]) -> Iterator[cards.Card]:
         """Yield the cards that there are."""
         while calls:
             again: list[Call] = []
             replies = self._run(node, CARD_READ, cards.LONGEST_VALUE, calls)
             for call, reply in zip(calls, replies, strict=True):
-                if _code(reply) == "NOPERM" and len(self._unread) < REMEMBERED:
-                    self._unread.add(call[0])
+                self._note_card(call[0], reply)
                 if reply == 1:
                     again.append(call)
                 elif not isinstance(reply, ReplyError):
