@@ -174,8 +174,8 @@ class Observing:
 
     def force_released(self, name: str, kind: str, holder: str = "", reason: str = "") -> None:
         """Tell that this client broke the lock *name*, or the hold of *holder* alone."""
-        told = {**self._here(), "name": name, "kind": kind, "holder": holder, "reason": reason}
-        self.emit(events.ForceReleased(**told))
+        here = self._here()
+        self.emit(events.ForceReleased(**here, name=name, kind=kind, holder=holder, reason=reason))
 
     def server_changed(self) -> None:
         """Tell that there is another primary."""

@@ -120,13 +120,12 @@ class _Inquiry:
 
     def _knows_library(self) -> bool:
         """Return whether the server knows CLIENT SETINFO. Every user may send HELLO."""
-        reply = self._client.execute_command("HELLO")
-        pairs = (
-            reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
-        )
-        told = {_text(key): _text(value) for key, value in pairs}
-        numbers = [int(part) for part in told["version"].split(".")[:2]]
-        return tuple(numbers) >= LIBRARY_SINCE
+        reply: Any = self._client.execute_command("HELLO")
+        told: Any = reply
+        if not hasattr(reply, "items"):  # RESP2
+            told = dict(zip(reply[::2], reply[1::2], strict=True))
+        version = _text(told.get("version") or told[b"version"])
+        return tuple(int(part) for part in version.split(".")[:2]) >= LIBRARY_SINCE
 
     def _round_trip(self) -> float:
         samples: list[float] = []
