@@ -22,7 +22,7 @@ class MultiLock(Lock):
     """All of several locks or none; also made by `Client.multi_lock`.
 
     Members may be of any kind and of several clients. They are acquired in one canonical order, so that multi locks that share members
-    do not wait for each other in a ring. It is held by whom its members are held by: the task, or what all of them name by ``owner=``.
+    do not wait for each other in a ring. Its owner is that of its members: the task, or the ``owner=`` that all of them name.
     A *timeout* or *lease* that a member was made with does not count.
 
     Args:
