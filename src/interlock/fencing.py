@@ -1,4 +1,4 @@
-"""The check that a protected resource makes: refuse whoever comes with an older token than the last.
+"""The check that a protected resource makes: refuse a token that is older than the last.
 
 A lock alone cannot stop a holder that was paused beyond its lease and then goes on writing. A resource that keeps the largest
 token it has seen can. The token comes from `Hold.token` of a fenced lock; check and write must be one atomic step of the resource::
