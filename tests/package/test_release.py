@@ -77,7 +77,10 @@ def test_a_python_without_lupa_leaves_out_its_tests(tmp_path: Path) -> None:
     python.write_text('#!/bin/sh\ncase $2 in *version_info*) exit "$OLD";; *) exit 1;; esac\n')
     python.chmod(0o755)
     script = ROOT / ".ci/left-out"
-    assert "--ignore=tests/testing/test_fake.py\n" in said("env", "OLD=0", script, python, "lupa")
+    ignored = said("env", "OLD=0", script, python, "lupa")
+    assert "--ignore=tests/testing/test_fake.py\n" in ignored
+    assert "--ignore=tests/testing/test_scripts_differential.py\n" in ignored
+    assert "--ignore=tests/package/test_modules.py\n" not in ignored
     assert said("env", "OLD=1", script, python, "lupa") == ""
 
 
