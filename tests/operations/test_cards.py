@@ -18,6 +18,7 @@ from interlock import connect
 from interlock._core.card import CARD, INDEX, MOST
 from interlock._links.urls import open_url
 from interlock.check import Requirements, examine
+from interlock.cli import main
 from interlock.errors import ClosedError, HoldLostError
 
 if TYPE_CHECKING:
@@ -285,7 +286,7 @@ def test_waiters_are_told_with_and_without_a_queue(
     pubsub: Any,
     redis_url: str,
     client: Client,
-    command: Callable[..., CompletedProcess[str]],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """`describe`, the list and `interlock show` tell which threads wait, and for how long.
 
@@ -316,10 +317,12 @@ def test_waiters_are_told_with_and_without_a_queue(
         assert {each.client.client_id for each in info.waiters} == {waiting.client_id}
         assert sorted(each.thread[-8:-1] for each in info.waiters) == ["eager 0", "eager 1"]
         assert [each.waiter_count for each in client.locks("orders")] == [2]
-        shown = command("show", "orders").stdout
+        assert main(["show", "orders", "--url", redis_url]) == 0
+        shown = capsys.readouterr().out
         assert "waiting:  2 in 1 client, first 00:00:0" in shown
         assert "eager 1" in shown
-        assert "2 in 1 client, first" in command("list", "orders").stdout
+        assert main(["list", "orders", "--url", redis_url]) == 0
+        assert "2 in 1 client, first" in capsys.readouterr().out
         waiting.close()
         for thread in threads:
             thread.join(30)
