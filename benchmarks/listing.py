@@ -2,6 +2,7 @@
 
 A server of its own is filled with locks and cards as Python clients write them. The command is
 timed to its first line and to its end. Redis' own latency monitor tells whether it was blocked.
+The exit status is 1 unless all of `LIMITS` are kept in each round.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 LEASE = 3600
 """Seconds: nothing ends meanwhile."""
+LIMITS = {"first line, s": 1.0, "whole list, s": 5.0, "memory, MB": 150.0}
+"""The most that each figure may be; a list must not need more memory for more locks."""
 THRESHOLD = 10
 """Milliseconds from which the latency monitor notes an event."""
 
@@ -77,8 +80,18 @@ def measure(url: str) -> dict[str, float]:
     }
 
 
+def exceeded(figures: dict[str, float], blocked: object) -> list[str]:
+    """Return which limits *figures* exceed, in words; *blocked* is what the monitor noted."""
+    found = [
+        f"{name}: {figures[name]:.2f} is more than {limit:g}"
+        for name, limit in LIMITS.items()
+        if figures[name] > limit
+    ]
+    return [*found, f"the server was blocked: {blocked}"] if blocked else found
+
+
 def main(words: Sequence[str] | None = None) -> int:
-    """Print the figures; 1 if the server was blocked."""
+    """Print the figures; 1 if a limit is exceeded."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true", help="a tenth of the clients, once")
     parser.add_argument("--rounds", type=int, default=3)
@@ -90,14 +103,21 @@ def main(words: Sequence[str] | None = None) -> int:
         server.config_set("slowlog-log-slower-than", 1000)
         server.execute_command("LATENCY", "RESET")
         server.slowlog_reset()
+        worst: dict[str, float] = {}
         for _ in range(1 if given.short else given.rounds):
             figures = measure(started.url())
             print(", ".join(f"{name}: {value:.2f}" for name, value in figures.items()))
+            worst = {name: max(value, worst.get(name, 0)) for name, value in figures.items()}
         blocked = server.execute_command("LATENCY", "LATEST")
         slowest = max((entry["duration"] for entry in server.slowlog_get(128)), default=0)
         print(f"commands above 1 ms: {server.slowlog_len()}, the slowest {slowest / 1000:.2f} ms")
         print(f"latency monitor, from {THRESHOLD} ms: {blocked or 'nothing'}")
-    return int(bool(blocked))
+    failures = exceeded(worst, blocked)
+    for failure in failures:
+        print(f"too much: {failure}")
+    if not failures:
+        print(f"kept: {', '.join(f'{name} <= {limit:g}' for name, limit in LIMITS.items())}")
+    return int(bool(failures))
 
 
 if __name__ == "__main__":

@@ -36,10 +36,10 @@ _logger = logging.getLogger(__name__)
 class Single:
     """Runs the jobs of *scheduler* only while this process holds a lock.
 
-    ::
-
-        with Single(BackgroundScheduler(), client, "reports") as scheduler:
-            scheduler.add_job(...)
+    ```python
+    with Single(BackgroundScheduler(), client, "reports") as scheduler:
+        scheduler.add_job(...)
+    ```
 
     Every process starts its scheduler. One holds the lock; the others are paused. When it ends,
     another one takes over at once; when it dies, within a lease. A scheduler that loses the lock is

@@ -1,25 +1,26 @@
 """The errors of interlock: attributes first, messages second.
 
-::
+```text
+InterlockError
+├── AcquireTimeoutError (TimeoutError)      not got in time
+├── NotHeldError (RuntimeError)             released or extended by somebody else
+├── HoldLostError (RuntimeError)            it was ours and is no more
+├── DeadlockError (RuntimeError)            a wait in a ring of waiters, with deadlock="raise"
+├── ReentryError (RuntimeError)             a non-reentrant lock taken again by its owner
+├── UpgradeError (RuntimeError)             a reader asked for the write lock
+├── QuorumError                             too few servers of a red lock agreed
+├── ReplicationError                        too few replicas acknowledged
+├── LatchDeletedError (RuntimeError)        the latch that was waited for will not open
+├── BrokenBarrierError (threading's)        not all parties of a barrier will come
+├── ServerUnavailableError (ConnectionError) no usable answer from the server
+├── WrongTypeError                          the key is something else's
+├── ClosedError (RuntimeError)              the client is closed
+└── ConfigError (ValueError)                an argument, option or URL that cannot work
+```
 
-    InterlockError
-    ├── AcquireTimeoutError (TimeoutError)      not got in time; names the present holder when known
-    ├── NotHeldError (RuntimeError)             released or extended by somebody else; names the present holder when known
-    ├── HoldLostError (RuntimeError)            it was ours and is no more
-    ├── ReentryError (RuntimeError)             a non-reentrant lock taken again by its owner
-    ├── UpgradeError (RuntimeError)             a reader asked for the write lock
-    ├── QuorumError                             too few servers of a red lock agreed
-    ├── ReplicationError                        too few replicas acknowledged
-    ├── LatchDeletedError (RuntimeError)        the latch that was waited for will not open
-    ├── BrokenBarrierError (threading's)        not all parties of a barrier will come
-    ├── ServerUnavailableError (ConnectionError) no usable answer from the server
-    ├── WrongTypeError                          the key is something else's
-    ├── ClosedError (RuntimeError)              the client is closed
-    └── ConfigError (ValueError)                an argument, option or URL that cannot work
-
-Every error survives pickling: the message is the only positional argument, attributes are keywords and live in
-``__dict__``, which is what the default ``__reduce__`` of exceptions carries. Errors of redis-py appear only as
-``__cause__``. What works but is probably not meant is told by a `MisuseWarning`.
+The first two name the present holder when it is known. Every error survives pickling: the message
+is the only positional argument, and attributes are keywords. Errors of redis-py appear only as
+``__cause__``. A `MisuseWarning` tells of a call that works but is probably not meant.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from interlock.errors import InterlockError
 from interlock.inspection import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from prometheus_client.metrics_core import Metric
 
@@ -29,10 +29,11 @@ FAMILIES = {
     "interlock_locks": "Locks that are held or awaited.",
     "interlock_locks_late": "Locks with a renewal that is late: the holder is dying or cut off.",
     "interlock_locks_oldest_hold_seconds": "The longest hold that a card tells.",
-    "interlock_locks_waiters": "Waiters in fair queues, and clients that listen for a release.",
-    "interlock_clients": "Clients that hold something.",
+    "interlock_locks_waiters": "Threads and tasks that wait; without cards clients that listen.",
+    "interlock_clients": "Clients that hold or await something.",
     "interlock_exporter_up": "1 if the servers could be read.",
     "interlock_exporter_read_seconds": "For which they were read.",
+    "interlock_exporter_forbidden": "What the user has no right to read: keys, cards or listeners.",
 }
 """Metric -> what it says."""
 
@@ -80,22 +81,32 @@ class Fleet(Collector):
                 for page in reader.pages("*"):
                     for info in page:
                         locks[info.kind] += 1
-                        waiting[info.kind] += info.waiting
+                        waiting[info.kind] += max(info.waiter_count, info.waiting)
                         late += info.late
                         oldest = max(oldest, info.held_for or 0.0)
                         clients.update(each.client.client_id for each in info.holders)
+                        clients.update(each.client.client_id for each in info.waiters)
         except InterlockError as error:
             # Half a count would look like locks that have gone.
             self.error = str(error)
             return [_gauge("interlock_exporter_up", 0.0)]
         return [
-            _by_kind("interlock_locks", locks),
-            _by_kind("interlock_locks_waiters", waiting),
+            _by("interlock_locks", "kind", locks),
+            _by("interlock_locks_waiters", "kind", waiting),
             _gauge("interlock_locks_late", late),
             _gauge("interlock_locks_oldest_hold_seconds", oldest),
             _gauge("interlock_clients", len(clients - {""})),
             _gauge("interlock_exporter_up", 1.0),
             _gauge("interlock_exporter_read_seconds", time.monotonic() - started),
+            _by(
+                "interlock_exporter_forbidden",
+                "what",
+                {
+                    "keys": reader.forbidden,
+                    "cards": reader.forbidden_cards,
+                    "listeners": reader.forbidden_counts,
+                },
+            ),
         ]
 
 
@@ -103,8 +114,8 @@ def _gauge(name: str, value: float) -> Metric:
     return GaugeMetricFamily(name, FAMILIES[name], value=value)
 
 
-def _by_kind(name: str, counts: Counter[str]) -> Metric:
-    family = GaugeMetricFamily(name, FAMILIES[name], labels=["kind"])
-    for kind, number in sorted(counts.items()):
-        family.add_metric([kind], number)
+def _by(name: str, label: str, counts: Mapping[str, int]) -> Metric:
+    family = GaugeMetricFamily(name, FAMILIES[name], labels=[label])
+    for value, number in sorted(counts.items()):
+        family.add_metric([value], number)
     return family

@@ -1,11 +1,13 @@
-"""The check that a protected resource makes: refuse whoever comes with an older token than the last.
+"""The check that a protected resource makes: refuse a token that is older than the last.
 
 A lock alone cannot stop a holder that was paused beyond its lease and then goes on writing. A resource that keeps the largest
-token it has seen can. The token comes from `Hold.token` of a fenced lock; check and write must be one atomic step of the resource::
+token it has seen can. The token comes from `Hold.token` of a fenced lock; check and write must be one atomic step of the resource:
 
-    with client.fenced_lock("report") as hold:
-        fencing.write(redis, "report:text", "...", hold.token)  # Redis: one script
-        fencing.update(cursor, "report", {"text": "..."}, {"id": 7}, hold.token)  # SQL: one UPDATE
+```python
+with client.fenced_lock("report") as hold:
+    fencing.write(redis, "report:text", "...", hold.token)  # Redis: one script
+    fencing.update(cursor, "report", {"text": "..."}, {"id": 7}, hold.token)  # SQL: one UPDATE
+```
 
 A token equal to the last is welcome: one hold may write many times. `check_async`, `write_async` and `update_async` are the same for
 clients and cursors that are awaited.

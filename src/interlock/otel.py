@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from opentelemetry import metrics, trace
 from opentelemetry.metrics import Observation
-from opentelemetry.trace import Link, Status, StatusCode
+from opentelemetry.trace import Link, Status, StatusCode, format_trace_id
 
 from interlock._version import __version__
 from interlock.observe import Observer
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from interlock import observe
 
 Attributes: TypeAlias = "dict[str, str | int]"
+Row: TypeAlias = "tuple[tuple[str, str | int], ...]"
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _LONG_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1800, 3600)
@@ -124,22 +126,23 @@ class OpenTelemetry(Observer):
         self, count: Callable[[observe.ClientView], Mapping[str, int]]
     ) -> Iterable[Observation]:
         # Clients of one server are one row: the attributes must not repeat.
-        rows: dict[tuple[str, str], int] = {}
+        rows: dict[Row, int] = {}
         for client in self._clients:
             for kind, number in count(client).items():
-                place = (client.server, kind)
+                place = _row({**_server(client.server), "interlock.lock.kind": kind})
                 rows[place] = rows.get(place, 0) + number
-        for (server, kind), number in rows.items():
-            yield Observation(number, {**_server(server), "interlock.lock.kind": kind})
+        for place, number in rows.items():
+            yield Observation(number, dict(place))
 
     def _see_validity(self, options: CallbackOptions) -> Iterable[Observation]:
         del options
-        rows: dict[str, float] = {}
+        rows: dict[Row, float] = {}
         for client in self._clients:
             if (left := client.validity()) is not None:
-                rows[client.server] = min(left, rows.get(client.server, left))
-        for server, least in rows.items():
-            yield Observation(least, {**_server(server)})
+                place = _row(_server(client.server))
+                rows[place] = min(left, rows.get(place, left))
+        for place, least in rows.items():
+            yield Observation(least, dict(place))
 
     # Events.
 
@@ -148,7 +151,14 @@ class OpenTelemetry(Observer):
         self._acquire.record(event.seconds, self._attributes(event))
         if event.waited and (wait := self._waits.pop(_place(event), None)) is not None:
             wait.end(_nanoseconds(event.time))
-        self._begin("interlock.hold", event, self._holds, None)
+        if (span := self._begin("interlock.hold", event, self._holds, None)) is not None:
+            self._note_trace(event, format_trace_id(span.get_span_context().trace_id))
+
+    def _note_trace(self, event: observe.LockEvent, trace_id: str) -> None:
+        """Give the trace of a hold to the card of its client."""
+        for client in self._clients:
+            if client.client_id == event.client_id:
+                client.note_trace(event.holder, event.name, trace_id)
 
     def released(self, event: observe.Released) -> None:
         """Count a hold, and end its span."""
@@ -158,7 +168,7 @@ class OpenTelemetry(Observer):
     def waiting(self, event: observe.Waiting) -> None:
         """Begin the span of a wait, linked to the hold that it waits for."""
         holder = next((span for place, span in self._holds.items() if place[1] == event.name), None)
-        self._begin("interlock.wait", event, self._waits, holder)
+        _ = self._begin("interlock.wait", event, self._waits, holder)
 
     def gave_up(self, event: observe.GaveUp) -> None:
         """Count an acquire that failed, and end its span as an error."""
@@ -192,6 +202,9 @@ class OpenTelemetry(Observer):
     def overflowed(self, event: observe.Overflowed) -> None:
         """Count the events that were missed, and end the spans whose ends may be among them."""
         self._missed.add(event.count, _server(event.server))
+        for client in self._clients:
+            if client.client_id == event.client_id:
+                client.forget_traces()
         for spans in (self._waits, self._holds):
             while spans:
                 _, span = spans.popitem()
@@ -203,20 +216,22 @@ class OpenTelemetry(Observer):
         event: observe.LockEvent,
         spans: dict[tuple[str, str, str], Span],
         linked: Span | None,
-    ) -> None:
+    ) -> Span | None:
         parent = trace.get_current_span().get_span_context()
         if not (parent.is_valid and parent.trace_flags.sampled) or len(spans) >= _MOST_SPANS:
-            return
-        spans[_place(event)] = self._tracer.start_span(
+            return None
+        span = spans[_place(event)] = self._tracer.start_span(
             name,
             attributes={**self._attributes(event), "interlock.holder": event.holder},
             links=[] if linked is None else [Link(linked.get_span_context())],
             start_time=_nanoseconds(event.time),
         )
+        return span
 
     def _end_hold(self, event: observe.LockEvent, error: str | None) -> None:
         if (span := self._holds.pop(_place(event), None)) is None:
             return
+        self._note_trace(event, "")
         if error is not None:
             span.set_attribute("error.type", error)
             span.set_status(Status(StatusCode.ERROR, error))
@@ -234,6 +249,10 @@ class OpenTelemetry(Observer):
         return found
 
 
+def _row(attributes: Attributes) -> Row:
+    return tuple(attributes.items())
+
+
 def _place(event: observe.LockEvent) -> tuple[str, str, str]:
     return (event.kind, event.name, event.holder)
 
@@ -242,9 +261,20 @@ def _nanoseconds(seconds: float) -> int:
     return int(seconds * 1e9)
 
 
+@lru_cache
 def _server(where: str) -> Attributes:
-    """Return the attributes of the server at *where*, by the semantic conventions."""
-    host, colon, port = where.rpartition(":")
-    if colon and port.isdecimal():
-        return {"db.system.name": "redis", "server.address": host, "server.port": int(port)}
-    return {"db.system.name": "redis", "server.address": where}
+    """Return the attributes of the server at *where*, by the semantic conventions.
+
+    Of a cluster that is the first node of its URL, and of a Sentinel service its name. A port is
+    told only if there is one address.
+    """
+    service, _, sentinels = where.partition(" (Sentinels ")
+    if sentinels:
+        return {"db.system.name": "redis", "server.address": service}
+    first, *others = where.removeprefix("cluster ").split(",")
+    host, colon, port = first.rpartition(":")
+    if not colon or not port.isdecimal():
+        return {"db.system.name": "redis", "server.address": first}
+    if others:
+        return {"db.system.name": "redis", "server.address": host}
+    return {"db.system.name": "redis", "server.address": host, "server.port": int(port)}

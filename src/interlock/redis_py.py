@@ -1,6 +1,6 @@
 """A lock with the methods, arguments and errors of redis-py's own, for programs that use `redis.Redis.lock`.
 
-``redis.lock(name, lock_class=interlock.redis_py.Lock)`` is all that changes. What is different is told in
+``redis.lock(name, lock_class=interlock.redis_py.Lock)`` is all that changes. The differences are in
 docs/how-to/redis-py.md; `interlock.asyncio.redis_py` is the same for `redis.asyncio`.
 """
 

@@ -16,7 +16,7 @@ import interlock
 from interlock._core import lock as core
 from interlock._links.urls import open_url
 from interlock.check import Requirements, examine
-from interlock.check.rights import KINDS
+from interlock.check.rights import KINDS, OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,9 +57,13 @@ def test_every_object_is_called_like_its_factory() -> None:
 
 
 def test_the_reference_shows_the_lines_that_are_printed() -> None:
-    """The lines in docs/reference/acl.md are the printed ones for each object under ``locks:*``."""
+    """The lines in docs/reference/acl.md are the printed ones under ``locks:*``."""
     shown = re.findall(r"^user \S+ (on .*)$", ACL_PAGE.read_text(), re.MULTILINE)
     printed = [Requirements((kind,), "locks:*").acl_line().split()[2:] for kind in KINDS]
+    for kind in OPERATIONS:
+        known = kind == "cards"
+        wanted = Requirements(("lock", kind), "locks:*", library=known)
+        printed.append(wanted.acl_line().split()[2:])
     assert sorted(sorted(line.split()) for line in shown) == sorted(map(sorted, printed))
 
 
@@ -363,3 +367,44 @@ def test_a_right_that_is_missing_is_named(
         assert f"lacks {right} for" in told[0].found, told
         assert told[0].advice == f"ACL SETUSER app {right}"
     assert any_server.execute("DBSIZE") == 0
+
+
+@pytest.mark.parametrize(
+    ("lacking", "severity", "says"),
+    [
+        ("+client|setname", "warning", "connections have no name"),
+        ("+client|setinfo", "warning", "connections have no name"),
+        ("~interlock_clients", "warning", "no card tells"),
+        ("+hset", "error", "lacks +hset"),
+        ("+subscribe", "warning", "poll_cap"),
+    ],
+)
+def test_a_right_that_is_optional_is_a_warning(
+    lacking: str,
+    severity: str,
+    says: str,
+    server_of_version: Callable[[str], RedisServer],
+    check: Callable[..., Report],
+) -> None:
+    """Without a right that only cards need there is a warning, which says what is missing then."""
+    server = server_of_version("valkey-8.1")
+    requirements = {"objects": ("lock", "cards"), "names": "locks:*"}
+    rules = check(server.url(), **requirements).acl.split()[2:]
+    assert lacking in rules
+    server.execute(
+        *("ACL", "SETUSER", "app", "reset", *(rule for rule in rules if rule != lacking))
+    )
+    report = check(server.url(0, "app", "secret"), **requirements)
+    [found] = [one for one in report.findings if one.check == "rights"]
+    assert str(found.severity) == severity
+    assert says in found.found
+
+
+def test_servers_that_do_not_know_a_rule_are_not_given_it(
+    any_server: RedisServer, check: Callable[..., Report]
+) -> None:
+    """The line for cards can be set on each server, and names SETINFO where the server knows it."""
+    line = check(any_server.url(), objects=("lock", "cards"), names="locks:*").acl.split()
+    any_server.execute("ACL", "SETUSER", "app", "reset", *line[2:])
+    new = any_server.version >= (7, 2) or "valkey" in any_server.binary.name
+    assert ("+client|setinfo" in line) is new

@@ -1,4 +1,4 @@
-"""What the documentation shows is run, and what it points to is there."""
+"""The examples of the documentation run, and its links lead somewhere."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from interlock.check import Requirements
 from interlock.cli.options import OPTIONS
 
 if TYPE_CHECKING:
@@ -19,13 +21,44 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-EXAMPLES = [
-    pytest.param(block, id=f"{page.relative_to(ROOT)}:{number}")
+LINKING = [*PAGES, *(ROOT / f"{name}.md" for name in ("CHANGELOG", "SECURITY", "CODE_OF_CONDUCT"))]
+BLOCKS = [
+    pytest.param(page, block, id=f"{page.relative_to(ROOT)}:{number}")
     for page in PAGES
-    for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
-    # A page may show a part of a program; what can stand alone says what it imports.
-    if block.startswith(("import ", "from ", "# runs"))
+    for number, block in enumerate(
+        re.findall(r"```py(?:thon)?\b[^\n]*\n(.*?)```", page.read_text(), re.DOTALL)
+    )
 ]
+STANDING_ALONE = ("import ", "from ", "# runs")
+"""How a program begins that is run here. A file that another test runs begins with its name."""
+EXAMPLES = [
+    pytest.param(block.values[1], id=block.id)
+    for block in BLOCKS
+    if str(block.values[1]).startswith(STANDING_ALONE)
+]
+RUN_BY = {
+    "docs/how-to/apscheduler.md": (
+        "tests/hosts/test_apscheduler.py",
+        "tests/hosts/apscheduler_4.py",
+    ),
+    "docs/how-to/celery.md": ("tests/hosts/test_celery.py",),
+    "docs/how-to/django.md": ("tests/hosts/test_django.py",),
+    "docs/how-to/fastapi.md": ("tests/hosts/test_fastapi.py",),
+    "docs/how-to/greenlets.md": ("tests/hosts/test_redis_py.py",),
+    "docs/how-to/redis-py.md": ("tests/hosts/test_redis_py.py",),
+    "docs/how-to/rq.md": ("tests/hosts/test_rq.py",),
+    "docs/how-to/sentinel.md": ("tests/sentinel/test_sentinel_access.py",),
+    "docs/how-to/testing.md": ("tests/testing/test_fake.py",),
+    "docs/how-to/trio.md": ("tests/hosts/test_redis_py.py",),
+    "docs/reference/observe.md": ("tests/monitoring/test_documented_observers.py",),
+}
+"""The tests that run the programs of a page whose blocks begin with the name of a file."""
+QUOTING = {"docs/explanation/architecture.md": "src/interlock/_core/effects.py"}
+"""Pages whose blocks are quoted from a source file."""
+SITE = "https://interlock-py.github.io/interlock/"
+REPOSITORY = re.compile(
+    r"https://(?:github\.com|raw\.githubusercontent\.com)/interlock-py/interlock/"
+)
 
 
 def test_there_are_examples() -> None:
@@ -52,29 +85,74 @@ def test_an_example_runs(example: str, server: RedisServer, redis_url: str, tmp_
     assert server.alive
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(("page", "block"), BLOCKS)
+def test_every_block_of_python_is_run(page: Path, block: str) -> None:
+    """Each block of Python is run here or by a test of its page, or quotes a source."""
+    name = str(page.relative_to(ROOT))
+    if block.startswith(STANDING_ALONE):
+        return
+    if name in QUOTING:
+        source = (ROOT / QUOTING[name]).read_text()
+        for line in block.splitlines():
+            assert line.removesuffix('"""').rstrip() in source, line
+        return
+    assert re.match(r"# \S+\.py\n", block), "nobody runs this block"
+    for runner in RUN_BY[name]:
+        assert page.name in (ROOT / runner).read_text(), runner
+
+
+def local_file(target: str, page: Path) -> Path | None:
+    """Return the file that a link of *page* to *target* leads to, None if it leads elsewhere."""
+    if target.startswith(SITE):
+        path = target.removeprefix(SITE).rstrip("/") or "index"
+        return ROOT / "docs" / f"{path}.md"
+    if repository := REPOSITORY.match(target):
+        path = target[repository.end() :]
+        _, branch, inside = path.partition("main/")
+        return ROOT / inside if branch else None
+    return None if "://" in target or target.startswith("mailto:") else page.parent / target
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of the headings of *page*."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    plain = (
+        re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    )
+    found = {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", each)).strip("-") for each in plain}
+    return found | set(re.findall(r"^::: (\S+)$", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    """A relative link leads to a file that exists."""
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
-        if "://" not in target:
-            assert (page.parent / target).exists(), target
+    """A link into the project leads to a file that exists, and to one of its headings."""
+    text = page.read_text()
+    targets = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(
+        r"^\[[^\]]+\]: (\S+)$", text, re.MULTILINE
+    )
+    for target in targets:
+        path, _, anchor = target.partition("#")
+        file = page if not path else local_file(path, page)
+        if file is not None:
+            assert file.exists(), target
+            assert not anchor or anchor in anchors(file), target
 
 
 def test_links_of_the_readme_work_on_pypi() -> None:
-    """Every link of the README is absolute, and those to the repository name files that exist."""
+    """Every link of the README is absolute, and the documentation is linked on its site."""
     text = (ROOT / "README.md").read_text()
     targets = re.findall(r"\]\(([^)]+)\)", text) + re.findall(
         r"^\[[^\]]+\]: (\S+)$", text, re.MULTILINE
     )
     used = set(re.findall(r"\]\[([^\]]+)\]", text))
     assert used == set(re.findall(r"^\[([^\]]+)\]: ", text, re.MULTILINE))
-    ours = [target for target in targets if "/interlock-py/interlock/" in target]
-    assert len(ours) > 30
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    assert urls["Documentation"] == SITE
+    assert sum(target.startswith(SITE) for target in targets) > 40
     for target in targets:
         assert target.startswith("https://"), target
-    for target in ours:
-        path = re.split(r"/main/", target)[1].partition("#")[0]
-        assert (ROOT / path).is_file(), target
+        assert "/main/docs/" not in target or target.endswith(".svg"), target
 
 
 def test_the_checks_run_the_command_of_the_readme() -> None:
@@ -102,6 +180,13 @@ def test_the_first_page_tells_the_same_as_the_readme() -> None:
             told.append(re.sub(r"\[([^\]]+)\](\([^)]+\)|\[[^\]]+\])", r"\1", part).split())
         assert told[0], heading
         assert told[0] == told[1], heading
+
+
+def test_the_user_behind_sentinels_has_the_rights_that_doctor_prints() -> None:
+    """The Sentinel page has the line that `interlock doctor` prints for the application."""
+    wanted = Requirements(("lock",), "locks:*").reaching(("role",), sharded=False)
+    lines = (ROOT / "docs/how-to/sentinel.md").read_text().splitlines()
+    assert wanted.acl_line() in lines
 
 
 def test_diagrams_are_drawn_from_their_sources() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ import interlock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import redis
     from playwright.sync_api import Browser
     from tests.support.servers import RedisServer
 
@@ -328,5 +330,48 @@ def test_ten_thousand_locks_fill_pages(fresh_server: RedisServer, page: Page) ->
         page.get_by_role("link", name="Next").click()
         page.get_by_role("link", name=first[0], exact=True).wait_for(state="detached")
         second = page.get_by_role("link", name="many:").all_text_contents()
+        page.get_by_role("link", name="Previous").click()
+        page.get_by_role("link", name=first[0], exact=True).wait_for()
         assert len(set(first)) == len(set(second)) == 100
         assert set(first).isdisjoint(second)
+
+
+def test_filters_narrow_the_list_and_a_question_can_be_left(
+    console: str, page: Page, client: Client, redis_client: redis.Redis
+) -> None:
+    """Each filter is one click away, as is the way back; "Keep it" leaves the hold alone."""
+    holder = "00000000-0000-0000-0000-00000000beef"
+    entry = {"age": 400.0, "owner": 1, "lease": 600.0, "renewed": True}
+    redis_client.hset("dying", f"{holder}:1", "1")
+    redis_client.pexpire("dying", 100_000)
+    card: dict[Any, Any] = {
+        "client": json.dumps({"format": 1, "number": 1, "period": 10.0}),
+        "written": str(int(time.time() * 1000)),
+        f"h {holder}:1 dying": json.dumps(entry),
+    }
+    redis_client.hset(f"interlock_client:{{{holder}}}", mapping=card)
+    with client.lock("young"):
+        page.goto(console)
+        for name in ("Late", "Held for 5 min"):
+            page.get_by_role("link", name="young").wait_for()
+            page.get_by_role("link", name=name).click()
+            page.get_by_role("link", name="young").wait_for(state="detached")
+            page.get_by_role("link", name="dying").wait_for()
+            page.get_by_role("link", name="All").click()
+        page.get_by_role("link", name="young").click()
+        page.get_by_role("link", name="Break this hold").click()
+        page.get_by_role("link", name="Keep it").click()
+        page.get_by_role("link", name="Break this hold").wait_for()
+        assert client.lock("young").owned()
+
+
+def test_the_token_is_typed_in_once(redis_url: str, page: Page, client: Client) -> None:
+    """The form takes the token and shows the locks; a wrong one is refused."""
+    with served(redis_url, token="a token of the tests") as url, client.lock("orders"):
+        page.goto(url)
+        page.get_by_label("Token").fill("another one altogether")
+        page.get_by_role("button", name="Show the console").click()
+        page.get_by_text("That is not the token.").wait_for()
+        page.get_by_label("Token").fill("a token of the tests")
+        page.get_by_role("button", name="Show the console").click()
+        page.get_by_role("link", name="orders").wait_for()

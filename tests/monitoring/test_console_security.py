@@ -168,6 +168,26 @@ def test_a_form_must_be_the_consoles_own(console: str, client: Client) -> None:
     assert done.headers["location"].endswith("done=changed")
 
 
+def test_a_break_is_logged_with_its_user(redis_url: str, client: Client) -> None:
+    """The console logs who broke whose hold of which lock, and why; line breaks are escaped."""
+    breaks: list[str] = []
+    user = ("--user-header", "X-User")
+    with served(redis_url, *user, allow_release=True, breaks=breaks) as url:
+        lock = client.fenced_lock("stuck")
+        lock.acquire()
+        hold = lock.hold
+        assert hold is not None
+        place = {"name": "stuck", "holder": hold.holder or ""}
+        page = ask(url, f"/release?{urlencode(place)}", X_User="ada")
+        form = {**place, "reason": "OPS-311\nforged", "form": page.form}
+        done = ask(url, "/release", form=form, Cookie=page.cookie, X_User="ada")
+        assert done.headers["location"].endswith("done=released")
+        assert hold.lost.wait(60)
+    [line] = breaks
+    told = f"fenced_lock 'stuck', held by {place['holder']}, was released by force by ada: "
+    assert line.endswith(f"{told}OPS-311\\nforged")
+
+
 def test_release_needs_the_option(redis_url: str, client: Client) -> None:
     """Without --allow-release there is no button, no question and no release."""
     with served(redis_url) as url, client.lock("kept") as hold:

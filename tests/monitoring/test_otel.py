@@ -11,14 +11,14 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import StatusCode
+from opentelemetry.trace import StatusCode, format_trace_id
 from tests.monitoring.serving import LEASE
 from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
 import interlock.asyncio
 from interlock import HoldLostError
-from interlock.otel import OpenTelemetry
+from interlock.otel import OpenTelemetry, _server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -198,6 +198,42 @@ def test_spans_join_the_trace_of_their_caller(client: Client, telemetry: Telemet
     assert (held.start_time or 0) <= (waited.start_time or 0) <= (held.end_time or 0)
     assert held.attributes is not None
     assert held.attributes["interlock.lock.name"] == "orders"
+
+
+def test_a_card_tells_the_trace_of_a_hold(redis_url: str, telemetry: Telemetry) -> None:
+    """An operator reads the trace of a lasting hold in its card; a later hold has its own."""
+    with interlock.connect(redis_url, lease=1.5) as client:
+        client.observe(telemetry.observer)
+
+        def told() -> str:
+            info = client.describe("orders")
+            assert info is not None
+            return info.holders[0].trace_id
+
+        for number in range(2):
+            with telemetry.tracer.start_as_current_span(f"span {number}") as span:
+                wanted = format_trace_id(span.get_span_context().trace_id)
+                with client.lock("orders"):
+                    wait_until(lambda wanted=wanted: told() == wanted, GIVE_UP, "a card tells")
+        events = client._driver.session.events
+        wait_until(lambda: not events.traces, GIVE_UP, "they are forgotten")
+
+
+@pytest.mark.parametrize(
+    ("where", "address", "port"),
+    [
+        ("10.0.0.1:7000", "10.0.0.1", 7000),
+        ("/run/redis.sock", "/run/redis.sock", None),
+        ("cluster 10.0.0.1:7000,10.0.0.2:7000", "10.0.0.1", None),
+        ("cluster 10.0.0.1:7000", "10.0.0.1", 7000),
+        ("orders (Sentinels 10.0.0.1:26379, 10.0.0.2:26379)", "orders", None),
+        ("::1:6379", "::1", 6379),
+    ],
+)
+def test_the_address_of_a_server_is_one_address(where: str, address: str, port: int | None) -> None:
+    """server.address is a host, a socket or a service; there is a port only with one host."""
+    told = _server(where)
+    assert (told["server.address"], told.get("server.port")) == (address, port)
 
 
 def test_a_wait_in_vain_is_a_span_with_an_error(client: Client, telemetry: Telemetry) -> None:

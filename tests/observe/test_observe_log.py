@@ -58,6 +58,21 @@ def test_losses_and_breaks_are_logged(client: Client, caplog: pytest.LogCaptureF
     assert (lost.levelno, broken.levelno) == (logging.ERROR, logging.WARNING)
     assert vars(lost)["reason"] == "force-released"
     assert vars(lost)["client_id"] == vars(broken)["client_id"] == client.client_id
+    assert vars(broken)["holder"] == ""
+
+
+def test_the_log_of_a_break_names_the_holder(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The record of a broken hold has its holder and the reason."""
+    with pytest.raises(HoldLostError), client.lock("orders") as hold:
+        assert client.force_release("orders", holder=hold.holder, reason="stuck")
+        hold.ensure()
+    broken = logged(caplog, "lock.force_released")
+    assert (vars(broken)["holder"], vars(broken)["reason"]) == (hold.holder, "stuck")
+    assert (
+        broken.getMessage() == f"lock 'orders', held by {hold.holder}, was released by force: stuck"
+    )
 
 
 @pytest.mark.filterwarnings("ignore:hold of 'orders':ResourceWarning")

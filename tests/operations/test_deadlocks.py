@@ -262,6 +262,14 @@ def test_a_forged_card_ends_no_wait(
                 break
             time.sleep(0.1)  # the forger goes on
         assert "deadlock of 2: " in caplog.text
+        for record in map(vars, caplog.records):
+            if record.get("event") == "lock.deadlock":
+                assert record["client_id"] == client.client_id
+                assert record["server"] in redis_url
+                assert sorted(step.split(" waits for ")[1][:6] for step in record["cycle"]) == [
+                    "'mine'",
+                    "'their",
+                ]
         watch = client._driver._renewer._deadlocks
         assert watch._session.deadlocked == {}
         redis_client.delete("theirs")

@@ -70,6 +70,22 @@ async def test_clients_of_redis_py(stage: Stage, bed: SentinelServers) -> None:
                 await closed
 
 
+def test_the_program_of_the_how_to(bed: SentinelServers) -> None:
+    """The program of docs/how-to/sentinel.md makes a client of the Sentinels' primary."""
+    program = re.findall(
+        r"```python\n# with_sentinel\.py\n(.*?)```", DOCUMENT.read_text(), re.DOTALL
+    )
+    shown = '("sentinel-1", 26379), ("sentinel-2", 26379)'
+    assert shown in program[0]
+    assert f'"{SERVICE}", password="secret"' in program[0]
+    hosts = ", ".join(f'("127.0.0.1", {sentinel.port})' for sentinel in bed.sentinels)
+    text = program[0].replace(shown, hosts).replace(', password="secret"', "")
+    names: dict[str, Any] = {}
+    exec(text, names)
+    with names["client"] as client, client.lock("documented") as hold:
+        assert hold.valid
+
+
 async def test_a_wrong_service(stage: Stage, bed: SentinelServers) -> None:
     """A name that the Sentinels do not know is told at once, and what to look at."""
     error = await refused(stage, bed.url().replace(SERVICE, "yourmaster"))

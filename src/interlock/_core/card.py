@@ -244,4 +244,6 @@ class CardWriter:
             told |= {"lease": hold.lease, "renewed": hold.renewal is not None}
         if self._session.options.card != "names":
             told["thread"] = hold.label[:LONGEST]
+            if trace := self._session.events.traces.get((hold.holder, hold.name)):
+                told["trace"] = trace
         return json.dumps(told)

@@ -134,12 +134,14 @@ class ForceReleased(Event):
     Attributes:
         name: what the user calls the lock.
         kind: the kind of lock.
+        holder: whose hold it broke; empty if it freed the lock from all its holders.
         reason: what the user gave as the reason, or an empty text.
     """
 
     method = "force_released"
     name: str
     kind: str
+    holder: str
     reason: str
 
 
@@ -257,6 +259,14 @@ class ClientView(Protocol):
 
     def validity(self) -> float | None:
         """Return the seconds until the first hold ends without renewal; None without a hold."""
+        ...
+
+    def note_trace(self, holder: str, name: str, trace_id: str) -> None:
+        """Write the trace of a hold to the client's card; an empty *trace_id* forgets it."""
+        ...
+
+    def forget_traces(self) -> None:
+        """Forget all that `note_trace` has noted."""
         ...
 
 

@@ -72,7 +72,7 @@ def force_release(session: Session, kind: str, name: str, holder: str, reason: s
     yield from leave_note(session, key, holder, reason)
     released = bool((yield from session.persist(call))) or call.unknown > 0
     if released:
-        session.events.force_released(name, kind, reason)
+        session.events.force_released(name, kind, holder, reason)
     else:
         yield from take_note_back(session, key, holder, reason)
     return released

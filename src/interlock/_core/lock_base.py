@@ -286,7 +286,7 @@ class LockBase(ABC):
                 mine.explain(reason)
                 session.lose(mine, "force-released")
         if released:
-            session.events.force_released(self.name, self.kind, reason)
+            session.events.force_released(self.name, self.kind, holder, reason)
         else:
             yield from take_note_back(session, self.key, holder, reason)
         return released

@@ -96,6 +96,7 @@ class Observing:
         client_id: the client.
         server: the address of its server.
         waits: what each waiting thread or task waits for.
+        traces: the trace of a hold, by its holder id and its name; an observer tells it.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class Observing:
         self.wall: Callable[[], float] = clock
         self.client_id = self.server = ""
         self.waits: dict[Hold, Wait] = {}
+        self.traces: dict[tuple[str, str], str] = {}
         self._holds = holds
         self._clock = clock
         self._slow_acquire = slow_acquire
@@ -170,9 +172,10 @@ class Observing:
         seconds = self._clock() - hold.since
         self.emit(events.Abandoned(**self._of(hold), seconds=seconds, lease=hold.lease))
 
-    def force_released(self, name: str, kind: str, reason: str = "") -> None:
-        """Tell that this client broke the lock *name*."""
-        self.emit(events.ForceReleased(**self._here(), name=name, kind=kind, reason=reason))
+    def force_released(self, name: str, kind: str, holder: str = "", reason: str = "") -> None:
+        """Tell that this client broke the lock *name*, or the hold of *holder* alone."""
+        here = self._here()
+        self.emit(events.ForceReleased(**here, name=name, kind=kind, holder=holder, reason=reason))
 
     def server_changed(self) -> None:
         """Tell that there is another primary."""
@@ -249,6 +252,7 @@ class Observing:
     def after_fork(self) -> None:
         """Forget the waits of the parent process."""
         self.waits.clear()
+        self.traces.clear()
         self._told.clear()
 
     # What an observer may ask.
@@ -265,6 +269,17 @@ class Observing:
         """Return the seconds until the first hold ends without renewal; None without a hold."""
         ends = [hold.valid_until for hold in self._holds if hold.state is State.HELD]
         return max(min(ends) - self._clock(), 0.0) if ends else None
+
+    def note_trace(self, holder: str, name: str, trace_id: str) -> None:
+        """Note the trace of a hold, for the client's card; an empty one is forgotten."""
+        if trace_id:
+            self.traces[holder, name] = trace_id
+        else:
+            _ = self.traces.pop((holder, name), None)
+
+    def forget_traces(self) -> None:
+        """Forget the traces of all holds."""
+        self.traces.clear()
 
     def event(self, frequent: Frequent) -> events.LockEvent:
         """Return *frequent* as an object."""

@@ -145,13 +145,19 @@ class DeadlockWatch:
 
     def _report(self, links: Sequence[Link], hold: Hold, reader: Reader) -> None:
         cycle, session = same_cycle(links), self._session
-        text = told_of(links)
+        text, steps = told_of(links), tuple(told_of([link]) for link in links)
+        told = {
+            "event": "lock.deadlock",
+            "cycle": steps,
+            "client_id": session.client_id,
+            "server": session.where,
+        }
         new = cycle not in self._reported
         if new:
             self._reported[cycle] = hold
             if session.options.log:
                 logging.getLogger("interlock").error(
-                    "deadlock of %d: %s", len(links), text, extra={"event": "lock.deadlock"}
+                    "deadlock of %d: %s", len(links), text, extra=told
                 )
         chosen = youngest(links)
         mine = Party(session.client_id, hold.table_key[1])
@@ -162,13 +168,13 @@ class DeadlockWatch:
                     logging.getLogger("interlock").warning(
                         "no DeadlockError: only a card tells that %s",
                         told_of([doubt]),
-                        extra={"event": "lock.deadlock"},
+                        extra=told,
                     )
                 return
             session.deadlocked[hold] = DeadlockError(
                 f"{hold.core.kind} {hold.name!r} cannot be acquired: this is a deadlock: {text}",
                 name=hold.name,
-                cycle=tuple(text.split("; ")),
+                cycle=steps,
             )
             session.waiters.wake_all()
 

@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from interlock._core.events import Observer
+from interlock._core.scripts.script import safe
 
 if TYPE_CHECKING:
     from interlock._core import events
@@ -40,8 +41,9 @@ class Log(Observer):
 
     def force_released(self, event: events.ForceReleased) -> None:
         """Log that this client broke a lock."""
-        text = "%s %r was released by force: %s"
-        args = event.kind, event.name, event.reason or "no reason given"
+        text = "%s %r, held by %s, was released by force: %s"
+        held_by = event.holder or "anybody"
+        args = event.kind, event.name, held_by, event.reason or "no reason given"
         _log(logging.WARNING, "lock.force_released", event, text, *args)
 
     def slow_acquire(self, event: events.SlowAcquire) -> None:
@@ -83,6 +85,14 @@ class Log(Observer):
         """Log that the log is not complete."""
         text = "%d events were not logged: the log handlers are too slow"
         _log(logging.WARNING, "log.overflowed", event, text, event.count)
+
+
+def log_break(kind: str, name: str, holder: str, reason: str, user: str) -> None:
+    """Log that the operator *user* broke a hold, at once and in the caller's thread."""
+    told = {"lock_kind": kind, "lock_name": name, "holder": holder, "reason": reason, "user": user}
+    text = "%s %r, held by %s, was released by force by %s: %s"
+    args = kind, name, safe(holder), safe(user), safe(reason)
+    LOGGER.warning(text, *args, extra={"event": "lock.force_released", **told})
 
 
 def _log(level: int, name: str, event: events.Event, text: str, *args: object) -> None:

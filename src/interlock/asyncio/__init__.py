@@ -1,7 +1,7 @@
 """The asyncio face: the names of `interlock`, awaited. It holds no logic; the sync face is generated from it.
 
-The owner of a lock is the task that acquired it: give `acquire` a *timeout* instead of putting it into `asyncio.wait_for`, which on
-Python 3.11 makes a child task, and that one the owner.
+The owner of a lock is the task that acquired it. Give `acquire` a *timeout* instead of putting it into
+`asyncio.wait_for`. On Python 3.11 that makes a child task, which is then the owner.
 """
 
 from interlock._core.election import LeaderInfo

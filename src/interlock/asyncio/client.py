@@ -149,7 +149,7 @@ class Client:
             error.add_note(f"interlock: {trouble}")
 
     async def close(self) -> None:
-        """Release what is still held, and end every connection and thread; who waits gets ClosedError.
+        """Release what is still held, and end every connection and thread; a waiter gets ClosedError.
 
         If it is interrupted, call it again: it goes on until it is complete.
 
@@ -325,7 +325,7 @@ class Client:
         reentrant: bool = True,
         owner: str | None = None,
     ) -> Lock:
-        """Return the fair lock *name*, which goes to who asked first, wherever that is; arguments as for `lock`.
+        """Return the fair lock *name*, which serves its waiters in the order of arrival; arguments as for `lock`.
 
         A waiter that is silent for `Options.fair_wait` counts as dead. Use the same value in all clients of one lock.
         """
@@ -379,7 +379,7 @@ class Client:
         lease: Duration | None = None,
         owner: str | None = None,
     ) -> ReadWriteLock:
-        """Return the read/write lock *name*, whose ``read`` many hold or whose ``write`` one holds; arguments as for `lock`."""
+        """Return the read/write lock *name*: many owners hold ``read``, or one holds ``write``; arguments as for `lock`."""
         session = self._driver.session
         return ReadWriteLock(
             self._face(ReadLock(session, name), timeout, lease, owner),
@@ -396,7 +396,7 @@ class Client:
         reentrant: bool = True,
         owner: str | None = None,
     ) -> Lock:
-        """Return the spin lock *name*, which sends no messages: who waits tries again; arguments as for `lock`.
+        """Return the spin lock *name*, which sends no messages: a waiter tries again; arguments as for `lock`.
 
         Args:
             name: the lock.
@@ -524,7 +524,7 @@ class Client:
         cancel_on_lost: bool = False,
         # end
     ) -> Locked:
-        """Return a decorator for functions each call of which holds a lock; also a context manager.
+        """Return a decorator that holds a lock during each call of a function; also a context manager.
 
         ``@client.locked("pay:{order_id}")`` takes the name from the call's arguments: ``{parameter}``, ``{parameter.attribute}``
         or ``{parameter[item]}``. Braces that belong to the name are doubled.
@@ -566,13 +566,13 @@ class Client:
         min_hold: Duration = 0,
         lease: Duration | None = None,
     ) -> Once[Any]:
-        """Return a decorator for functions whose calls are skipped while another call, wherever it is, holds the lock.
+        """Return a decorator that skips calls of a function while another call, in any process, holds the lock.
 
         Args:
             name: the lock, or a template for it as for `locked`.
             otherwise: what a call returns that is skipped.
-            min_hold: seconds (or a `timedelta`) that the lock stays locked from the beginning of a call, though it ended before,
-                by an exception too, and though its process ended. Clocks of schedulers differ by less.
+            min_hold: seconds (or a `timedelta`) that the lock stays locked from the beginning of a call. The call may end
+                earlier, by an exception too, and so may its process. Choose more than the clocks of schedulers differ by.
             lease: as for `lock`.
 
         Raises:

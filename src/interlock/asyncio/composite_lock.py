@@ -22,7 +22,7 @@ class MultiLock(Lock):
     """All of several locks or none; also made by `Client.multi_lock`.
 
     Members may be of any kind and of several clients. They are acquired in one canonical order, so that multi locks that share members
-    do not wait for each other in a ring. It is held by whom its members are held by: the task, or what all of them name by ``owner=``.
+    do not wait for each other in a ring. Its owner is that of its members: the task, or the ``owner=`` that all of them name.
     A *timeout* or *lease* that a member was made with does not count.
 
     Args:
@@ -47,8 +47,8 @@ class MultiLock(Lock):
 class RedLock(Lock):
     """A majority of locks on independent servers, asked all at once; also made by `Client.red_lock`.
 
-    It survives the loss of a minority of the servers: each is given a fiftieth of the lease to answer, 0.05 s at least and 0.5 s at
-    most. It is held by whom its members are held by: the task, or what all of them name by ``owner=``.
+    It survives the loss of a minority of the servers. Each has a fiftieth of the lease to answer, 0.05 s at least and 0.5 s at
+    most. Its owner is that of its members: the task, or the ``owner=`` that all of them name.
 
     Args:
         *locks: one for each server; an odd number from 3, or a warning says why.

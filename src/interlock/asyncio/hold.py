@@ -37,9 +37,8 @@ if TYPE_CHECKING:
 class Hold:
     """One owner's possession of one name; truthy while it lasts.
 
-    Whatever is asked here is answered from local knowledge, without a round trip. A hold is *valid* until the lease that the
-    server last acknowledged may have ended, by a clock that counts the time a machine is suspended; nobody else can hold the
-    lock until then.
+    The client answers from what it knows, without a round trip. A hold is *valid* until the lease that the server last
+    acknowledged may have ended. The clock counts the time a machine is suspended. Nobody else can hold the lock until then.
 
     Used by ``async with``, it is released when the block is left, by any task. A hold that was released inside is left alone. A
     hold of `Client.try_lock` is empty if the lock was not acquired: it is falsy, and leaving its block does nothing.
@@ -127,9 +126,9 @@ class Hold:
         raise NotHeldError(f"{self.name!r} was released", name=self.name, owner=self._hold.label)
 
     def on_lost(self, callback: Callable[[], object]) -> None:
-        """Have *callback* called once when the hold is lost; at once if it is already.
+        """Call *callback* once when the hold is lost; at once if it is already.
 
-        It runs in the event loop. What it raises is reported and stops nothing.
+        It runs in the event loop. An error in it is reported and stops nothing.
         But ``sys.exit`` ends the loop, as in every callback of asyncio.
 
         Raises:
@@ -159,7 +158,7 @@ class Hold:
         self._released = True
 
     async def set_lease(self, lease: Duration) -> None:
-        """Have it end in *lease* seconds, be that sooner or later than before; it is not renewed any more.
+        """End the hold in *lease* seconds, sooner or later than before; it is not renewed any more.
 
         ``await hold.set_lease(hold.remaining + 10)`` gives it ten seconds more.
 
@@ -180,7 +179,7 @@ class Hold:
         await driver.run(transfer.set_lease(self._hold, seconds))
 
     async def hand_over(self, *, lease: Duration | None = None) -> str:
-        """Give it away without freeing the lock, to the process that `Client.adopt`s what this returns.
+        """Give the hold, without freeing the lock, to the process that passes the result to `Client.adopt`.
 
         It is over here then, and leaving its ``with`` block is not an error. Nobody renews it until it is adopted.
 
@@ -188,7 +187,7 @@ class Hold:
             lease: seconds after which the lock is free unless it is adopted before; None for `Options.lease`.
 
         Returns:
-            A ticket: text that is good for one adoption. Whoever reads it can take the lock.
+            A ticket: text that is good for one adoption. Everybody who reads it can take the lock.
 
         Raises:
             ConfigError: it is not a hold of a lock, fair lock, fenced lock or spin lock.

@@ -57,7 +57,7 @@ class Permit(Hold):
         await super().release()
 
     async def update_lease(self, lease: Duration | None = None) -> None:
-        """Have them as if acquired with *lease* just now: they may end sooner than before.
+        """Restart the lease, with *lease* seconds from now; the permits may end sooner than before.
 
         Args:
             lease: seconds after which they end by themselves; None to have them renewed.
@@ -145,7 +145,7 @@ class LeasedSemaphore:
         return None if permit is None else Permit(driver, permit, owner)
 
     async def release(self, permit: Permit | str) -> None:
-        """Give back *permit*, or the one with that id, whoever took it.
+        """Give back *permit*, or the one with that id, in any process.
 
         Raises:
             TypeError: it is neither a permit nor a string.
@@ -164,7 +164,7 @@ class LeasedSemaphore:
             await self._driver.run(self._recipe.release_id(permit))
 
     async def update_lease(self, permit: Permit | str, lease: Duration | None = None) -> None:
-        """Have *permit*, or the one with that id, as if acquired with *lease* just now: it may end sooner than before.
+        """Restart the lease of *permit*, or of the one with that id; it may end sooner than before.
 
         Args:
             permit: which.
@@ -210,7 +210,7 @@ class LeasedSemaphore:
         return sum(await self._driver.run(self._recipe.counts()))
 
     async def acquired_permits(self) -> int:
-        """Return how many permits are held, by whomever; one round trip."""
+        """Return how many permits are held, in all processes; one round trip."""
         return (await self._driver.run(self._recipe.counts()))[1]
 
     async def available_permits(self) -> int:

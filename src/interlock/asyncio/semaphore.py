@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Semaphore:
     """A number of permits, shared with Java's RSemaphore; made by `Client.semaphore`.
 
-    Whoever wants may release, and what a killed process had taken stays taken: where it must come back, use
+    Every client may release, and the permits of a killed process stay taken. If they must come back, use
     `Client.leased_semaphore`. Used by ``async with``, it acquires one permit and releases it.
 
     Attributes:

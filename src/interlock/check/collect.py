@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,8 @@ SETTINGS = (
     "timeout",
 )
 """What is not in INFO."""
+LIBRARY_SINCE = (7, 2)
+"""The first version of Redis that knows CLIENT SETINFO; those of Valkey are higher."""
 LOOPBACK = ("localhost", "127.", "::1")
 
 
@@ -67,6 +70,10 @@ def collect(
         client.close()
 
 
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
 class _Inquiry:
     """Asks, and keeps what was not answered."""
 
@@ -82,6 +89,8 @@ class _Inquiry:
         info: dict[str, object] | None = self._ask("INFO", self._client.info)
         sentinel = (info or {}).get("redis_mode") == "sentinel"
         rights, heard = None, None
+        library = bool(self._ask("HELLO", self._knows_library))
+        requirements = replace(requirements, library=library)
         if not sentinel and name is not None:
             rights, heard = try_rights(self._client, name, requirements, timeout)
         options = endpoint.pool_options(timeout)
@@ -99,6 +108,7 @@ class _Inquiry:
             rights=rights,
             heard=heard,
             silent=self._silent,
+            library=library,
         )
 
     def _ask(self, command: str, question: Callable[[], T]) -> T | None:
@@ -107,6 +117,15 @@ class _Inquiry:
         except redis.ResponseError as error:
             self._silent[command] = str(error)
             return None
+
+    def _knows_library(self) -> bool:
+        """Return whether the server knows CLIENT SETINFO. Every user may send HELLO."""
+        reply: Any = self._client.execute_command("HELLO")
+        told: Any = reply
+        if not hasattr(reply, "items"):  # RESP2
+            told = dict(zip(reply[::2], reply[1::2], strict=True))
+        version = _text(told.get("version") or told[b"version"])
+        return tuple(int(part) for part in version.split(".")[:2]) >= LIBRARY_SINCE
 
     def _round_trip(self) -> float:
         samples: list[float] = []

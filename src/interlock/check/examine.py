@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,7 @@ def examine(given: Iterable[Endpoint | Cluster], requirements: Requirements) -> 
     """
     found: list[ServerReport] = []
     rights: list[str] = []
+    library: list[bool] = []
     sharded = requirements.sharded
     for servers in given:
         timeout = servers.command_timeout or requirements.options.command_timeout
@@ -53,10 +55,20 @@ def examine(given: Iterable[Endpoint | Cluster], requirements: Requirements) -> 
         sharded = sharded or required.sharded
         if isinstance(servers, SentinelEndpoint):
             found.append(examine_sentinels(servers, requirements, timeout))
-        found += [
-            _examine(node, _name(servers, node, required), required, timeout) for node in nodes
-        ]
-    return Report(tuple(found), requirements.reaching(rights, sharded=sharded).acl_line())
+        for node in nodes:
+            name = _name(servers, node, required)
+            try:
+                facts = collect(node, name, required, timeout)
+            except ServerUnavailableError as error:
+                found.append(_unreached(node, error))
+                continue
+            library.append(facts.library)
+            findings = apply_rules(facts, replace(required, library=library[-1]))
+            found.append(ServerReport(node.where, reached=True, findings=findings))
+    # A server refuses a whole line with a rule that it does not know.
+    known = bool(library) and all(library)
+    needed = replace(requirements.reaching(rights, sharded=sharded), library=known)
+    return Report(tuple(found), needed)
 
 
 async def examine_async(given: Iterable[Endpoint | Cluster], requirements: Requirements) -> Report:
@@ -65,16 +77,6 @@ async def examine_async(given: Iterable[Endpoint | Cluster], requirements: Requi
     Cancelled, it leaves that thread to end by itself.
     """
     return await asyncio.to_thread(examine, given, requirements)
-
-
-def _examine(
-    node: Endpoint, name: str | None, requirements: Requirements, timeout: float
-) -> ServerReport:
-    try:
-        facts = collect(node, name, requirements, timeout)
-    except ServerUnavailableError as error:
-        return _unreached(node, error)
-    return ServerReport(node.where, reached=True, findings=apply_rules(facts, requirements))
 
 
 def _sharded(servers: Endpoint | Cluster, requirements: Requirements) -> bool:

@@ -41,6 +41,7 @@ class Facts:
         rights: what the user may do; None when there was no name to try it under.
         heard: whether a message that was published was heard; None when that was not tried.
         silent: why the server did not answer, by the command it was asked.
+        library: whether it knows CLIENT SETINFO.
     """
 
     where: str = ""
@@ -54,6 +55,7 @@ class Facts:
     rights: RightsFacts | None = field(default_factory=RightsFacts)
     heard: bool | None = None
     silent: Mapping[str, str] = field(default_factory=dict[str, str])
+    library: bool = False
 
     def number(self, name: str) -> int:
         """Return a number of INFO; 0 when there is none."""

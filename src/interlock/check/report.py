@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from interlock.check.requirements import Requirements
 
 
 class Severity(enum.IntEnum):
@@ -59,11 +63,16 @@ class Report:
 
     Attributes:
         servers: one entry for each.
-        acl: the line of an ACL file for a user that may do what was asked about, and nothing more.
+        requirements: what was asked about, with what these servers need for it.
     """
 
     servers: tuple[ServerReport, ...]
-    acl: str
+    requirements: Requirements
+
+    @property
+    def acl(self) -> str:
+        """Return the line of an ACL file for a user that may do just what was asked about."""
+        return self.requirements.acl_line()
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -5,9 +5,19 @@ from __future__ import annotations
 import re
 import uuid
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Self
 
-from interlock.check.rights import COUNTED, COUNTING, EVERYTHING, KINDS, Rights, acl_line, rights
+from interlock.check.rights import (
+    COUNTED,
+    COUNTING,
+    EVERYTHING,
+    KINDS,
+    Rights,
+    acl_line,
+    rights,
+    rules,
+)
 from interlock.errors import ConfigError
 from interlock.options import Options, check_name
 
@@ -27,6 +37,7 @@ class Requirements:
         options: the client's.
         finding: commands that finding the servers takes.
         sharded: whether messages go by sharded channels.
+        library: whether the servers know CLIENT SETINFO, from Redis 7.2 and in Valkey.
     """
 
     objects: Sequence[str] = ("lock",)
@@ -34,6 +45,7 @@ class Requirements:
     options: Options = field(default_factory=Options)
     finding: tuple[str, ...] = ()
     sharded: bool = False
+    library: bool = False
 
     def __post_init__(self) -> None:
         unknown = [kind for kind in self.objects if kind not in EVERYTHING]
@@ -67,7 +79,13 @@ class Requirements:
         counting = "cluster|slots" in self.finding and not COUNTED.isdisjoint(self.objects)
         others = (*self._confirming(), *self.finding, *((COUNTING,) if counting else ()))
         telling = self.options.pubsub != "off"
-        return rights(self.objects, dict.fromkeys(others), telling=telling, sharded=self.sharded)
+        return rights(
+            self.objects,
+            dict.fromkeys(others),
+            telling=telling,
+            sharded=self.sharded,
+            library=self.library,
+        )
 
     def _confirming(self) -> tuple[str, ...]:
         """Return the commands by which replicas are asked."""
@@ -82,6 +100,14 @@ class Requirements:
         return replace(
             self, finding=tuple(dict.fromkeys((*self.finding, *finding))), sharded=sharded
         )
+
+    def rules(self) -> frozenset[str]:
+        """Return the rules of `acl_line`, also those that others of them cover."""
+        needed = self.rights
+        keys = [rules("~", [place], self.name_pattern) for place in needed.keys]
+        channels = [rules("&", [place], self.name_pattern) for place in needed.channels]
+        commands = [f"+{command}" for command in needed.commands]
+        return frozenset((*chain.from_iterable((*keys, *channels)), *commands))
 
     def acl_line(self) -> str:
         """Return the line of an ACL file that permits that and nothing more."""

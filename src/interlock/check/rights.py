@@ -36,6 +36,10 @@ OPTIONAL = frozenset({"pubsub", "cluster"})
 COUNTING = "cluster|info"
 """What `COUNTED` need in a cluster, where failovers must not repeat tokens."""
 COUNTED = frozenset({"fenced_lock", "election"})
+LIBRARY = "client|setinfo"
+"""What tells the server which library connects; older servers refuse a rule with that name."""
+NAMING = frozenset({"client|setname", LIBRARY})
+"""Without them connections have no name, and cards are written all the same."""
 SCRIPTS = ("evalsha", "eval")
 """Commands of every object."""
 
@@ -270,14 +274,14 @@ _CARDS = (
 )
 _QUESTIONS = Place(ASK.format, fixed=ASK.format("\n").partition("{")[0] + "*", plain=True)
 """Plain messages, on a cluster with sharded channels too."""
-_READING = ("card_read", "lock_info")
+_READING = ("card_busy", "card_read", "lock_info")
 OPERATIONS = {
     # To write cards, to look for deadlocks, and to ask why a lock was released by force.
     "cards": Kind(
         ("card_write", "forced_note_read", *_READING),
         _CARDS,
         channels=(_QUESTIONS,),
-        others=("client|setname", "pubsub|numsub"),
+        others=("client|setname", LIBRARY, "pubsub|numsub"),
     ),
     # To list, show and break holds; to break one takes the rights of the lock, too.
     "operator": Kind(
@@ -325,6 +329,7 @@ def rights(
     *,
     telling: bool = True,
     sharded: bool = False,
+    library: bool = False,
 ) -> Rights:
     """Return what *kinds* need together.
 
@@ -333,6 +338,7 @@ def rights(
         others: further commands, called by nobody's script.
         telling: whether releases are announced.
         sharded: whether messages go by sharded channels.
+        library: whether the servers know `LIBRARY`.
     """
     chosen = [EVERYTHING[kind] for kind in kinds]
     queued = telling and any(kind.queued for kind in chosen)
@@ -350,7 +356,7 @@ def rights(
     queue = (_QUEUE,) if queued else ()
     keys = (*named, *dict.fromkeys(place for kind in chosen for place in kind.keys), *queue)
     further = dict.fromkeys((*others, *(word for kind in chosen for word in kind.others)))
-    for command in messages if channels else ():
+    for command in (*(messages if channels else ()), *(() if library else (LIBRARY,))):
         _ = further.pop(command, None)
     return Rights(tuple(data), messages if channels else (), tuple(further), keys, channels)
 

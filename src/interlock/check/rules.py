@@ -6,12 +6,14 @@ Each rule looks at one thing and yields what it found. Its first word in `_findi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from interlock._core.session import GRACE
 from interlock._links.replies import refusal
 from interlock.check.data_rules import eviction, persistence, replicas
 from interlock.check.report import Finding, Severity
+from interlock.check.rights import NAMING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -133,6 +135,19 @@ def _writes(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
             yield Finding("writes", ERROR, str(refusal(text, None, facts.where)))
 
 
+def _without(missing: set[str], requirements: Requirements) -> str:
+    """Return what follows where only optional rights are *missing*; nothing if some are not."""
+    if missing <= {f"+{command}" for command in NAMING}:
+        return ": cards are written, but their connections have no name"
+    locks = tuple(kind for kind in requirements.objects if kind != "cards")
+    needed = replace(requirements, objects=locks).rules() if locks else frozenset[str]()
+    if missing <= requirements.rules() - needed:
+        return ": locks work, but no card tells operators who holds and awaits them"
+    if all(rule in _SPARED or rule.startswith("&") for rule in missing):
+        return ": who waits may hear nothing, and looks every poll_cap seconds"
+    return ""
+
+
 def _rights(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
     rights, what = (
         facts.rights,
@@ -147,14 +162,11 @@ def _rights(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
         return
     if rights.missing:
         bare = set(rights.missing)
-        deaf = (
-            all(rule in _SPARED or rule.startswith("&") for rule in bare) and "+publish" not in bare
-        )
+        follows = _without(bare, requirements)
         yield Finding(
             "rights",
-            WARNING if deaf else ERROR,
-            f"user {facts.user!r} lacks {' '.join(rights.missing)} for {what}"
-            + (": who waits may hear nothing, and looks every poll_cap seconds" if deaf else ""),
+            WARNING if follows else ERROR,
+            f"user {facts.user!r} lacks {' '.join(rights.missing)} for {what}{follows}",
             f"ACL SETUSER {facts.user} {' '.join(rights.missing)}",
         )
     if rights.unknown:

@@ -13,7 +13,7 @@ from interlock._links.urls import open_url
 from interlock.cli import listening
 from interlock.cli.listening import Address
 from interlock.cli.reading import url_of
-from interlock.cli.status import UsageError, say
+from interlock.cli.status import UsageError, log_to_stderr, say
 from interlock.options import Options
 
 if TYPE_CHECKING:
@@ -98,7 +98,9 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     access = Access(
         token, header, proxies or THIS_MACHINE, allow_release=bool(given["allow_release"])
     )
+    # Its own records name the user.
     options = Options(log=False)
+    log_to_stderr()
     app = make_app(Watch(open_url(url_of(given, environ)), options), access)
     config = uvicorn.Config(
         app,

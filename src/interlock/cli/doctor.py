@@ -43,7 +43,8 @@ examples:
 
 _OPERATIONS = {
     "cards": "To write the cards that operators read, it also needs these. Without them no card is "
-    "written, and one line of the log says so:",
+    "written, and one line of the log says so. Without +client|setname and +client|setinfo alone "
+    "cards are written, but CLIENT LIST shows no name or library:",
     "operator": "To run interlock list, show, top, deadlocks and release, it also needs:",
 }
 
@@ -111,7 +112,7 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
 def _text(report: Report, requirements: Requirements) -> str:
     about = f"{', '.join(requirements.objects)} under {requirements.name_pattern!r}"
     besides = [
-        f"{what}\n{_besides(requirements, kind)}"
+        f"{what}\n{_besides(report.requirements, kind)}"
         for kind, what in _OPERATIONS.items()
         if kind not in requirements.objects
     ]

@@ -122,8 +122,8 @@ def _print(given: Mapping[str, object], environ: Mapping[str, str], kinds: list[
             elif chosen:
                 print("\n".join(lines([row_of(info) for info in chosen], heading=heading)))
                 heading = False
-        if reader.forbidden:
-            say(f"{reader.forbidden} keys were left out: the user has no right to read them")
+        for line in reader.missing():
+            say(line)
 
 
 def _ahead(pages: Iterator[list[LockInfo]]) -> Iterator[list[LockInfo]]:
@@ -149,7 +149,8 @@ def _ahead(pages: Iterator[list[LockInfo]]) -> Iterator[list[LockInfo]]:
 def _chosen(page: Sequence[LockInfo], given: Mapping[str, object]) -> Iterator[LockInfo]:
     older_than = cast("float | None", given["older_than"])
     for info in page:
-        if given["waiting"] and not (info.waiting or info.waiters):
+        # Where it is not known, somebody may.
+        if given["waiting"] and info.awaited is False:
             continue
         if given["late"] and not info.late:
             continue

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from typing import TYPE_CHECKING
 
 import interlock
+from interlock._drivers.log import log_break
 from interlock.cli.reading import add_url, url_of
 from interlock.cli.show import text_of
-from interlock.cli.status import Status, UsageError, say
+from interlock.cli.status import Status, UsageError, log_to_stderr, say
 from interlock.options import check_reason
 
 if TYPE_CHECKING:
@@ -36,6 +39,14 @@ examples:
   interlock show orders:42                       # tells the holder's id
   interlock release orders:42 --holder 9f1c2a34-...:7 --reason 'stuck since 10:40, OPS-311'
 """
+
+
+def _user() -> str:
+    """Return who runs this command."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container's user without a name
+        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "an unknown user"
 
 
 _BY_THREAD = {"lock", "fair_lock", "fenced_lock", "read_write_lock"}
@@ -76,12 +87,15 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     reason = check_reason(str(given["reason"]))
     if not reason.strip():
         raise UsageError("--reason is empty: it is what the holder is told, and what is logged")
-    with interlock.connect(url_of(given, environ), card=False) as client:
+    # The record is this command's own: it names the user, and comes whatever happens next.
+    log_to_stderr()
+    with interlock.connect(url_of(given, environ), card=False, log=False) as client:
         info = client.describe(name)
         held = info is not None and any(each.holder == holder for each in info.holders)
         if held and given["dry_run"]:
             print(f"would break the hold of {holder} on {name!r}:")
-        elif held and client.force_release(name, holder=holder, reason=reason):
+        elif info and held and client.force_release(name, holder=holder, reason=reason):
+            log_break(info.kind, name, holder, reason, _user())
             print(f"broke the hold of {holder} on {name!r}:")
         else:
             info = client.describe(name)

@@ -31,6 +31,9 @@ exit status:
 """
 
 
+_NOBODY = {False: "nobody", None: "? (the server does not tell)"}
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this subcommand."""
     parser.add_argument("name", metavar="NAME", help="the name of the lock")
@@ -65,6 +68,8 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     if info is None:
         say(f"nobody holds or awaits {name!r}")
         return Status.FOUND
+    for line in reader.missing():
+        say(line)
     if given["json"]:
         told = info.as_dict()
         if wanted:
@@ -106,7 +111,8 @@ def text_of(info: LockInfo) -> Iterator[str]:
             yield f"  doubt   {safe(holder.client.doubt)}"
     if info.holder_count > len(info.holders):
         yield f"and {info.holder_count - len(info.holders)} more holders"
-    yield f"waiting:  {waiting_of(info).replace('-', 'nobody')}"
+    waiting = _NOBODY.get(info.awaited) or waiting_of(info)
+    yield f"waiting:  {waiting}"
     for place, waiter in enumerate(info.waiters, 1):
         where = safe(client_of(waiter.client, "another library, or waiting for less than a second"))
         thread = f" {safe(waiter.thread)}" if waiter.thread else ""

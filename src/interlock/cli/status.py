@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import logging
 import sys
 
 
@@ -35,6 +36,11 @@ class UsageError(Exception):
 def signal_status(signum: int) -> int:
     """Return the exit status that stands for an end by *signum*, as shells count."""
     return 128 + signum
+
+
+def log_to_stderr() -> None:
+    """Write warnings of the loggers to stderr, one line each, with the time."""
+    logging.basicConfig(stream=sys.stderr, format="interlock: %(asctime)s %(message)s")
 
 
 def say(message: str) -> None:

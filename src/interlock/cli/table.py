@@ -63,8 +63,6 @@ def client_of(client: ClientInfo, fallback: str) -> str:
         parts.append(f"pid {client.pid}")
     if client.program:
         parts.append(client.program)
-    if client.address and not client.host:
-        parts.append(client.address)
     if not parts:
         parts.append(fallback)
     if client.doubt:
@@ -96,8 +94,8 @@ def renewed_of(holder: HolderInfo) -> str:
 
 def waiting_of(info: LockInfo) -> str:
     """Return how many wait, and how long the first of them has."""
-    if not info.waiting and not info.waiters:
-        return "-"
+    if not info.awaited:
+        return "?" if info.awaited is None else "-"
     count = max(info.waiter_count, len(info.waiters))
     longest = max((each.waited for each in info.waiters if each.waited is not None), default=None)
     clients = info.waiting_clients
@@ -111,13 +109,16 @@ def row_of(info: LockInfo) -> Row:
     """Return the line of a lock."""
     late = next((holder for holder in info.holders if holder.late), None)
     holder = late or next(iter(info.holders), None)
+    waiting = waiting_of(info)
+    if late is not None and late.remaining is not None:
+        waiting = f"{waiting}  ends in {late.remaining:.0f} s"
     return Row(
         safe(info.name),
         kind_of(info),
         clock_time(info.held_for),
         "" if holder is None else renewed_of(holder),
         safe(holder_of(info)),
-        waiting_of(info),
+        waiting,
     )
 
 

@@ -124,12 +124,15 @@ def _picture(given: Mapping[str, object], environ: Mapping[str, str], rows: int)
             for page in reader.pages(str(given["pattern"])):
                 count += len(page)
                 late += sum(info.late for info in page)
-                awaited += sum(bool(info.waiting or info.waiters) for info in page)
+                awaited += sum(bool(info.awaited) for info in page)
                 worst = heapq.nlargest(max(rows, 1), [*worst, *page], key=_trouble)
     except ServerUnavailableError as error:
         return [f"interlock top, {time.strftime('%X')}: {error}"]
     head = f"interlock top, {time.strftime('%X')}: {count} locks, {late} late, {awaited} awaited"
-    return [head, "", *lines([row_of(info) for info in worst], heading=True)]
+    missing = reader.missing()
+    # They take the place of the last locks.
+    worst = worst[: max(rows - len(missing), 1)]
+    return [head, *missing, "", *lines([row_of(info) for info in worst], heading=True)]
 
 
 def _trouble(info: LockInfo) -> tuple[bool, int, float]:

@@ -19,6 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 import interlock.asyncio
+from interlock._drivers.log import log_break
 from interlock.console.access import COOKIE, HEADERS
 from interlock.console.graph import ROW
 from interlock.console.watch import FILTERS, Happening, who
@@ -60,6 +61,12 @@ def _url(path: str, **query: object) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
+def _waiting(info: LockInfo) -> str:
+    """Return how many wait for a lock: nothing if nobody does, a question mark if it is unknown."""
+    count = max(info.waiter_count, info.waiting)
+    return str(count) if count else "" if info.waiting_known else "?"
+
+
 def _clock(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at))
 
@@ -75,7 +82,7 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(seconds=seconds, clock=_clock)
-    made.globals.update(url=_url, who=who, ROW=ROW)
+    made.globals.update(url=_url, who=who, waiting=_waiting, ROW=ROW)
     return cast("Environment", made)
 
 
@@ -198,8 +205,11 @@ class Console:
         told = f"{reason.strip()} (by {self.access.user(request)}, console)"
         client = interlock.asyncio.Client(self.watch.servers, self.watch.options)
         async with client:
+            info = await client.describe(name)
             done = await client.force_release(name, holder=holder, reason=told)
         if done:
+            kind = "lock" if info is None else info.kind
+            log_break(kind, name, holder, reason.strip(), self.access.user(request))
             what = f"hold of {holder} broken: {told}"
             self.watch.note(Happening(time.time(), name, what, loss=True))
         self.watch.read_now()

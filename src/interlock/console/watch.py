@@ -42,7 +42,7 @@ EXPIRING = 3.0
 
 FILTERS: Mapping[str, Callable[[LockInfo], bool]] = {
     "late": lambda info: info.late,
-    "waiting": lambda info: bool(info.waiting or info.waiters),
+    "waiting": lambda info: info.awaited is not False,
     "long": lambda info: (info.held_for or 0) >= LONG,
 }
 """The word of a filter -> whether it shows a lock."""
@@ -65,6 +65,21 @@ class Happening:
     loss: bool = False
 
 
+@dataclass(slots=True)
+class ClientRow:
+    """A client, with what was found of it.
+
+    Attributes:
+        client: the client.
+        holds: how many locks and permits it holds.
+        waits: how many of its threads and tasks wait.
+    """
+
+    client: ClientInfo
+    holds: int = 0
+    waits: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The locks at one moment.
@@ -75,7 +90,7 @@ class Snapshot:
         locks: sorted by trouble.
         graph: who waits for whom.
         error: why the last reading failed; empty if it did not.
-        forbidden: keys that the user of the console may not read.
+        missing: what the user of the console may not read, in words.
         counts: filter -> locks that it shows.
     """
 
@@ -84,22 +99,26 @@ class Snapshot:
     locks: tuple[LockInfo, ...] = ()
     graph: Graph = field(default_factory=Graph)
     error: str = ""
-    forbidden: int = 0
+    missing: tuple[str, ...] = ()
     counts: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(FILTERS, 0))
 
-    def clients(self) -> list[tuple[ClientInfo, int]]:
-        """Return the clients that hold something, with how much they hold."""
-        found: dict[str, tuple[ClientInfo, int]] = {}
+    def clients(self) -> list[ClientRow]:
+        """Return the clients that hold or await something; those that hold most come first."""
+        found: dict[str, ClientRow] = {}
         for info in self.locks:
-            for each in info.holders:
-                client, count = found.get(each.client.client_id, (each.client, 0))
-                found[client.client_id] = (client, count + 1)
-        return sorted(found.values(), key=lambda row: -row[1])
+            for holder in info.holders:
+                row = found.setdefault(holder.client.client_id, ClientRow(holder.client))
+                row.holds += 1
+            for waiter in info.waiters:
+                row = found.setdefault(waiter.client.client_id, ClientRow(waiter.client))
+                row.waits += 1
+        return sorted(found.values(), key=lambda row: (-row.holds, -row.waits))
 
 
 def trouble(info: LockInfo) -> tuple[bool, int, float, str]:
     """Return the key to sort by: late first, then long queues, then long holds."""
-    return (not info.late, -max(info.waiting, len(info.waiters)), -(info.held_for or 0), info.name)
+    waiting = max(info.waiter_count, info.waiting)
+    return (not info.late, -waiting, -(info.held_for or 0), info.name)
 
 
 class Watch:
@@ -181,7 +200,7 @@ class Watch:
             with Reader(self.servers, self.options) as reader:
                 locks = [info for page in reader.pages("*") for info in page]
                 locks.sort(key=trouble)
-                awaited = [info for info in locks if info.waiting or info.waiters]
+                awaited = [info for info in locks if info.awaited is not False]
                 # Only cards tell who waits for a lock without a queue.
                 cards = list(islice(reader.waiting_cards(), MOST_CARDS)) if awaited else []
                 self._search.look(reader, cards)
@@ -191,7 +210,12 @@ class Watch:
                 graph = graph_of(awaited[:DRAWN], cards, cycles)
                 counts = {name: sum(map(shows, locks)) for name, shows in FILTERS.items()}
                 return Snapshot(
-                    last.version + 1, time.time(), tuple(locks), graph, "", reader.forbidden, counts
+                    last.version + 1,
+                    time.time(),
+                    tuple(locks),
+                    graph,
+                    missing=tuple(reader.missing()),
+                    counts=counts,
                 )
         except InterlockError as error:
             return replace(last, version=last.version + 1, error=str(error))

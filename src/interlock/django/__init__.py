@@ -1,9 +1,9 @@
 """Locks in Django: one client per process, from the setting ``INTERLOCK``.
 
-::
-
-    INSTALLED_APPS = [..., "interlock.django"]  # for `manage.py interlock_run`
-    INTERLOCK = "redis://localhost:6379/0"  # or {"URL": ..., "OPTIONS": {"lease": 10}}
+```python
+INSTALLED_APPS = [..., "interlock.django"]  # for `manage.py interlock_run`
+INTERLOCK = "redis://localhost:6379/0"  # or {"URL": ..., "OPTIONS": {"lease": 10}}
+```
 
 Without the setting, ``INTERLOCK_URL`` and ``REDIS_URL`` count, as for `interlock.connect`.
 """

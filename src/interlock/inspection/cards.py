@@ -24,6 +24,8 @@ LONGEST_VALUE = 4096
 """Bytes of one value of a card that are read."""
 LONGEST_TEXT = 300
 """Characters of a name that a card tells."""
+AHEAD = 60.0
+"""Seconds by which a card may seem to come from the future: servers take each other's place."""
 LONGEST_TIME = 10 * 365 * 86400.0
 """Seconds: no hold is older."""
 
@@ -101,7 +103,7 @@ def read_card(client_id: str, reply: object) -> Card | None:
         fields = {_text(flat[i]): flat[i + 1] for i in range(0, len(flat) - 1, 2)}
         written = _number(fields.pop("written", b""), 0, 1e15)
         _ = fields.pop("number", b"")
-        silent = max((int(now) - written) / 1000, 0.0)
+        silent = _silent(int(now), written)
         told = _client_line(fields.pop("client", b""))
         version = told.get("format")
         if version != FORMAT:
@@ -145,6 +147,13 @@ def read_card(client_id: str, reply: object) -> Card | None:
     )
     permits = _whole(told.get("permits")) or 0
     return Card(client, _whole(told.get("number")) or 0, holds, waits, permits, stacks)
+
+
+def _silent(now: int, written: float) -> float:
+    """Return the seconds since a card was *written*; both in milliseconds."""
+    if written - now > 1000 * AHEAD:
+        raise DoubtError("it was written in the future")
+    return max((now - written) / 1000, 0.0)
 
 
 def _doubtful(client_id: str, why: str) -> Card:

@@ -16,12 +16,11 @@ class ClientInfo:
 
     Attributes:
         client_id: the first half of its holder ids.
-        library: ``"interlock"``, ``"Redisson"``, or empty where that is not known.
+        library: ``"interlock"``, or empty where no card tells. Redisson's clients write none.
         version: of the library; empty where it is not known.
         host: the machine's name; empty where it is not known.
         pid: the process; None where it is not known.
         program: what the process runs; empty where it is not known.
-        address: from where it is connected; empty where it is not known.
         answering: whether its card was refreshed in time; None where there is no card.
         holds: how many holds it has; None where it is not known.
         waits: how many of its threads and tasks wait for a lock; None where it is not known.
@@ -34,7 +33,6 @@ class ClientInfo:
     host: str = ""
     pid: int | None = None
     program: str = ""
-    address: str = ""
     answering: bool | None = None
     holds: int | None = None
     waits: int | None = None
@@ -156,6 +154,7 @@ class LockInfo:
         free: free permits of a semaphore, or the count of a latch; else None.
         token: the last fencing token; None where there is none.
         waiter_count: how many threads and tasks wait, as far as the queue and cards tell.
+        waiting_known: whether the server told how many listen. The user may lack the right.
     """
 
     name: str
@@ -169,6 +168,14 @@ class LockInfo:
     free: int | None = None
     token: int | None = None
     waiter_count: int = 0
+    waiting_known: bool = True
+
+    @property
+    def awaited(self) -> bool | None:
+        """Return whether somebody waits for it; None where that is not known."""
+        if self.waiting or self.waiters or self.waiter_count:
+            return True
+        return False if self.waiting_known else None
 
     @property
     def late(self) -> bool:

@@ -83,6 +83,8 @@ def _load(stem: str) -> Script[object]:
 
 LOCK_INFO = _load("lock_info")
 CARD_READ = _load("card_read")
+CARD_BUSY = _load("card_busy")
+_WAITS, _PERMITS = 1, 2
 
 KINDS = (
     "lock",
@@ -142,7 +144,7 @@ class Reader:
 
     Attributes:
         forbidden: how many keys the user has no right to read.
-        forbidden_cards: how many cards the user has no right to read; some may count twice.
+        forbidden_counts: how often the server refused to tell how many clients listen.
     """
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
@@ -154,8 +156,31 @@ class Reader:
         self._told: _Told | None = None
         self._kept: dict[str, cards.Card | None] = {}
         self._kept_entries = 0
+        self._unread: set[str] = set()
         self.forbidden = 0
-        self.forbidden_cards = 0
+        self.forbidden_counts = 0
+
+    @property
+    def forbidden_cards(self) -> int:
+        """Return how many cards the user has no right to read; finding them counts as one."""
+        return len(self._unread)
+
+    def missing(self) -> list[str]:
+        """Return what could not be read for want of rights, one line for each kind."""
+        lines: list[str] = []
+        if self.forbidden:
+            lines.append(f"{self.forbidden} keys were left out: the user has no right to read them")
+        if self._unread:
+            lines.append(
+                f"{len(self._unread)} cards were left out: the user has no right to read them, "
+                "so host, thread and age of holders and waiters may be missing"
+            )
+        if self.forbidden_counts:
+            lines.append(
+                "some waiters may be missing: the server refused to tell who listens "
+                "(PUBSUB NUMSUB, a right of its own)"
+            )
+        return lines
 
     def __enter__(self) -> Self:
         return self
@@ -187,7 +212,8 @@ class Reader:
             ServerUnavailableError: a server cannot be reached, or did not answer.
 
         Cost:
-            Four round trips for each *step* keys of hashes, two for others.
+            Four round trips for each *step* keys of hashes, two for others; before them two for
+            each 500 cards. A cluster has no list of its cards: it is scanned for them first.
         """
         wanted = frozenset(kinds)
         if unknown := sorted(wanted - set(KINDS)):
@@ -308,7 +334,7 @@ class Reader:
         page = self._look(node, [key], ALL)
         if not page:
             return Shown()
-        [info], (listening, _) = page, self._listening(node, page)
+        [info], (listening, _) = page, self._listening(node, page) or ({}, set[str]())
         return Shown(
             frozenset([each.holder for each in info.holders]),
             frozenset([each.holder for each in info.waiters]),
@@ -323,13 +349,14 @@ class Reader:
         """Yield the cards of clients that wait, with *permits* also of those that hold some."""
         self._find_nodes()
         for node, keys in self._card_keys():
-            # Of most cards two fields are enough to tell that they are not needed.
-            short: list[Call] = [(key, (2, "written", "client")) for key in keys]
-            whole: list[Call] = [
-                (cards.card_key(card.client.client_id), (0,))
-                for card in self._read_cards(node, short)
-                if card.client.waits or (permits and card.permits)
-            ]
+            # There may be very many. Most are not needed, and the server tells which ones are.
+            calls: list[Call] = [(key, ()) for key in keys]
+            replies = self._run(node, CARD_BUSY, cards.LONGEST_VALUE, calls)
+            whole: list[Call] = []
+            for key, reply in zip(keys, replies, strict=True):
+                self._note_card(key, reply)
+                if isinstance(reply, int) and reply & (_WAITS | _PERMITS if permits else _WAITS):
+                    whole.append((key, (0,)))
             yield from self._read_cards(node, whole)
 
     def _card_keys(self) -> Iterator[tuple[Endpoint, list[str]]]:
@@ -347,8 +374,13 @@ class Reader:
                 if cursor == "0":
                     return
         for node in self._nodes:
-            for keys in self._scan(node, "hash", f"{_CARD_BEGIN}*{_CARD_END}", STEP):
-                yield node, keys
+            try:
+                for keys in self._scan(node, "hash", f"{_CARD_BEGIN}*{_CARD_END}", STEP):
+                    yield node, keys
+            except ServerUnavailableError as error:
+                if error.code != "NOPERM":
+                    raise
+                self._unread.add("")
 
     # Where to ask.
 
@@ -524,17 +556,18 @@ class Reader:
         self, node: Endpoint, page: list[LockInfo], only: str | None = None
     ) -> list[LockInfo]:
         """Return *page* with all that is known of its locks; *only* is the key of a single one."""
-        waiting, latches = self._listening(node, page)
+        heard = self._listening(node, page)
+        waiting, latches = heard or ({}, set[str]())
         if only is None:
             told = self._kept_cards(page)
         else:
             wanted = [(*_place(each), "h", only) for info in page for each in info.holders]
             wanted += [(*_place(each), "w", only) for info in page for each in info.waiters]
             told = self._cards(wanted)
-        # Cards of all clients are looked at only for those whose id no holder or queue tells.
-        if any(waiting.values()) or any(info.kind == "leased_semaphore" for info in page):
-            self._told = self._told or self._read_all(only)
-        crowds = {} if self._told is None else self._told.crowds
+        # No holder or queue tells the ids of those who poll. Once for all pages: else a waiter
+        # would appear or not by what its page has beside it.
+        self._told = self._told or self._read_all(only)
+        crowds = self._told.crowds
         finished: list[LockInfo] = []
         for info in page:
             key, kind = _key_of(info), info.kind
@@ -544,7 +577,8 @@ class Reader:
             for holder in info.holders:
                 self._complete(holder, info.kind, key, told)
             listening = waiting.get(key, 0)
-            if info.waiters or crowd.count or listening or kind != info.kind:
+            counted = heard is not None or info.kind == "fair_lock"
+            if info.waiters or crowd.count or listening or kind != info.kind or not counted:
                 queue = tuple([_waiter_with_card(each, info.name, told) for each in info.waiters])
                 info = replace(  # noqa: PLW2901 - the finished one
                     info,
@@ -552,14 +586,18 @@ class Reader:
                     waiters=queue or tuple(sorted(crowd.waiters, key=_waited, reverse=True)),
                     waiting=max(info.waiting, listening),
                     waiter_count=info.waiting if queue else crowd.count,
+                    waiting_known=counted,
                 )
             finished.append(info)
         return finished
 
     def _listening(
         self, node: Endpoint, page: Sequence[LockInfo]
-    ) -> tuple[dict[str, int], set[str]]:
-        """Return how many clients listen for each key of *page*, and which of these are latches."""
+    ) -> tuple[dict[str, int], set[str]] | None:
+        """Return how many clients listen for each key of *page*, and which of these are latches.
+
+        None if the server does not tell.
+        """
         channels = {_channel(info): _key_of(info) for info in page if info.kind != "fair_lock"}
         latches = {names.latch_channel(info.name) for info in page if info.kind == "semaphore"}
         channels |= {
@@ -575,7 +613,8 @@ class Reader:
         for each in asked:
             [reply] = self._ask(each, [("PUBSUB", asking, *channels)])
             if isinstance(reply, ReplyError):
-                return {}, set()
+                self.forbidden_counts += 1
+                return None
             flat = cast("list[Any]", reply)
             for channel, count in zip(map(_text, flat[::2]), map(int, flat[1::2]), strict=True):
                 key = channels.get(channel, "")
@@ -612,8 +651,8 @@ class Reader:
         self, holder: HolderInfo, kind: str, key: str, told: dict[str, cards.Card]
     ) -> None:
         """Set what cards tell of *holder*."""
-        if kind == "leased_semaphore" and self._told is not None:
-            found = self._told.permits.get((holder.holder, key))
+        if kind == "leased_semaphore":
+            found = None if self._told is None else self._told.permits.get((holder.holder, key))
             if found is not None:
                 _set_entry(holder, *found)
             return
@@ -661,13 +700,18 @@ class Reader:
             self._kept, self._kept_entries = {}, 0
         return kept
 
+    def _note_card(self, key: str, reply: object) -> None:
+        """Count a card that may not be read."""
+        if _code(reply) == "NOPERM" and len(self._unread) < REMEMBERED:
+            self._unread.add(key)
+
     def _read_cards(self, node: Endpoint, calls: Sequence[Call]) -> Iterator[cards.Card]:
         """Yield the cards that there are."""
         while calls:
             again: list[Call] = []
             replies = self._run(node, CARD_READ, cards.LONGEST_VALUE, calls)
             for call, reply in zip(calls, replies, strict=True):
-                self.forbidden_cards += _code(reply) == "NOPERM"
+                self._note_card(call[0], reply)
                 if reply == 1:
                     again.append(call)
                 elif not isinstance(reply, ReplyError):

@@ -58,7 +58,7 @@ class Permit(Hold):
         super().release()
 
     def update_lease(self, lease: Duration | None = None) -> None:
-        """Have them as if acquired with *lease* just now: they may end sooner than before.
+        """Restart the lease, with *lease* seconds from now; the permits may end sooner than before.
 
         Args:
             lease: seconds after which they end by themselves; None to have them renewed.
@@ -142,7 +142,7 @@ class LeasedSemaphore:
         return None if permit is None else Permit(driver, permit, owner)
 
     def release(self, permit: Permit | str) -> None:
-        """Give back *permit*, or the one with that id, whoever took it.
+        """Give back *permit*, or the one with that id, in any process.
 
         Raises:
             TypeError: it is neither a permit nor a string.
@@ -161,7 +161,7 @@ class LeasedSemaphore:
             self._driver.run(self._recipe.release_id(permit))
 
     def update_lease(self, permit: Permit | str, lease: Duration | None = None) -> None:
-        """Have *permit*, or the one with that id, as if acquired with *lease* just now: it may end sooner than before.
+        """Restart the lease of *permit*, or of the one with that id; it may end sooner than before.
 
         Args:
             permit: which.
@@ -207,7 +207,7 @@ class LeasedSemaphore:
         return sum(self._driver.run(self._recipe.counts()))
 
     def acquired_permits(self) -> int:
-        """Return how many permits are held, by whomever; one round trip."""
+        """Return how many permits are held, in all processes; one round trip."""
         return (self._driver.run(self._recipe.counts()))[1]
 
     def available_permits(self) -> int:

@@ -39,8 +39,6 @@ class Lock:
 
     Attributes:
         name: what it is called.
-        driver: performs for the client; not for users.
-        core: the operations of this lock; not for users.
     """
 
     def __init__(
@@ -52,6 +50,7 @@ class Lock:
         lease: Duration | None = None,
         owner: Owner | None = None,
     ) -> None:
+        # These two are for this package: what performs for the client, and the lock's operations.
         self.driver = driver
         self.core = core
         self._timeout = check_timeout(blocking=True, timeout=timeout)
@@ -176,7 +175,7 @@ class Lock:
         __exit__ = Exit()
 
     def leave(self, block: Block, error: BaseException | None) -> None:
-        """Release what *block* acquired, whoever leaves it; not for users."""
+        """Release what *block* acquired, in any thread that leaves it; not for users."""
         if block.given_away:
             return
         owner = block.owner or self._left_by_hand()
@@ -231,11 +230,11 @@ class Lock:
         return self.driver.run(self.core.depth_of(self._fixed_owner or current_owner()))
 
     def remaining(self) -> float | None:
-        """Return the seconds until it ends unless it is renewed, whoever holds it; None when nobody does; one round trip."""
+        """Return the seconds until any holder's lease ends unless it is renewed; None if nobody holds it; one round trip."""
         return (self.driver.run(self.core.status())).remaining
 
     def extend(self, lease: Duration) -> None:
-        """Have at least *lease* seconds from now.
+        """Lengthen the lease to at least *lease* seconds from now.
 
         Raises:
             NotHeldError: this owner does not hold it.

