@@ -129,8 +129,8 @@ send_all(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 
     if (arguments(args, nargs, &fd, &data, &size, &seconds) < 0 || transfer(fd, data, size, NULL, seconds) < 0)
         return NULL;
-    /* Not Py_RETURN_NONE: with the headers of 3.12 and later it adds no reference. Python 3.11, which
-       may load the same file, would lose one each time. */
+    /* Not Py_RETURN_NONE: with the headers of 3.12 it adds no reference. Python 3.11 may load the
+       same file, and would lose one each time. */
     Py_INCREF(Py_None);
     return Py_None;
 }
