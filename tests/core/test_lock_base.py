@@ -152,6 +152,31 @@ class TestAcquire:
 
         assert bench.acquire().effect == Enqueue(bench.lock.channel)
 
+    @pytest.mark.parametrize("silent", [True, False])
+    def test_interrupted_waiter_waits_for_a_silent_server_once(
+        self, bench: Bench, silent: bool
+    ) -> None:
+        """After a Ctrl-C an outage costs one `GRACE`: the background leaves the server's queue."""
+        bench.waiters.place_for(bench.lock.channel, bench.session.client_id)
+        waiter = bench.waiters.join(bench.lock.channel, lambda: None)
+        played = bench.acquire()
+        waiter.asking = True
+        played.answer(waiter)
+        assert told(played.effect)[0] == "lock_acquire"
+        played.answer(KeyboardInterrupt())
+        assert told(played.effect)[0] == "lock_release"
+        if silent:
+            bench.now += GRACE
+            played.answer(lost_reply())
+            assert isinstance(played.effect, Cleanup)
+            played.answer(None)
+            assert isinstance(played.effect, Cleanup)
+        else:
+            played.answer(1)
+            assert told(played.effect)[0] == "lock_release"
+        with pytest.raises(KeyboardInterrupt):
+            played.answer(1)
+
     def test_failed_try_is_repeated(self, bench: Bench) -> None:
         """A server that does not answer is asked again, and its answer counts as that of the first try would."""
         played = bench.acquire().answer(lost_reply())

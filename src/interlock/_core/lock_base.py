@@ -471,13 +471,16 @@ class LockBase(ABC):
                 outcome = None
                 taken = yield from op
                 if taken:
-                    yield from self._leave_queue(None, taken=True)
+                    # There is a place only if others gave up while the lock was handed over.
+                    yield from self._leave_queue(None, later=True)
             except GeneratorExit:
                 raise
             except BaseException as error:
                 ended_by = error
+                prompt_until = self._session.clock() + GRACE / 2
                 yield from undo_acquire(self._session, hold, owner, error)
-                yield from self._leave_queue(error)
+                silent = self._session.clock() >= prompt_until
+                yield from self._leave_queue(error, later=silent)
                 raise
             if not taken and hold.late_grants():
                 # Whoever offered the lock must not make it the holder still, and no try that was
@@ -491,15 +494,14 @@ class LockBase(ABC):
             ended_by = None  # the error knows this frame
             self.disclaim(hold)
 
-    def _leave_queue(self, error: BaseException | None, *, taken: bool = False) -> Op[None]:
+    def _leave_queue(self, error: BaseException | None, *, later: bool = False) -> Op[None]:
         """Give up the client's place in the server's queue, if the last who waited here goes.
 
         A claim that the client was given meanwhile goes to the next one.
 
         Args:
             error: how the wait ended, if by one.
-            taken: whether it ended with the lock. Then there is a place only if others gave up
-                while it was handed over, and the caller does not wait for this.
+            later: whether the background does it, so that the caller need not wait for it.
         """
         session = self.session
         place = session.waiters.vacate(self.queue)
@@ -509,7 +511,7 @@ class LockBase(ABC):
                 leaving=(place.client,),
             )
             until = session.clock() + QUEUE_GRACE
-            if taken:
+            if later:
                 yield from session.clean_up_later(call, until)
             else:
                 yield from session.clean_up_after(error, call, until)
