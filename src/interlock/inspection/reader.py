@@ -565,9 +565,13 @@ class Reader:
             wanted += [(*_place(each), "w", only) for info in page for each in info.waiters]
             told = self._cards(wanted)
         # No holder or queue tells the ids of those who poll. Once for all pages: else a waiter
-        # would appear or not by what its page has beside it.
-        self._told = self._told or self._read_all(only)
-        crowds = self._told.crowds
+        # would appear or not by what its page has beside it. To find cards, a cluster must be
+        # scanned: for one lock only if somebody listens, or holds permits.
+        leased = any(info.kind == "leased_semaphore" for info in page)
+        scanned = only is not None and isinstance(self._servers, Cluster)
+        if not scanned or leased or heard is None or any(waiting.values()):
+            self._told = self._told or self._read_all(only)
+        crowds = {} if self._told is None else self._told.crowds
         finished: list[LockInfo] = []
         for info in page:
             key, kind = _key_of(info), info.kind
