@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from tests.monitoring.serving import served
+from tests.support.cluster import ClusterServers
 from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
@@ -55,6 +57,25 @@ def test_the_fleet_is_counted(client: Client, redis_url: str) -> None:
     assert "secret" not in text
     for name in FAMILIES:
         assert name in text
+
+
+def test_a_cluster_is_counted_and_shown() -> None:
+    """The exporter counts the locks of all nodes, and the console shows them."""
+    names = [f"orders:{number}" for number in range(12)]
+    with ClusterServers() as cluster, interlock.connect(cluster.url(), lease=1.5) as client:
+        for name in names:
+            assert client.lock(name).acquire()
+        registry = CollectorRegistry()
+        registry.register(Fleet(open_url(cluster.url()), Options(), max_age=0))
+        assert 'interlock_locks{kind="lock"} 12.0' in generate_latest(registry).decode()
+        with served(cluster.url()) as url:
+
+            def shown() -> bool:
+                with urllib.request.urlopen(url, timeout=GIVE_UP) as page:
+                    text = page.read().decode()
+                return all(name in text for name in names)
+
+            wait_until(shown, GIVE_UP, "the page shows every lock")
 
 
 def test_a_server_that_is_gone_is_told(fresh_server: RedisServer) -> None:

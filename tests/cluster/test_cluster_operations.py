@@ -1,0 +1,23 @@
+"""Operations in a cluster: the commands find and break a hold, and deadlocks end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.operations.on_call import end_a_deadlock, operate
+
+if TYPE_CHECKING:
+    import pytest
+    from tests.support.cluster import ClusterServers
+
+
+def test_a_hold_is_found_and_broken(
+    cluster: ClusterServers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """list, top and show see the locks of all nodes; release breaks one hold, and its holder is told."""
+    operate(cluster.url(), capsys)
+
+
+def test_a_deadlock_over_two_nodes_ends(cluster: ClusterServers) -> None:
+    """Of two clients that wait for each other one gets DeadlockError."""
+    end_a_deadlock(cluster.url())

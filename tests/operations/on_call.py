@@ -1,0 +1,73 @@
+"""What an operator does on any deployment: list, look, break one hold, and end a deadlock."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.support.patience import GIVE_UP, wait_until
+
+from interlock import DeadlockError, HoldLostError, connect
+from interlock.cli import main
+
+if TYPE_CHECKING:
+    from interlock import Lock
+
+NAMES = [f"orders:{number}" for number in range(12)]
+"""Of locks: in a cluster every node has some."""
+
+
+def operate(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Find a hold by the commands, break it, and see that its holder is told."""
+
+    def run(*words: str) -> str:
+        assert main([*words, "--url", url]) == 0
+        return capsys.readouterr().out
+
+    with connect(url, lease=1.5) as client:
+        holds = [client.try_lock(name) for name in NAMES]
+        listed = [
+            json.loads(line)["name"]
+            for line in run("list", "orders:*", "--json").split("\n")
+            if line
+        ]
+        assert sorted(listed) == sorted(NAMES)
+        assert all(name in run("top", "--count", "1") for name in NAMES[:3])
+        shown = json.loads(run("show", NAMES[0], "--json"))
+        assert shown["holders"][0]["holder"] == holds[0].holder
+        _ = run("release", NAMES[0], "--holder", str(holds[0].holder), "--reason", "it is stuck")
+        wait_until(holds[0].lost.is_set, GIVE_UP, "the holder is told")
+        assert all(hold.valid for hold in holds[1:])
+        for hold in holds[1:]:
+            hold.release()
+        with pytest.raises(HoldLostError, match="it is stuck"):
+            holds[0].release()
+
+
+def end_a_deadlock(url: str) -> None:
+    """Have two clients wait for each other, until one of them is told and gives up."""
+    told: list[DeadlockError] = []
+
+    def take(first: Lock, second: Lock, both: threading.Barrier) -> None:
+        with first:
+            _ = both.wait(GIVE_UP)
+            try:
+                with second:
+                    pass
+            except DeadlockError as error:
+                told.append(error)
+
+    with connect(url, deadlock="raise") as one, connect(url, deadlock="raise") as two:
+        both = threading.Barrier(2)
+        threads = [
+            threading.Thread(target=take, args=(one.lock("a"), one.lock("b"), both)),
+            threading.Thread(target=take, args=(two.lock("b"), two.lock("a"), both)),
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(GIVE_UP)
+        assert not any(thread.is_alive() for thread in threads)
+    assert told

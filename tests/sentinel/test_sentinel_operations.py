@@ -1,0 +1,23 @@
+"""Operations behind Sentinel: the commands find and break a hold, and deadlocks end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.operations.on_call import end_a_deadlock, operate
+
+if TYPE_CHECKING:
+    import pytest
+    from tests.support.servers import SentinelServers
+
+
+def test_a_hold_is_found_and_broken(
+    bed: SentinelServers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """list, top and show ask the primary; release breaks one hold, and its holder is told."""
+    operate(bed.url(), capsys)
+
+
+def test_a_deadlock_ends(bed: SentinelServers) -> None:
+    """Of two clients that wait for each other one gets DeadlockError."""
+    end_a_deadlock(bed.url())
