@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def test_a_hold_is_found_and_broken(
     cluster: ClusterServers, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """list, top and show see the locks of all nodes; release breaks one hold, and its holder is told."""
+    """list, top and show see the locks of all nodes; release breaks one hold."""
     operate(cluster.url(), capsys)
 
 
