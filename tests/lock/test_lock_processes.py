@@ -238,7 +238,9 @@ def test_exit_while_waiting(redis_client: redis.Redis, redis_url: str) -> None:
         assert child.end() == (0, "")
         client.lock("name").release()
         wait_until(lambda: redis_client.pubsub_channels() == [], 5, "the subscription is gone")
-        assert redis_client.dbsize() == 0
+        # A client that has held for a second has a card.
+        left = [key for key in redis_client.scan_iter() if not key.startswith(b"interlock_client")]
+        assert left == []
 
 
 def test_exit_while_acquiring(redis_url: str) -> None:
