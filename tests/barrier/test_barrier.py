@@ -246,7 +246,7 @@ async def test_generations_never_mix(stage: Stage) -> None:
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 async def test_an_arrival_counts_once(stage: Stage, proxy: FaultProxy, fault: Action) -> None:
     """An arrival that is sent twice is one, be it the last of its generation or not."""
-    barrier = stage.lock(stage.client(proxy.url(), command_timeout=0.3), parties=2)
+    barrier = stage.lock(stage.client(proxy.url(), command_timeout=0.8), parties=2)
     direct = stage.lock(stage.client(), parties=2)
     for place in (0, 1):
         if place:

@@ -230,7 +230,7 @@ async def test_a_dead_waiter_swallows_nothing(stage: Stage, proxy: FaultProxy, h
 @pytest.mark.parametrize("place", [1, 2, 3, 4, 5])
 async def test_lost_replies(stage: Stage, proxy: FaultProxy, place: int, fault: Action) -> None:
     """Whichever command of a wait is lost or doubled, its notification is taken once."""
-    mine = stage.lock(stage.client(proxy.url(), command_timeout=0.3, poll_cap=1))
+    mine = stage.lock(stage.client(proxy.url(), command_timeout=0.8, poll_cap=1))
     direct, owner, speaker = stage.lock(stage.client()), stage.owner(), stage.owner()
     await owner.do(mine.acquire)
     proxy.on_request(command("EVALSHA", nth=place), fault)
@@ -247,7 +247,7 @@ async def test_lost_replies(stage: Stage, proxy: FaultProxy, place: int, fault: 
 async def test_a_notification_counts_once(stage: Stage, proxy: FaultProxy, fault: Action) -> None:
     """A notification that arrives twice wakes one waiter."""
     direct = stage.lock(stage.client(poll_cap=60))
-    far = stage.lock(stage.client(proxy.url(), command_timeout=0.3))
+    far = stage.lock(stage.client(proxy.url(), command_timeout=0.8))
     waits = [await _wait(stage, direct) for _ in range(2)]
     speaker = stage.owner()
     await speaker.do(far.acquire)

@@ -260,7 +260,7 @@ async def test_what_is_left(stage: Stage) -> None:
 
 async def test_a_term_is_announced_in_the_background(stage: Stage, proxy: FaultProxy) -> None:
     """A term whose announcement is not answered begins, and is announced as soon as it can be."""
-    client = stage.client(proxy.url(), command_timeout=0.3, outage_timeout=0.6)
+    client = stage.client(proxy.url(), command_timeout=0.8, outage_timeout=0.6)
     owner, election = stage.owner(), stage.lock(client, candidate="a")
     other = stage.lock(stage.client())
     proxy.on_request(lambda request: LEADER in request, drop_request)

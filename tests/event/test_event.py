@@ -165,7 +165,7 @@ async def test_what_is_left(stage: Stage, name: str) -> None:
 async def test_a_call_counts_once(stage: Stage, proxy: FaultProxy, fault: Action) -> None:
     """A call that arrives again does nothing, though somebody did the opposite in between."""
     owner, other = stage.owner(), stage.lock(stage.client())
-    event = stage.lock(stage.client(proxy.url(), command_timeout=0.3))
+    event = stage.lock(stage.client(proxy.url(), command_timeout=0.8))
     assert not await owner.do(event.is_set)
     for call, expected in ((event.set, True), (event.clear, False)):
         proxy.clear_rules()

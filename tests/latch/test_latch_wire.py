@@ -119,7 +119,7 @@ async def test_java_ends_it(stage: Stage, how: str) -> None:
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 async def test_a_call_counts_once(stage: Stage, proxy: FaultProxy, fault: Action) -> None:
     """Whatever becomes of a request or its reply, the count is set, counted down and deleted once."""
-    client = stage.client(proxy.url(), command_timeout=0.3)
+    client = stage.client(proxy.url(), command_timeout=0.8)
     owner, latch = stage.owner(), stage.lock(client)
     await owner.do(latch.count)
 
@@ -137,7 +137,7 @@ async def test_a_call_counts_once(stage: Stage, proxy: FaultProxy, fault: Action
 
 async def test_an_outage_that_is_too_long(stage: Stage, proxy: FaultProxy) -> None:
     """When no reply comes at all, counting down raises, and has been done once when the server is back."""
-    client = stage.client(proxy.url(), command_timeout=0.3, outage_timeout=1)
+    client = stage.client(proxy.url(), command_timeout=0.8, outage_timeout=1)
     owner, latch = stage.owner(), stage.lock(client)
     stage.redis.set("name", 5)
     await owner.do(latch.count)
