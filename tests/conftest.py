@@ -43,7 +43,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Let plugins that look at the collector's objects find all of them again."""
+    """Give the collector its objects back: plugins look for them."""
     gc.unfreeze()
 
 

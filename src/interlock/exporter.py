@@ -81,7 +81,7 @@ class Fleet(Collector):
                 for page in reader.pages("*"):
                     for info in page:
                         locks[info.kind] += 1
-                        waiting[info.kind] += max(info.waiter_count, info.waiting)
+                        waiting[info.kind] += info.waiting_at_least
                         late += info.late
                         oldest = max(oldest, info.held_for or 0.0)
                         clients.update(each.client.client_id for each in info.holders)

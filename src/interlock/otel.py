@@ -156,9 +156,11 @@ class OpenTelemetry(Observer):
 
     def _note_trace(self, event: observe.LockEvent, trace_id: str) -> None:
         """Give the trace of a hold to the card of its client."""
-        for client in self._clients:
-            if client.client_id == event.client_id:
-                client.note_trace(event.holder, event.name, trace_id)
+        if (client := self._client_of(event)) is not None:
+            client.note_trace(event.holder, event.name, trace_id)
+
+    def _client_of(self, event: observe.Event) -> observe.ClientView | None:
+        return next((one for one in self._clients if one.client_id == event.client_id), None)
 
     def released(self, event: observe.Released) -> None:
         """Count a hold, and end its span."""
@@ -202,9 +204,8 @@ class OpenTelemetry(Observer):
     def overflowed(self, event: observe.Overflowed) -> None:
         """Count the events that were missed, and end the spans whose ends may be among them."""
         self._missed.add(event.count, _server(event.server))
-        for client in self._clients:
-            if client.client_id == event.client_id:
-                client.forget_traces()
+        if (client := self._client_of(event)) is not None:
+            client.forget_traces()
         for spans in (self._waits, self._holds):
             while spans:
                 _, span = spans.popitem()

@@ -47,7 +47,7 @@ def operate(url: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def end_a_deadlock(url: str) -> None:
-    """Have two clients wait for each other, until one of them is told and gives up."""
+    """Make two clients wait for each other, until one is told and gives up."""
     told: list[DeadlockError] = []
 
     def take(first: Lock, second: Lock, both: threading.Barrier) -> None:

@@ -137,4 +137,4 @@ def _picture(given: Mapping[str, object], environ: Mapping[str, str], rows: int)
 
 def _trouble(info: LockInfo) -> tuple[bool, int, float]:
     """Return how bad it is; the worst is the largest."""
-    return info.late, max(info.waiter_count, info.waiting), info.held_for or 0.0
+    return info.late, info.waiting_at_least, info.held_for or 0.0

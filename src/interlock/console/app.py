@@ -63,7 +63,7 @@ def _url(path: str, **query: object) -> str:
 
 def _waiting(info: LockInfo) -> str:
     """Return how many wait for a lock: nothing if nobody does, a question mark if it is unknown."""
-    count = max(info.waiter_count, info.waiting)
+    count = info.waiting_at_least
     return str(count) if count else "" if info.waiting_known else "?"
 
 

@@ -117,8 +117,7 @@ class Snapshot:
 
 def trouble(info: LockInfo) -> tuple[bool, int, float, str]:
     """Return the key to sort by: late first, then long queues, then long holds."""
-    waiting = max(info.waiter_count, info.waiting)
-    return (not info.late, -waiting, -(info.held_for or 0), info.name)
+    return (not info.late, -info.waiting_at_least, -(info.held_for or 0), info.name)
 
 
 class Watch:

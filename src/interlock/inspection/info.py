@@ -171,9 +171,14 @@ class LockInfo:
     waiting_known: bool = True
 
     @property
+    def waiting_at_least(self) -> int:
+        """Return how many wait: threads and tasks, or if more, clients that listen."""
+        return max(self.waiter_count, self.waiting)
+
+    @property
     def awaited(self) -> bool | None:
         """Return whether somebody waits for it; None where that is not known."""
-        if self.waiting or self.waiters or self.waiter_count:
+        if self.waiters or self.waiting_at_least:
             return True
         return False if self.waiting_known else None
 
