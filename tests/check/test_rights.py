@@ -100,7 +100,11 @@ def test_the_reference_shows_the_lines_that_are_printed() -> None:
             "&redisson_lock__channel:{a}:*",
         ),
         ("read_write_lock", "a", "~a ~{a}:*", "&redisson_rwlock:{a}"),
-        ("semaphore", "a", "~a ~redisson_unlock_latch:{a}:*", "&redisson_sc:{a}"),
+        (
+            *("semaphore", "a"),
+            "~a ~redisson_unlock_latch:{a}:* ~interlock_semaphore_queue:{a}",
+            ("&redisson_sc:{a} &interlock_semaphore_waiting:{a} &interlock_semaphore_wake:{a}:*"),
+        ),
         (
             "event",
             "a",

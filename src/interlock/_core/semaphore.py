@@ -10,9 +10,9 @@ must come back by themselves there is `LeasedSemaphore`.
 Waiters of a client who want equally many stand in one queue, of which the front asks the server.
 For each such queue the client has a place in a queue on the server. A release wakes as many of the
 first as there are permits for. Each has a claim to its permits for 250 ms, which binds those in the
-queue and nobody else. Who wants more than are free is passed over for 8 s; then permits are kept
-for it for 2 s, and so on. So those who want several are not overtaken for ever, and who wants more
-than there will ever be delays the others by 2 s at a time.
+queue and nobody else. A client that wants more than are free is passed over for 8 s. Then permits
+are kept for it for 2 s, and so on. So those who want several are not overtaken for ever. A request
+for more than there will ever be delays the others by 2 s at a time.
 
 Rejected: keeping permits for the first one at any time. One request for too many would stop all.
 
@@ -88,9 +88,8 @@ class Semaphore:
                 taken.
 
         Cost:
-            One round trip when so many are free. A wait takes three with the release, for any
-            number of waiting clients, and one per poll cap for all waiters of this client that
-            want equally many.
+            One round trip when so many are free, and two after a wait. While waiting, one per poll
+            cap for all waiters of this client that want equally many.
 
         Source:
             RSemaphore.acquire and tryAcquire.
@@ -249,7 +248,7 @@ class Semaphore:
     ) -> Op[None]:
         """Give up the client's place in the server's queue, if the last who waited here goes.
 
-        What it was woken for goes to the others.
+        The permits that it was woken for go to the others.
 
         Args:
             part: the section.

@@ -91,24 +91,33 @@ class Room:
     Attributes:
         wake: the channel on which the client hears that it is next.
         channels: all that is subscribed to. The confirmation of the last one stands for all.
+        counted: whether the client counts as one that hears of its turn only. It does not while
+            somebody waits here without a place: then it must be told of each release.
         heard: whether it was subscribed to.
         idle: how often the subscriber has looked since the last one waited.
     """
 
-    __slots__ = ("channels", "heard", "idle", "wake")
+    __slots__ = ("channels", "counted", "heard", "idle", "wake")
 
-    def __init__(self, channel: str, client: str) -> None:
+    def __init__(self, channel: str, client: str, *, counted: bool) -> None:
         self.wake = names.wake_channel(channel, client)
         self.channels = (channel, names.waiting_channel(channel), self.wake)
-        self.heard = False
+        self.heard, self.counted = False, True
         self.idle = 0
+        if not counted:
+            self.discount()
+
+    def discount(self) -> None:
+        """Be told of each release from the next subscription on."""
+        self.counted = False
+        self.channels = (self.channels[0], self.wake)
 
 
 class Place:
     """A client's place in the server's queue, for a section of a channel; it lasts as its `Room`.
 
     Attributes:
-        client: as whom the client stands there: its id, or more.
+        client: its name in the queue, which begins with the client's id.
         queue: the key of the queue.
         taken: whether the client may stand in the queue.
         more: whether the newest request asked to stay there after it is granted.
@@ -338,7 +347,7 @@ class Waiters:
     def _called(self, whole: str, payload: bytes) -> None:
         """Wake whom a message on the wake channel of *whole* is for."""
         number, _, wanted = payload.partition(b":")
-        # What strangers publish is a wake-up, and no more.
+        # A message of strangers is a wake-up, and no more.
         patience = int(number[:4]) / 1000 if number.isdigit() else 0.0
         parts = [part for part in self.places if _whole(part) == whole]
         if payload:
@@ -362,7 +371,7 @@ class Waiters:
     def place_for(self, channel: str, client: str, me: str = "") -> None:
         """Make a place in the server's queue for this client while it waits for *channel*.
 
-        *me* is as whom it stands there, if not as *client*.
+        *me* is its name in the queue, if that is not *client*.
         """
         with self._mutex:
             if not self.roomy:
@@ -370,7 +379,9 @@ class Waiters:
             whole = _whole(channel)
             room = self._rooms.get(whole)
             if room is None:
-                room = self._rooms[whole] = Room(whole, client)
+                parts = self._sections.get(whole, ())
+                counted = all(part in self.places or part == channel for part in parts)
+                room = self._rooms[whole] = Room(whole, client, counted=counted)
                 self._woken_by[room.wake] = whole
             room.idle = 0  # it stays until the waiter has come
             if channel not in self.places:
@@ -457,6 +468,11 @@ class Waiters:
         heard = room is not None and room.heard
         # Until a subscription is confirmed nobody asks. Without a new one there is none.
         asking = place is None or place.woken or not place.taken
+        if room is not None and place is None and room.counted:
+            if heard:
+                self._subscriptions.unsubscribe(whole)
+            room.discount()
+            room.heard = heard = False
         if parts is None:
             self._sections[whole] = [waiter.channel]
             # Without a connection once more: there may have been no thread to open one.

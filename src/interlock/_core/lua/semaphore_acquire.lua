@@ -5,7 +5,7 @@
 -- KEYS[3]  spent      string, the latch of an answered call, to be removed; a key that is never there if there is none
 -- ARGV[1]  permits    integer > 0
 -- ARGV[2]  ttl        integer > 0, milliseconds that the latch is kept
--- ARGV[3]  me         string, who waits in the queue: "<client id>", for several permits "<client id>:<permits>"; may be left out
+-- ARGV[3]  me         string, "<client id>" or "<client id>:<permits>": it waits in the queue; may be left out
 -- ARGV[4]  channel    string, where waiters listen; may be left out
 -- ARGV[5]  more       1: others of the client wait for as many, so it stays there; may be left out
 -- ARGV[6]  keep       integer > 0, milliseconds that the queue is kept; may be left out
@@ -36,11 +36,11 @@ local function stand_in_queue()
 end
 
 --<serve
--- Wakes the first in the queue, as long as as many permits are free as each wants. Each has a claim
--- to them for 250 ms: "+" and its name, with the end of the claim as a negative score. Who does not
--- listen, or did not take them, loses its place. Who wants more than are free is passed over for
--- 8 s. For the next 2 s nobody behind it is woken, and so on. Tells whether *caller* is among the
--- first.
+-- Wakes the first in the queue, as long as there are permits for them. Each has a claim to its
+-- permits for 250 ms: "+" and its name, with the end of the claim as a negative score. A client that
+-- does not listen, or did not take them, loses its place. One that wants more than are free is
+-- passed over for 8 s. For the next 2 s nobody behind it is woken, and so on. The function tells
+-- whether *caller* is among the first.
 local function serve(free, caller)
   local time, claims, gone, woken, mine = redis.pcall('time'), {}, {}, {}, false
   local now, at, later = (time[1] or 0) * 1000 + math.floor((time[2] or 0) / 1000), 0, 0

@@ -1,7 +1,7 @@
--- semaphore_leave: leave the queue; what the client was woken for is for all.
+-- semaphore_leave: leave the queue; the others look for the permits that the client was woken for.
 --
 -- KEYS[1]  semaphore  string, the number of free permits
--- ARGV[1]  me         string, who waits in the queue: "<client id>", for several permits "<client id>:<permits>"
+-- ARGV[1]  me         string, "<client id>" or "<client id>:<permits>"
 -- ARGV[2]  publish    string, PUBLISH or SPUBLISH
 -- ARGV[3]  channel    string, where waiters listen
 --

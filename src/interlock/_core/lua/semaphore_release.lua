@@ -11,18 +11,19 @@
 --
 -- Returns  1 when done, 0 when it is missing
 -- Source   RSemaphore.release, releaseIfExists and addPermits, Redisson 4.7.0
--- Wire     the number, and its new value on the channel unless negative, by which Java's listener fails; with a "0" before
---          it if who is in the queue shall not mind; this text is our own
+-- Wire     the number, and its new value on the channel unless negative, by which Java's listener
+--          fails; with a "0" before it if it is not for those in the queue; this text is our own
 local semaphore, request, spent, permits, create, ttl, publish, channel = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+
 local name = string.match(channel, ':.*')
 local queue = 'interlock_semaphore_queue' .. name
 
 --<serve
--- Wakes the first in the queue, as long as as many permits are free as each wants. Each has a claim
--- to them for 250 ms: "+" and its name, with the end of the claim as a negative score. Who does not
--- listen, or did not take them, loses its place. Who wants more than are free is passed over for
--- 8 s. For the next 2 s nobody behind it is woken, and so on. Tells whether *caller* is among the
--- first.
+-- Wakes the first in the queue, as long as there are permits for them. Each has a claim to its
+-- permits for 250 ms: "+" and its name, with the end of the claim as a negative score. A client that
+-- does not listen, or did not take them, loses its place. One that wants more than are free is
+-- passed over for 8 s. For the next 2 s nobody behind it is woken, and so on. The function tells
+-- whether *caller* is among the first.
 local function serve(free, caller)
   local time, claims, gone, woken, mine = redis.pcall('time'), {}, {}, {}, false
   local now, at, later = (time[1] or 0) * 1000 + math.floor((time[2] or 0) / 1000), 0, 0
