@@ -43,13 +43,12 @@ def test_all_waiters_get_what_is_there(pair: Pair) -> None:
     assert giver.ask("available_permits") == 0
 
 
-@pytest.mark.parametrize("permits", [1, 2])
-def test_permits_go_round_between_the_languages(pair: Pair, permits: int) -> None:
+def test_permits_go_round_between_the_languages(pair: Pair) -> None:
     """Several workers of each language have their turns, and nobody waits for a poll cap."""
     giver, _ = pair.at("semaphore")
-    assert giver.ask("try_set_permits", n=permits)
+    assert giver.ask("try_set_permits", n=1)
     parties = [party for n in range(3) for party in pair.at("semaphore", f"w{n}")]
-    ends = time.monotonic() + 3
+    ends = time.monotonic() + 1
 
     def work(party: Party) -> list[float]:
         waits: list[float] = []
@@ -61,9 +60,9 @@ def test_permits_go_round_between_the_languages(pair: Pair, permits: int) -> Non
 
     with ThreadPoolExecutor(len(parties)) as pool:
         for waits in pool.map(work, parties):
-            assert len(waits) > 5
+            assert len(waits) > 2
             assert max(waits) < 1.5
-    assert giver.ask("available_permits") == permits
+    assert giver.ask("available_permits") == 1
 
 
 def test_permits_added_and_drained_are_seen_by_the_other_language(pair: Pair) -> None:

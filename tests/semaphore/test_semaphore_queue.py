@@ -339,12 +339,16 @@ def test_a_copy_changes_no_place(room: Room) -> None:
     assert room.free() == 0
 
 
-def test_others_are_told_besides(room: Room) -> None:
-    """Who hears Redisson's channel alone is told of each release, by a number with a zero."""
+def test_beside_others_all_are_told(room: Room) -> None:
+    """If somebody listens that stands in no queue, a release is told to all, as without one."""
     room.server.listen(CHANNEL)
-    room.wait("a")
+    room.wait("a", "b")
     room.give(2)
-    assert (CHANNEL, "02") in room.server.heard()
+    assert room.server.heard() == [(CHANNEL, "2")]
+    assert room.take("c"), "the first to ask"
+    assert room.take("b")
+    assert not room.take("a")
+    assert room.waiting() == ["a"]
 
 
 def test_without_others_nobody_else_is_told(room: Room) -> None:
@@ -357,7 +361,7 @@ def test_without_others_nobody_else_is_told(room: Room) -> None:
 
 def test_without_a_queue_all_are_told(room: Room) -> None:
     """If nobody stands in the queue, or nobody is left there, a release is told to all."""
-    room.server.listen(CHANNEL)
+    room.server.listen(CHANNEL, "interlock_semaphore_waiting:{name}")
     room.give()
     assert room.server.heard() == [(CHANNEL, "1")]
     room.server.execute("SET", "name", 0)
@@ -369,7 +373,7 @@ def test_without_a_queue_all_are_told(room: Room) -> None:
 
 def test_who_leaves_passes_on_what_it_was_woken_for(room: Room) -> None:
     """A client that leaves with a claim has all look; the first one is woken."""
-    room.server.listen(CHANNEL)
+    room.server.listen(CHANNEL, "interlock_semaphore_waiting:{name}")
     room.wait("a", "b")
     room.give()
     assert room.woken() == ["a"]
@@ -401,5 +405,5 @@ def test_both_scripts_wake_alike() -> None:
         resources.files("interlock._core").joinpath("lua", f"semaphore_{name}.lua").read_text()
         for name in ("acquire", "release")
     ]
-    first, second = (text.partition("--<serve")[2].partition("--serve>")[0] for text in texts)
+    first, second = (text.partition("function serve")[2].partition("\nend\n")[0] for text in texts)
     assert first == second != ""

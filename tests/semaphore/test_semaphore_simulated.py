@@ -230,7 +230,7 @@ def fleet(
             books.waits.append(me.client.now - began)
             yield me.sleep(work)
             books.taken -= wants
-            yield semaphore.release(wants)
+            yield iter(semaphore.release(wants))
 
     return program
 
@@ -300,7 +300,7 @@ def test_dead_clients_in_the_queue_delay_nobody(seed: int) -> None:
         client.crash()
 
     def give(me: Process) -> Work:
-        yield Semaphore(me.client.session, "name").release(1)
+        yield iter(Semaphore(me.client.session, "name").release(1))
 
     released = simulator.now
     _ = simulator.spawn(giver, give, "giver")

@@ -170,7 +170,7 @@ class PermitsInOrder:
         stored, number = dump.get(queue), dump[place[1]].value
         assert isinstance(number, bytes)
         scores = stored.value if stored is not None and isinstance(stored.value, dict) else {}
-        now = {member.decode(): score for member, score in scores.items()}
+        now = {member.decode(): float(score) for member, score in scores.items()}
         before, had = self._looks.get(place, ({}, 0))
         self._looks[place] = now, int(number)
         woken = [each[1:] for each in now if each[0] == "+" and before.get(each) != now[each]]

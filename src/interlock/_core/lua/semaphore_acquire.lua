@@ -5,42 +5,59 @@
 -- KEYS[3]  spent      string, the latch of an answered call, to be removed; a key that is never there if there is none
 -- ARGV[1]  permits    integer > 0
 -- ARGV[2]  ttl        integer > 0, milliseconds that the latch is kept
--- ARGV[3]  me         string, "<client id>" or "<client id>:<permits>": it waits in the queue; may be left out
+-- ARGV[3]  me         string, "<client id>" or "<client id>:<permits>", in the queue; or left out
 -- ARGV[4]  channel    string, where waiters listen; may be left out
--- ARGV[5]  more       1: others of the client wait for as many, so it stays there; may be left out
+-- ARGV[5]  more       1: others of the client wait, so it stays there; may be left out
 -- ARGV[6]  keep       integer > 0, milliseconds that the queue is kept; may be left out
 -- ARGV[7]  publish    string, PUBLISH or SPUBLISH; may be left out
 --
--- Returns  1 when taken; 0 when too few are free or others come first, or the call was undone
+-- Returns  1 when taken; 0 when too few are free for it, or the call was undone
 -- Source   RSemaphore.tryAcquire, Redisson 4.7.0
--- Wire     the number; the latches are private to the caller, the queue to clients of ours; this text is our own
+-- Wire     the number; the latches are the caller's own, the queue is ours; this text is our own
 local semaphore, request, spent, permits, ttl = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1]), ARGV[2]
 local me, channel, more, keep, publish = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
-local name = me and string.match(channel, ':.*')
-local queue = me and 'interlock_semaphore_queue' .. name
+
+local taken = redis.call('get', request)
+if taken then
+  return taken == '0' and 0 or 1
+end
+local free = tonumber(redis.call('get', semaphore) or 0)
+if not free then
+  return redis.error_reply('WRONGTYPE this is not a number of permits')
+end
+local enough = free >= permits
+if not me then
+  if enough then
+    redis.call('decrby', semaphore, permits)
+    redis.call('set', request, permits, 'px', ttl)
+  end
+  redis.call('del', spent)
+  return enough and 1 or 0
+end
+local name = string.match(channel, ':.*')
+local queue = 'interlock_semaphore_queue' .. name
 
 -- At its end, unless it is there. Without the right to it the client hears what all hear.
 local function stand_in_queue()
-  local stands = redis.pcall('zscore', queue, me)
-  if stands == false then
+  local place = redis.pcall('zscore', queue, me)
+  if place == false then
     local last, time = redis.pcall('zrange', queue, -1, -1, 'withscores'), redis.pcall('time')
     local now = (time[1] or 0) * 1000 + math.floor((time[2] or 0) / 1000)
-    stands = redis.pcall('zadd', queue, math.max(math.floor(last[2] or 0) + 1, now), me)
+    place = redis.pcall('zadd', queue, math.max(math.floor(last[2] or 0) + 1, now), me)
   end
   -- Never sooner: others may look less often.
   local left = redis.pcall('pttl', queue)
   if type(left) ~= 'number' or left < tonumber(keep) then
     redis.pcall('pexpire', queue, keep)
   end
-  return type(stands) ~= 'table'
+  return type(place) ~= 'table'
 end
 
---<serve
 -- Wakes the first in the queue, as long as there are permits for them. Each has a claim to its
--- permits for 250 ms: "+" and its name, with the end of the claim as a negative score. A client that
--- does not listen, or did not take them, loses its place. One that wants more than are free is
--- passed over for 8 s. For the next 2 s nobody behind it is woken, and so on. The function tells
--- whether *caller* is among the first.
+-- permits for 250 ms: "+" and its name, with the end of the claim as a negative score.
+-- A client that does not listen, or did not take them, loses its place. One that wants more than
+-- are free is passed over for 8 s. For the next 2 s nobody behind it is woken, and so on. The
+-- function tells whether *caller* is among the first. semaphore_release has the same one.
 local function serve(free, caller)
   local time, claims, gone, woken, mine = redis.pcall('time'), {}, {}, {}, false
   local now, at, later = (time[1] or 0) * 1000 + math.floor((time[2] or 0) / 1000), 0, 0
@@ -96,23 +113,17 @@ local function serve(free, caller)
   end
   return mine
 end
---serve>
 
-local taken = redis.call('get', request)
-if taken then
-  return taken == '0' and 0 or 1
-end
-local free = tonumber(redis.call('get', semaphore) or 0)
-if not free then
-  return redis.error_reply('WRONGTYPE this is not a number of permits')
-end
-local enough, stands = free >= permits, false
-if me and redis.pcall('exists', queue) == 1 then
+local queued, stands = redis.pcall('exists', queue) == 1, false
+if queued then
   -- Who was woken takes its permits, unless somebody without a place was faster.
   local woken = redis.pcall('zrem', queue, '+' .. me) == 1
   if not woken and free > 0 then
     stands = stand_in_queue()
-    if stands then
+    local numsub = publish == 'PUBLISH' and 'numsub' or 'shardnumsub'
+    local heard = redis.pcall('pubsub', numsub, channel, 'interlock_semaphore_waiting' .. name)
+    -- Beside others that listen, and stand in no queue, the first to ask has the permits.
+    if stands and not heard.err and heard[2] <= heard[4] then
       enough = serve(free, me)
     end
   end
@@ -120,16 +131,16 @@ end
 if enough then
   redis.call('decrby', semaphore, permits)
   redis.call('set', request, permits, 'px', ttl)
-  if me then
+  if queued then
     redis.pcall('zrem', queue, me)
-    if more == '1' then
-      stand_in_queue()
-    end
-    if free > permits then
-      serve(free - permits)
-    end
   end
-elseif me and not stands then
+  if more == '1' then
+    stand_in_queue()
+  end
+  if free > permits and (queued or more == '1') then
+    serve(free - permits)
+  end
+elseif not stands then
   stand_in_queue()
 end
 redis.call('del', spent)

@@ -11,19 +11,45 @@
 --
 -- Returns  1 when done, 0 when it is missing
 -- Source   RSemaphore.release, releaseIfExists and addPermits, Redisson 4.7.0
--- Wire     the number, and its new value on the channel unless negative, by which Java's listener
---          fails; with a "0" before it if it is not for those in the queue; this text is our own
+-- Wire     the number, and its new value on the channel unless negative, by which Java's listener fails; this text is our own
 local semaphore, request, spent, permits, create, ttl, publish, channel = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
+if redis.call('exists', request) == 1 then
+  return 1
+end
+local before = redis.call('get', semaphore)
+if not tonumber(before or 0) then
+  return redis.error_reply('WRONGTYPE this is not a number of permits')
+end
+-- A DEL is let through when memory is full, and with it all that follows: permits must come back even then.
+redis.call('del', spent)
+if not before and create == '0' then
+  return 0
+end
+local free = redis.call('incrby', semaphore, permits)
+redis.call('set', request, -permits, 'px', ttl)
+if free < 0 or publish == '' then
+  return 1
+end
 local name = string.match(channel, ':.*')
 local queue = 'interlock_semaphore_queue' .. name
+local queued = free > 0 and redis.pcall('exists', queue) == 1
+if queued then
+  local numsub = publish == 'PUBLISH' and 'numsub' or 'shardnumsub'
+  local heard = redis.pcall('pubsub', numsub, channel, 'interlock_semaphore_waiting' .. name)
+  -- All hear of it if others listen, as Java and earlier releases do.
+  queued = not heard.err and heard[2] <= heard[4]
+end
+if not queued then
+  redis.call(publish, channel, free)
+  return 1
+end
 
---<serve
 -- Wakes the first in the queue, as long as there are permits for them. Each has a claim to its
--- permits for 250 ms: "+" and its name, with the end of the claim as a negative score. A client that
--- does not listen, or did not take them, loses its place. One that wants more than are free is
--- passed over for 8 s. For the next 2 s nobody behind it is woken, and so on. The function tells
--- whether *caller* is among the first.
+-- permits for 250 ms: "+" and its name, with the end of the claim as a negative score.
+-- A client that does not listen, or did not take them, loses its place. One that wants more than
+-- are free is passed over for 8 s. For the next 2 s nobody behind it is woken, and so on. The
+-- function tells whether *caller* is among the first. semaphore_acquire has the same one.
 local function serve(free, caller)
   local time, claims, gone, woken, mine = redis.pcall('time'), {}, {}, {}, false
   local now, at, later = (time[1] or 0) * 1000 + math.floor((time[2] or 0) / 1000), 0, 0
@@ -79,36 +105,10 @@ local function serve(free, caller)
   end
   return mine
 end
---serve>
 
-if redis.call('exists', request) == 1 then
-  return 1
-end
-local before = redis.call('get', semaphore)
-if not tonumber(before or 0) then
-  return redis.error_reply('WRONGTYPE this is not a number of permits')
-end
--- A DEL is let through when memory is full, and with it all that follows: permits must come back even then.
-redis.call('del', spent)
-if not before and create == '0' then
-  return 0
-end
-local free = redis.call('incrby', semaphore, permits)
-redis.call('set', request, -permits, 'px', ttl)
-if free < 0 or publish == '' then
-  return 1
-end
-if free == 0 or redis.pcall('exists', queue) ~= 1 then
-  redis.call(publish, channel, free)
-  return 1
-end
 serve(free)
--- Java and earlier releases hear of it as ever. All hear if nobody is left in the queue.
-local numsub = publish == 'PUBLISH' and 'numsub' or 'shardnumsub'
-local heard = redis.pcall('pubsub', numsub, channel, 'interlock_semaphore_waiting' .. name)
-if heard.err or redis.pcall('exists', queue) ~= 1 then
+if redis.pcall('exists', queue) ~= 1 then
+  -- Nobody of them listens any more.
   redis.call(publish, channel, free)
-elseif heard[2] > heard[4] then
-  redis.call(publish, channel, '0' .. free)
 end
 return 1
