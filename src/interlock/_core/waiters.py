@@ -101,7 +101,7 @@ class Room:
 
     def __init__(self, channel: str, client: str, *, counted: bool) -> None:
         self.wake = names.wake_channel(channel, client)
-        self.channels = (channel, names.waiting_channel(channel), self.wake)
+        self.channels: tuple[str, ...] = (channel, names.waiting_channel(channel), self.wake)
         self.heard, self.counted = False, True
         self.idle = 0
         if not counted:

@@ -5,7 +5,7 @@
 -- KEYS[3]  spent      string, the latch of an answered call, to be removed; a key that is never there if there is none
 -- ARGV[1]  permits    integer > 0
 -- ARGV[2]  ttl        integer > 0, milliseconds that the latch is kept
--- ARGV[3]  me         string, "<client id>" or "<client id>:<permits>", in the queue; or left out
+-- ARGV[3]  me         string, "<client id>" or "<client id>:<permits>"; may be left out
 -- ARGV[4]  channel    string, where waiters listen; may be left out
 -- ARGV[5]  more       1: others of the client wait, so it stays there; may be left out
 -- ARGV[6]  keep       integer > 0, milliseconds that the queue is kept; may be left out
