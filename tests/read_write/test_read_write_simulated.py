@@ -94,7 +94,7 @@ def test_who_leaves_frees_nobody_who_has_a_moment_left(left: int, ended: bool) -
     now = 0.1
     run(scripts.read_lock_acquire("name", "{name}", 0.2, "b:1", 1, ""))
     now = 0.3 - left / 1000
-    assert run(scripts.read_lock_release("name", "{name}", "a:1", 0, 1, "PUBLISH", "c")) == 1
+    assert run(scripts.read_lock_release("name", "{name}", "a:1", 0, 1, "PUBLISH", "c:x")) == 1
     assert run(scripts.write_lock_acquire("name", "{name}", 10, "c:1:write", 1)) == left
 
 
@@ -115,9 +115,9 @@ def test_who_has_no_whole_millisecond_left_keeps_nobody_waiting(leaver: str) -> 
         run(scripts.read_lock_acquire("name", "{name}", 0.2, "b:1", 1, ""))
     now = 0.2  # the server removes it a millisecond later
     if leaver == "writer":
-        assert run(scripts.write_lock_release("name", "{name}", "b:1:write", 0, "PUBLISH", "c"))
+        assert run(scripts.write_lock_release("name", "{name}", "b:1:write", 0, "PUBLISH", "c:x"))
     else:
-        assert run(scripts.read_lock_release("name", "{name}", "a:1", 0, 1, "PUBLISH", "c"))
+        assert run(scripts.read_lock_release("name", "{name}", "a:1", 0, 1, "PUBLISH", "c:x"))
     assert model.execute("PTTL", "name") in (0, 1)
 
 
