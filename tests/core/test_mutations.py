@@ -227,17 +227,30 @@ MUTATIONS = [
         "acquire-takes-what-is-taken",
         "lock_acquire",
         "if not ours and not free then",
-        "if not ours and not free and depth > 1 then",
+        "if not ours and not free and depth ~= '1' then",
         contention,
     ),
     Mutation(
         "acquire-sets-no-lease",
         "lock_acquire",
-        "redis.call('pexpire', lock, lease)",
-        "redis.call('persist', lock)",
+        "redis.call('pexpire', lock, lease)\n  return nil",
+        "redis.call('persist', lock)\n  return nil",
         contention,
     ),
-    Mutation("acquire-counts", "lock_acquire", "'hset', lock", "'hincrby', lock", nested),
+    Mutation(
+        "acquire-counts",
+        "lock_acquire",
+        "redis.call('hset', lock, holder, depth)\nif free",
+        "redis.call('hincrby', lock, holder, depth)\nif free",
+        nested,
+    ),
+    Mutation(
+        "free-lock-counts",
+        "lock_acquire",
+        "redis.call('hset', lock, holder, depth)\n  redis",
+        "redis.call('hincrby', lock, holder, 2)\n  redis",
+        nested,
+    ),
     Mutation(
         "release-wakes-nobody",
         "lock_release",
@@ -288,7 +301,11 @@ MUTATIONS = [
         neighbours,
     ),
     Mutation(
-        "inner-release-frees", "lock_release", "if depth > 0 then", "if depth > 1 then", nested
+        "inner-release-frees",
+        "lock_release",
+        "elseif depth ~= '0' then",
+        "elseif depth ~= '0' and depth ~= '1' then",
+        nested,
     ),
     Mutation(
         "renewal-keeps-others",

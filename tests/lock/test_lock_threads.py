@@ -14,7 +14,7 @@ from tests.lock.interrupting import Blow, interrupt_after
 from tests.support.servers import wait_until
 
 import interlock
-from interlock import NotHeldError, ReentryError
+from interlock import NotHeldError, ReentryError, ServerUnavailableError
 from interlock._links import resp
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from interlock import Client, Hold
 
+pytestmark = pytest.mark.usefixtures("patient")
+"""Short tries come by the hundred here: a machine that stalls for a moment is no silent server."""
 
 LEASE = 1.8
 """Seconds: short, and yet a renewed hold outlives a machine that stalls for a second."""
@@ -209,7 +211,11 @@ def test_new_threads_are_new_owners(client: Client) -> None:
     def try_it() -> None:
         idents.append(threading.get_ident())
         lock = client.lock("name")
-        taken.append(lock.acquire(timeout=0) or lock.owned() or lock.hold is not None)
+        try:
+            got = lock.acquire(timeout=0)
+        except ServerUnavailableError:
+            got = False  # one try waits 0.15 s, and a busy machine may stand still for longer
+        taken.append(got or lock.owned() or lock.hold is not None)
 
     _in_thread(hold)
     for _ in range(1000):

@@ -134,8 +134,9 @@ local function located(failure)
   return {text, -1}
 end
 
-local function run(chunk, keys, argv)
-  globals.KEYS, globals.ARGV = keys, argv
+local function run(chunk, count, ...)
+  local words = {...}
+  globals.KEYS, globals.ARGV = {unpack(words, 1, count)}, {unpack(words, count + 1)}
   local ok, result = xpcall(chunk, located)
   if ok then return true, result, nil end
   return false, result[1], result[2]
@@ -176,7 +177,7 @@ class LuaSandbox:
         )
         functions = self._lua.execute(_BOOTSTRAP, self._invoke, _sha1hex)
         self._compile: Callable[[bytes], tuple[object, bytes]] = functions[0]
-        self._run: Callable[[object, object, object], tuple[bool, Any, int]] = functions[1]
+        self._run: Callable[..., tuple[bool, Any, int]] = functions[1]
         self._open: Callable[[object], Sequence[object]] = functions[2]
         self._failure: Callable[[bytes], object] = functions[3]
         self._status: Callable[[bytes], object] = functions[4]
@@ -204,7 +205,7 @@ class LuaSandbox:
         Raises:
             ModelError: The script failed or returned an error.
         """
-        ok, result, line = self._run(chunk, self._lua.table(*keys), self._lua.table(*args))
+        ok, result, line = self._run(chunk, len(keys), *keys, *args)
         if self._fault is not None:
             # Not an error reply but a defect, in the model or a hook: a script must not hide it.
             fault, self._fault = self._fault, None

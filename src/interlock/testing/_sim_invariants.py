@@ -57,14 +57,16 @@ class ValidHolds:
     def after_step(self, simulator: World, dumps: Dumps) -> None:
         """Look at every hold that its client believes in."""
         valid: dict[tuple[str, str], list[Hold]] = {}
+        tainted = simulator.doubts.tainted
         for client in simulator.clients:
             holds = client.session.holds.table
-            if client.crashed or not holds:
+            if not holds or client.crashed:
                 continue
             now, where = client.clock(), client.network.where
+            dump = dumps[where]
             for hold in holds.values():
-                if hold.valid(now) and not simulator.doubts.tainted(hold):
-                    depth = RULES[hold.core.kind].depth(hold, dumps[where])
+                if hold.valid(now) and not tainted(hold):
+                    depth = RULES[hold.core.kind].depth(hold, dump)
                     if depth == 0:
                         simulator.fail(f"I-03: the server does not have {hold!r}")
                     if depth != hold.depth and _settled(simulator, client, hold):
@@ -142,18 +144,19 @@ class NoLostWakeUp:
 
     def after_step(self, simulator: World, dumps: Dumps) -> None:
         """Look at every lock that is waited for."""
-        now = simulator.timeline.now
+        now, changed, held = simulator.timeline.now, simulator.changed, self._held
         for place, lock in simulator.locks.items():
+            if not changed and place in held:
+                continue
             free = RULES[lock.kind].free
             if free is None:
+                held.add(place)  # it is not asked for again before something changes
                 continue
             dump = dumps[place[0]]
-            if not simulator.changed and place in self._held:
-                continue
-            self._held.discard(place)
+            held.discard(place)
             if not free(lock, dump):
-                self._held.add(place)
-                if simulator.changed:
+                held.add(place)
+                if changed:
                     network = _network(simulator, place[0])
                     self._ends[place] = network.viewed_at + (dump[lock.key].ttl or 0) / 1000
                 self._freed.pop(place, None)

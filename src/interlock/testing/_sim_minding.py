@@ -24,17 +24,24 @@ class EverythingMinded:
 
     def __init__(self) -> None:
         self._holds: dict[int, Hold] = {}
+        self._texts: dict[str, str] = {}
         self._found: dict[str, set[str]] = {}
         self._ours: dict[str, re.Pattern[str]] = {}
 
     def after_step(self, simulator: World, dumps: Dumps) -> None:
         """Look at every lock."""
+        if simulator.changed:
+            self._texts.clear()
+            self._found.clear()
         for client in simulator.clients:
-            for hold in client.session.holds.table.values():
+            found = self._found.get(client.name)
+            if found is None:
+                found = self._found[client.name] = self._stored_for(simulator, client, dumps)
+            holds = client.session.holds.table.values()
+            for hold in holds:
                 self._holds[id(hold)] = hold
-            found = self._numbers_stored(simulator, client, dumps)
             # Most of the time the client has just what is stored.
-            if not found or found <= {h.holder for h in client.session.holds.table.values()}:
+            if not found or found <= {hold.holder for hold in holds}:
                 continue
             busy = any(process.acting or process.negligent for process in client.processes)
             if not client.crashed and not busy:
@@ -43,22 +50,22 @@ class EverythingMinded:
     def at_rest(self, simulator: World, dumps: Dumps) -> None:
         """Do nothing more."""
 
-    def _numbers_stored(self, simulator: World, client: SimulatedClient, dumps: Dumps) -> set[str]:
+    def _stored_for(self, simulator: World, client: SimulatedClient, dumps: Dumps) -> set[str]:
         """Return the holders of *client* that its server has."""
-        found = self._found.get(client.name)
-        if found is None or simulator.changed:
-            where = client.network.where
+        where = client.network.where
+        text = self._texts.get(where)
+        if text is None:
             stored = [dumps[where].get(key) for at, key, _ in simulator.locks if at == where]
-            found = self._numbers(client, (one.value for one in stored if one is not None))
-            self._found[client.name] = found
-        return found
+            # All clients of a server look for theirs in the same text.
+            text = self._texts[where] = str([one.value for one in stored if one is not None])
+        return self._numbers(client, (text,))
 
-    def _numbers(self, client: SimulatedClient, texts: Iterable[object]) -> set[str]:
+    def _numbers(self, client: SimulatedClient, texts: Iterable[str]) -> set[str]:
         """Return the holders of *client* that *texts* name."""
         ours = self._ours.get(client.name)
         if ours is None:
             ours = self._ours[client.name] = re.compile(client.session.client_id + ":[1-9][0-9]*")
-        return {holder for text in texts for holder in ours.findall(str(text))}
+        return {holder for text in texts for holder in ours.findall(text)}
 
     def _look_at(self, simulator: World, client: SimulatedClient, found: set[str]) -> None:
         numbers = partial(self._numbers, client)
@@ -67,7 +74,7 @@ class EverythingMinded:
         sent += client.cleanups.calls()
         sent += [effect.call for effect in client.settled if now >= effect.until]
         minded = numbers(hold.holder for hold in client.session.holds)
-        minded |= numbers(word for call in sent for word in call.args)
+        minded |= numbers(str(word) for call in sent for word in call.args)
         minded |= numbers(
             hold.holder
             for hold in self._holds.values()

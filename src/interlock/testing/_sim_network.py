@@ -189,7 +189,9 @@ class Network:
     ) -> None:
         self.where = where
         self.timeline = timeline
-        self._latency = latency
+        low, high = latency
+        self._least, self._spread = low, high - low
+        self._random = timeline.random.random
         self.overseer = overseer
         self._down_until = 0.0
         self.lossy_until = 0.0
@@ -200,6 +202,7 @@ class Network:
         self.viewed_at = 0.0
         self._viewed: dict[bytes, Stored] | None = None
         self._view: dict[str, Stored] = {}
+        self._texts: dict[bytes, str] = {}
         clock = Clock(timeline, EPOCH, timeline.random.uniform(-DRIFT, DRIFT))
         self.server = RedisModel(
             now=clock,
@@ -215,7 +218,8 @@ class Network:
 
     def latency(self) -> float:
         """Return how long the next thing takes, one way."""
-        return self.timeline.random.uniform(*self._latency)
+        # As `Random.uniform` draws it, which takes longer.
+        return self._least + self._spread * self._random()
 
     def exchange(
         self,
@@ -251,7 +255,11 @@ class Network:
         stored = self.server.view()
         if stored is not self._viewed:
             self._viewed, self.viewed_at = stored, self.timeline.now
-            self._view = {key.decode(): value for key, value in stored.items()}
+            texts = self._texts
+            self._view = {
+                texts.get(key) or texts.setdefault(key, key.decode()): value
+                for key, value in stored.items()
+            }
         return self._view
 
     def go_down(self, seconds: float) -> None:

@@ -67,6 +67,8 @@ class BoundedOvertaking:
             self._disturbed_at = simulator.disturbed_at
             self._looks.clear()
             self._standing.clear()
+        elif not simulator.changed:
+            return  # as time goes by, more may be overtaken, never fewer
         for place, lock in simulator.locks.items():
             if isinstance(lock, Lock | WriteLock) and not isinstance(lock, SpinLock):
                 self._look_at(simulator, place, lock, dumps[lock.session.where])

@@ -6,7 +6,7 @@ waiters are taken back at its end.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
@@ -91,7 +91,6 @@ class Frame:
     Attributes:
         op: the operation.
         client: the client that it is performed for.
-        name: what traces call it.
         failed: whether something was raised in it, so that it is cleaning up.
         interrupted: whether that was a Ctrl-C or a cancellation.
         waiting: what to take back at its end.
@@ -99,10 +98,9 @@ class Frame:
 
     op: Op[Any]
     client: Host
-    name: str
     failed: bool = False
     interrupted: bool = False
-    waiting: list[Waiter] = field(default_factory=list["Waiter"])
+    waiting: Sequence[Waiter] = ()
 
 
 def home(session: Client) -> Host:
@@ -163,6 +161,7 @@ class Runner(Generic[H]):
         self.error: BaseException | None = None
         self._program: Generator[Op[Any], Any, object] | None = None
         self._frames: list[Frame] = []
+        self._doing: Op[Any] | Step[Any] | None = None
         self._began, self._due_by = 0.0, NEVER
         self._turn = 0
         self._exchanges: list[Exchange] = []
@@ -210,12 +209,13 @@ class Runner(Generic[H]):
         """Run on until something takes time."""
         self._stop_waiting()
         outcome: Outcome | None = (reply, error)
+        frames = self._frames
         while outcome is not None and not self.ended:
             reply, error = outcome
-            running = self._frames[-1].op if self._frames else self._program
-            active = cast("Generator[Any, Any, Any]", running)
-            if error is not None and self._frames:
-                self._frames[-1].failed = True
+            frame = frames[-1] if frames else None
+            active: Any = self._program if frame is None else frame.op
+            if error is not None and frame is not None:
+                frame.failed = True
             try:
                 asked = active.send(reply) if error is None else active.throw(error)
             except StopIteration as stop:
@@ -223,11 +223,12 @@ class Runner(Generic[H]):
             except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the program's
                 outcome = self._over(None, raised)
             else:
-                outcome = self._meet(asked) if self._frames else self._begin(asked, self.client)
+                outcome = self._begin(asked, self.client) if frame is None else self._meet(asked)
 
     def _begin(self, op: Op[Any] | Step[Any], client: Host) -> Outcome:
-        name = getattr(op, "__name__", type(op).__name__.lower())
-        self._frames.append(Frame(iter(op), client, name))
+        self._frames.append(Frame(iter(op), client))
+        if len(self._frames) == 1:
+            self._doing = op
         return _NOW
 
     def _over(self, result: object, error: BaseException | None) -> Outcome:
@@ -235,9 +236,10 @@ class Runner(Generic[H]):
         if not self._frames:
             self._end(result, error)
             return _NOW
-        name = self._leave()
+        self._leave()
         if not self._frames:
             if not self._quiet:
+                name = getattr(self._doing, "__name__", type(self._doing).__name__.lower())
                 self.client.note(self.name, f"{name}: {error or result!r}")
             self.client.check_bound(self, self._began, self._due_by)
             self._due_by = NEVER
@@ -249,13 +251,12 @@ class Runner(Generic[H]):
         self.result, self.error = result, error
         self.client.ended(self)
 
-    def _leave(self) -> str:
+    def _leave(self) -> None:
         """Take back the waiters of the innermost operation, which is over."""
         frame = self._frames.pop()
         for waiter in frame.waiting:
             frame.client.session.waiters.leave(waiter)
             del self._rung[waiter]
-        return frame.name
 
     def _stop_waiting(self) -> None:
         self._turn += 1
@@ -376,7 +377,7 @@ class Runner(Generic[H]):
         frame = self._frames[-1]
         waiter = frame.client.session.waiters.join(effect.channel, lambda: self.ring(bell[0]))
         bell.append(waiter)
-        frame.waiting.append(waiter)
+        frame.waiting = (*frame.waiting, waiter)
         self._rung[waiter] = False
         return waiter
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from enum import Enum
+from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -66,15 +66,16 @@ class Timeline:
 
     def at(self, when: float, action: Action) -> None:
         """Have *action* happen at *when*; what is due at one time happens in the order in which it was asked for."""
-        heapq.heappush(self._agenda, (max(when, self.now), next(self._order), action))
+        heappush(self._agenda, (max(when, self.now), next(self._order), action))
 
     def after(self, seconds: float, action: Action) -> None:
         """Have *action* happen in *seconds*."""
-        self.at(self.now + seconds, action)
+        # Nothing is due before it is asked for.
+        heappush(self._agenda, (self.now + seconds, next(self._order), action))
 
     def step(self) -> bool:
         """Do the next thing; return whether it may have changed anything."""
-        self.now, _, action = heapq.heappop(self._agenda)
+        self.now, _, action = heappop(self._agenda)
         self.steps += 1
         return action() is not IDLE
 

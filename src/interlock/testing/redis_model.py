@@ -59,7 +59,8 @@ _DATA_COMMANDS: Table = {
     **_model_lists.COMMANDS,
     **_model_zsets.COMMANDS,
 }
-_NOT_FROM_SCRIPTS = frozenset((b"EVAL", b"EVALSHA", b"SCRIPT"))
+BUSY = "a hook must not call the model: the server is busy with a command"
+_NOT_FROM_SCRIPTS = frozenset(("EVAL", "EVALSHA", "SCRIPT"))
 
 
 class Stored(NamedTuple):
@@ -78,6 +79,7 @@ class Stored(NamedTuple):
 
 class _Script(NamedTuple):
     sha: str
+    sha_bytes: bytes
     chunk: Chunk
 
 
@@ -127,7 +129,8 @@ class RedisModel:
         self._lua = LuaSandbox(self._call_from_script)
         self._compiled: dict[bytes, _Script] = {}
         self._loaded: dict[bytes, _Script] = {}
-        self._from_scripts: dict[bytes, tuple[bytes, Command]] = {}
+        self._texts: dict[str | bytes, _Script] = {}
+        self._from_scripts: dict[bytes, tuple[str, Command]] = {}
         self._commands: Table = {
             **_DATA_COMMANDS,
             b"PUBLISH": exactly(2, self._publish),
@@ -161,7 +164,7 @@ class RedisModel:
         if not command.accepts(len(rest)):
             raise wrong_arguments(name)
         if self._busy:
-            raise RuntimeError("a hook must not call the model: the server is busy with a command")
+            raise RuntimeError(BUSY)
         self._busy = True
         self._ran += 1
         try:
@@ -186,7 +189,23 @@ class RedisModel:
         Raises:
             ModelError: The script failed or returned an error.
         """
-        return self.execute("EVAL", script, len(keys), *keys, *args)
+        if self._busy:
+            raise RuntimeError(BUSY)
+        # As EVAL, which would encode the text and look it up anew each time.
+        found = self._texts.get(script)
+        if found is None:
+            text = script if isinstance(script, bytes) else script.encode()
+            found = self._texts[script] = self._load(text)
+        self._loaded[found.sha_bytes] = found
+        self._busy = True
+        self._ran += 1
+        self.commands["EVAL"] += 1
+        try:
+            self._tick()
+            words = [_encode(word) for word in args]
+            return self._lua.run(found.chunk, found.sha, [_encode(key) for key in keys], words)
+        finally:
+            self._busy = False
 
     def dump(self) -> dict[bytes, Stored]:
         """Return a copy of all keys that have not expired."""
@@ -225,15 +244,16 @@ class RedisModel:
             raise ModelError("ERR Wrong number of args calling Redis command from script")
         if name in _NOT_FROM_SCRIPTS:
             raise ModelError("ERR This Redis command is not allowed from script")
-        return self._run(name, command, args)
+        self.commands[name] += 1
+        return command.run(self._keyspace, args)
 
-    def _find_for_script(self, word: bytes) -> tuple[bytes, Command]:
+    def _find_for_script(self, word: bytes) -> tuple[str, Command]:
         name = word.upper()
         command = self._commands.get(name)
         if command is None:
             raise ModelError("ERR Unknown Redis command called from script")
-        self._from_scripts[word] = name, command
-        return name, command
+        found = self._from_scripts[word] = name.decode(), command
+        return found
 
     def _publish(self, _db: Keyspace, args: Args) -> Reply:
         return self._on_publish(args[0], args[1])
@@ -263,7 +283,7 @@ class RedisModel:
         action, *rest = args
         match action.upper(), len(rest):
             case b"LOAD", 1:
-                return self._load(rest[0]).sha.encode()
+                return self._load(rest[0]).sha_bytes
             case b"EXISTS", count if count:
                 return [int(sha.lower() in self._loaded) for sha in rest]
             case b"FLUSH", 0:
@@ -278,8 +298,9 @@ class RedisModel:
         script = self._compiled.get(text)
         if script is None:
             sha = hashlib.sha1(text).hexdigest()  # noqa: S324 - names a script, guards nothing
-            script = self._compiled[text] = _Script(sha, self._lua.compile(text))
-        self._loaded[script.sha.encode()] = script
+            chunk = self._lua.compile(text)
+            script = self._compiled[text] = _Script(sha, sha.encode(), chunk)
+        self._loaded[script.sha_bytes] = script
         return script
 
 

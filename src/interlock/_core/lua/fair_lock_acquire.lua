@@ -29,13 +29,13 @@ local left = redis.call('pttl', lock)
 local free = left == -2
 
 local function hold()
-  redis.call('hset', lock, holder, depth)
+  redis.call('hset', lock, holder, ARGV[3])
   if left < lease then
-    redis.call('pexpire', lock, lease)
+    redis.call('pexpire', lock, ARGV[1])
   end
 end
 
-if redis.call('hexists', lock, holder) == 1 then
+if not free and redis.call('hexists', lock, holder) == 1 then
   return hold()
 elseif depth > 1 then
   return {left, 0}

@@ -18,7 +18,7 @@
 -- Returns  {1, token} when held; else {0, what is left of the other's lease in milliseconds (-1: never ends, -2: a re-entry found no lock)}
 -- Source   RFencedLock.tryLockAndGetToken, Redisson 4.7.0, which draws a new token for each re-entry too
 -- Wire     the hash, its TTL, and the counter; this text is our own
-local lock, counter, lease, holder, depth = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local lock, counter, lease, holder, depth = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 local floor, unit = tonumber(ARGV[4]), tonumber(ARGV[5])
 local client, queue, more, keep = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 
@@ -38,8 +38,8 @@ local function stand_in_queue()
   return type(stands) ~= 'table'
 end
 
-local ours = redis.call('hexists', lock, holder) == 1
-local free = depth == 1 and redis.call('exists', lock) == 0
+local free = depth == '1' and redis.call('exists', lock) == 0
+local ours = not free and redis.call('hexists', lock, holder) == 1
 if client and not ours then
   if not free then
     -- The claim of the client is the only field: the lock is free without it.
@@ -70,7 +70,7 @@ if free or not token then
   token = redis.call('incrby', counter, math.max(last, floor) - last + 1)
 end
 redis.call('hset', lock, holder, depth)
-if free or redis.call('pttl', lock) < lease then
+if free or redis.call('pttl', lock) < tonumber(lease) then
   redis.call('pexpire', lock, lease)
 end
 if client then

@@ -14,8 +14,15 @@
 -- Returns  nil when held; else what is left of the other's lease, milliseconds (-1: never ends, -2: a re-entry found no lock)
 -- Source   RLock.tryLock, Redisson 4.7.0
 -- Wire     the hash and its TTL; this text is our own
-local lock, lease, holder, depth = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
+local lock, lease, holder, depth = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local client, queue, more, keep = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
+
+local free = depth == '1' and redis.call('exists', lock) == 0
+if free and not client then
+  redis.call('hset', lock, holder, depth)
+  redis.call('pexpire', lock, lease)
+  return nil
+end
 
 -- At its end, unless it is there. Without the right to it the client hears what all hear.
 local function stand_in_queue()
@@ -33,8 +40,7 @@ local function stand_in_queue()
   return type(stands) ~= 'table'
 end
 
-local ours = redis.call('hexists', lock, holder) == 1
-local free = depth == 1 and redis.call('exists', lock) == 0
+local ours = not free and redis.call('hexists', lock, holder) == 1
 if client and not ours then
   if not free then
     -- The claim of the client is the only field: the lock is free without it.
@@ -52,7 +58,7 @@ if not ours and not free then
   return redis.call('pttl', lock)
 end
 redis.call('hset', lock, holder, depth)
-if free or redis.call('pttl', lock) < lease then
+if free or redis.call('pttl', lock) < tonumber(lease) then
   redis.call('pexpire', lock, lease)
 end
 if client then

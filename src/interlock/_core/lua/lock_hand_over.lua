@@ -27,6 +27,6 @@ end
 if redis.call('hdel', lock, holder) == 0 then
   return nil
 end
-redis.call('hset', lock, successor, 1)
+redis.call('hset', lock, successor, '1')
 redis.call('pexpire', lock, lease)
 return 1

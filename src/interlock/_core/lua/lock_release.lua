@@ -20,7 +20,7 @@
 -- Returns  1 when done, 2 when the holder's own client got it; nil when it is not the holder
 -- Source   RLock.unlock, Redisson 4.7.0
 -- Wire     the hash, and "0" on the channel when it is freed; this text is our own
-local lock, holder, depth, publish, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local lock, holder, depth, publish, channel = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local leaving = ARGV[5]
 
 if leaving then
@@ -31,7 +31,7 @@ if redis.call('hexists', lock, holder) == 0 then
   if not leaving or redis.call('exists', lock) == 1 then
     return nil
   end
-elseif depth > 0 then
+elseif depth ~= '0' then
   redis.call('hdel', lock, '')
   redis.call('hset', lock, holder, depth)
   return 1

@@ -15,7 +15,7 @@ local kept = {}
 for i, lock in ipairs(locks) do
   kept[i] = redis.pcall('hexists', lock, holders[i + 1]) == 1 and 1 or 0
   if kept[i] == 1 and redis.call('pttl', lock) < lease then
-    redis.call('pexpire', lock, lease)
+    redis.call('pexpire', lock, ARGV[1])
   end
 end
 return kept

@@ -95,8 +95,8 @@ class Simulator(World):
         self._invariants = defaults() if invariants is None else tuple(invariants)
         self._looks = [invariant.after_step for invariant in self._invariants]
         self._budget = steps
-        self._seen: list[int] = []
-        self._kept: Dumps = {}
+        self._kept: dict[str, Dump] = {}
+        self._locks_seen = 0
         _ = self.server()
         plan(self)
 
@@ -193,11 +193,13 @@ class Simulator(World):
 
     def check(self) -> None:
         """Check that all invariants hold now."""
-        dumps = self._dumps()
-        seen = [len(self.locks), *map(id, dumps.values())]
-        self.changed = seen != self._seen
-        # What an id belongs to must not be gone: another one could have it then.
-        self._seen, self._kept = seen, dumps
+        dumps, locks = self._kept, len(self.locks)
+        changed = locks != self._locks_seen
+        for network in self.networks:
+            view = network.view()
+            if dumps.get(network.where) is not view:
+                dumps[network.where], changed = view, True
+        self.changed, self._locks_seen = changed, locks
         self.doubts.clear_up(dumps)
         for look in self._looks:
             look(self, dumps)
