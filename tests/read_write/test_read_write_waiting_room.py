@@ -159,6 +159,74 @@ def test_a_claim_is_shown_and_can_be_taken_away(redis_url: str, wire: Wire) -> N
         assert wire.heard() == ["1"]
 
 
+HEARD = (CHANNEL, "interlock_waiting:{name}", "interlock_wake:{name}:me")
+"""What a client *me* listens to while it has a place."""
+
+
+def hold(store: Any, side: str) -> Eval[Any]:
+    """Take the lock on a side; return its release."""
+    if side == "write":
+        run(store, scripts.write_lock_acquire("name", "{name}:", 30, "a:1:write", 1))
+        return scripts.write_lock_release("name", "{name}:", "a:1:write", 0, "PUBLISH", CHANNEL)
+    run(store, scripts.read_lock_acquire("name", "{name}:", 30, "a:1", 1, ""))
+    return scripts.read_lock_release("name", "{name}:", "a:1", 0, 1, "PUBLISH", CHANNEL)
+
+
+def told(ears: Any) -> list[bytes]:
+    """Return the next two messages."""
+    messages: list[bytes] = []
+    until = time.monotonic() + 5
+    while len(messages) < 2 and time.monotonic() < until:
+        message = ears.get_message(timeout=0.1)
+        messages += [] if message is None else [message["data"]]
+    return messages
+
+
+@pytest.mark.parametrize("side", ["write", "read"])
+def test_a_release_is_a_claim_of_the_first_who_listens(
+    redis_client: redis.Redis, wire: Wire, side: str
+) -> None:
+    """A release passes over who does not listen, and a claim that is given up is passed on."""
+    with redis_client.pubsub(ignore_subscribe_messages=True) as ears:
+        ears.subscribe(*HEARD)
+        wait_until(lambda: redis_client.pubsub_numsub(HEARD[2])[0][1] == 1, 5, "it listens")
+        wire.close()  # it would count as one of those who stand in no queue
+        wait_until(lambda: redis_client.pubsub_numsub(CHANNEL)[0][1] == 1, 5, "it is gone")
+        future = 2 * time.time_ns() // 10**6  # nobody is left a turn for looking
+        redis_client.zadd(QUEUE, {"dead": 1, "me": 2, "gone": future})
+        assert run(redis_client, hold(redis_client, side)) == 1
+        assert redis_client.hgetall("name") == {b"mode": b"write", b"me:0:write": b"1"}
+        assert 0 < redis_client.pttl("name") <= 250
+        assert redis_client.zrange(QUEUE, 0, -1) == [b"gone"]
+        leaving = scripts.write_lock_release(
+            *("name", "{name}:", "me:0:write", 0, "PUBLISH", CHANNEL), leaving=("me",)
+        )
+        assert run(redis_client, leaving) in (1, None), "it may have ended before"
+        assert redis_client.exists("name") == 0
+        assert told(ears) in ([b"0", b"0"], [b"0", b"1"])
+
+
+@pytest.mark.parametrize(("side", "message"), [("write", b"01"), ("read", b"00")])
+def test_every_other_release_is_left_to_those_who_only_listen(
+    redis_client: redis.Redis, side: str, message: bytes
+) -> None:
+    """While somebody listens without a place, one release in two leaves the lock free."""
+    with (
+        redis_client.pubsub(ignore_subscribe_messages=True) as ears,
+        redis_client.pubsub(ignore_subscribe_messages=True) as other,
+    ):
+        ears.subscribe(*HEARD)
+        other.subscribe(CHANNEL)
+        wait_until(lambda: redis_client.pubsub_numsub(CHANNEL)[0][1] == 2, 5, "both listen")
+        future = 2 * (time.time_ns() // 10**6) | 1
+        redis_client.zadd(QUEUE, {"me": future})
+        run(redis_client, hold(redis_client, side))
+        assert redis_client.exists("name") == 0
+        assert told(ears) == [message, b"20"]
+        run(redis_client, hold(redis_client, side))
+        assert redis_client.hgetall("name") == {b"mode": b"write", b"me:0:write": b"1"}
+
+
 class Crowd:
     """Clients that wait for one read/write lock until they are let in, each in a thread."""
 

@@ -22,9 +22,6 @@
 local lock, entries, holder, depth, prefix, publish, channel = KEYS[1], KEYS, ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
 local NOW_AND_THEN = 16
 local TICKS = 10 -- milliseconds by which TTLs may differ that were meant to be the same
-local freed = '0'
-local name = string.match(channel, ':.*')
-local queue = 'interlock_queue' .. name
 
 local function longest_of_others(enough)
   local longest, fields = -2, redis.call('hgetall', lock)
@@ -42,6 +39,50 @@ local function longest_of_others(enough)
     end
   end
   return longest
+end
+
+local mode, held = unpack(redis.call('hmget', lock, 'mode', holder))
+if not held then
+  -- A thread's release of the last entry may have come before another's of an inner one, which is this.
+  redis.call('del', unpack(entries, 2))
+  return nil
+end
+if depth > 0 then
+  redis.call('del', unpack(entries, 2))
+  redis.call('hset', lock, holder, depth)
+  return 1
+end
+local readers = redis.call('hlen', lock) - 1
+local alone = readers == 1
+if mode == 'read' and not alone and (readers <= NOW_AND_THEN or readers % NOW_AND_THEN == 0) then
+  local mine = -2
+  for i = 2, #entries do
+    mine = math.max(mine, redis.call('pttl', entries[i]))
+  end
+  local left = redis.call('pttl', lock)
+  if mine + TICKS >= left then
+    -- Never less than 0: whether anybody is left at all has to be seen in any case.
+    local longest = longest_of_others(math.max(left - TICKS, 0))
+    alone = longest == -2
+    if longest >= 0 and longest < left - TICKS then
+      redis.call('pexpire', lock, math.max(longest, 1))
+    end
+  end
+end
+if not alone then
+  redis.call('hdel', lock, holder)
+  redis.call('del', unpack(entries, 2))
+  return 1
+end
+local freed = '0'
+local name = string.match(channel, ':.*')
+local queue = 'interlock_queue' .. name
+if publish == '' or redis.pcall('exists', queue) ~= 1 then
+  if publish ~= '' then
+    redis.call(publish, channel, '0')
+  end
+  redis.call('del', unpack(entries))
+  return 1
 end
 
 -- Those who stand in no queue may take it first, for a while. If they listen, as Java and earlier
@@ -95,52 +136,14 @@ local function pass_on()
   end
 end
 
-local mode, held = unpack(redis.call('hmget', lock, 'mode', holder))
-if not held then
-  -- A thread's release of the last entry may have come before another's of an inner one, which is this.
-  redis.call('del', unpack(entries, 2))
-  return nil
+redis.call('hdel', lock, '')
+local next = pass_on()
+if not next then
+  redis.call(publish, channel, '0')
 end
-if depth > 0 then
-  redis.call('del', unpack(entries, 2))
-  redis.call('hset', lock, holder, depth)
-  return 1
-end
-local readers = redis.call('hlen', lock) - 1
-local alone = readers == 1
-if mode == 'read' and not alone and (readers <= NOW_AND_THEN or readers % NOW_AND_THEN == 0) then
-  local mine = -2
-  for i = 2, #entries do
-    mine = math.max(mine, redis.call('pttl', entries[i]))
-  end
-  local left = redis.call('pttl', lock)
-  if mine + TICKS >= left then
-    -- Never less than 0: whether anybody is left at all has to be seen in any case.
-    local longest = longest_of_others(math.max(left - TICKS, 0))
-    alone = longest == -2
-    if longest >= 0 and longest < left - TICKS then
-      redis.call('pexpire', lock, math.max(longest, 1))
-    end
-  end
-end
-if alone then
-  local next = false
-  if publish ~= '' then
-    if redis.pcall('exists', queue) == 1 then
-      redis.call('hdel', lock, '')
-      next = pass_on()
-    end
-    if not next then
-      redis.call(publish, channel, '0')
-    end
-  end
-  redis.call('del', unpack(entries))
-  if type(next) == 'string' then
-    redis.call('hset', lock, 'mode', 'write', next .. ':0:write', 1)
-    redis.call('pexpire', lock, 250)
-  end
-else
-  redis.call('hdel', lock, holder)
-  redis.call('del', unpack(entries, 2))
+redis.call('del', unpack(entries))
+if type(next) == 'string' then
+  redis.call('hset', lock, 'mode', 'write', next .. ':0:write', 1)
+  redis.call('pexpire', lock, 250)
 end
 return 1

@@ -23,9 +23,6 @@
 --          if those in the queue need not look; this text is our own
 local lock, holder, depth, prefix, publish, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
 local leaving = ARGV[6]
-local freed = '1'
-local name = string.match(channel, ':.*')
-local queue = 'interlock_queue' .. name
 
 local function longest_of_others()
   local longest, fields = -2, redis.call('hgetall', lock)
@@ -43,6 +40,43 @@ local function longest_of_others()
     end
   end
   return longest
+end
+
+if leaving then
+  redis.pcall('zrem', 'interlock_queue' .. string.match(channel, ':.*'), leaving)
+end
+if redis.call('hexists', lock, holder) == 0 then
+  -- Who was told to take a free lock in a while, and leaves, must tell the next one.
+  if not leaving or redis.call('exists', lock) == 1 then
+    return nil
+  end
+elseif depth > 0 then
+  redis.call('hdel', lock, '')
+  redis.call('hset', lock, holder, depth)
+  return 1
+end
+local longest = longest_of_others()
+local freed = '1'
+local name = string.match(channel, ':.*')
+local queue = 'interlock_queue' .. name
+local queued = publish ~= '' and redis.pcall('exists', queue) == 1
+if longest ~= -2 then
+  if publish ~= '' then
+    redis.call(publish, channel, queued and '01' or '1')
+  end
+  redis.call('hdel', lock, holder)
+  redis.call('hset', lock, 'mode', 'read')
+  if longest >= 0 then
+    redis.call('pexpire', lock, math.max(longest, 1))
+  end
+  return 1
+end
+if not queued then
+  if publish ~= '' then
+    redis.call(publish, channel, '1')
+  end
+  redis.call('del', lock)
+  return 1
 end
 
 -- Those who stand in no queue may take it first, for a while. If they listen, as Java and earlier
@@ -96,42 +130,14 @@ local function pass_on()
   end
 end
 
-if leaving then
-  redis.pcall('zrem', queue, leaving)
+redis.call('hdel', lock, '')
+local next = pass_on()
+if not next then
+  redis.call(publish, channel, '1')
 end
-if redis.call('hexists', lock, holder) == 0 then
-  -- Who was told to take a free lock in a while, and leaves, must tell the next one.
-  if not leaving or redis.call('exists', lock) == 1 then
-    return nil
-  end
-elseif depth > 0 then
-  redis.call('hdel', lock, '')
-  redis.call('hset', lock, holder, depth)
-  return 1
-end
-local longest = longest_of_others()
-local next = false
-if publish ~= '' then
-  local queued = redis.pcall('exists', queue) == 1
-  if queued and longest == -2 then
-    redis.call('hdel', lock, '')
-    next = pass_on()
-  end
-  if not next then
-    redis.call(publish, channel, queued and longest ~= -2 and '01' or '1')
-  end
-end
-if longest == -2 then
-  redis.call('del', lock)
-  if type(next) == 'string' then
-    redis.call('hset', lock, 'mode', 'write', next .. ':0:write', 1)
-    redis.call('pexpire', lock, 250)
-  end
-  return 1
-end
-redis.call('hdel', lock, holder)
-redis.call('hset', lock, 'mode', 'read')
-if longest >= 0 then
-  redis.call('pexpire', lock, math.max(longest, 1))
+redis.call('del', lock)
+if type(next) == 'string' then
+  redis.call('hset', lock, 'mode', 'write', next .. ':0:write', 1)
+  redis.call('pexpire', lock, 250)
 end
 return 1
