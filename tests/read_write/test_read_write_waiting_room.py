@@ -123,6 +123,16 @@ def test_a_claim_is_read_from_by_the_first_of_its_client(store: Any) -> None:
     assert run(store, writes(2)) > 29_000
 
 
+def test_a_claim_that_is_read_from_is_announced_once(wire: Wire) -> None:
+    """A reader that makes its client's claim its own tells those who wait to read, once."""
+    claim(wire.redis)
+    assert run(wire.redis, reads(1)) is None
+    assert wire.heard() == ["01"]
+    assert run(wire.redis, reads(1)) is None, "sent twice"
+    assert run(wire.redis, reads(2, "you")) is None
+    assert wire.heard() == []
+
+
 def claim(store: Any, client: str = "me") -> None:
     """Give the lock to *client*."""
     words = ("mode", "write", f"{client}:0:write", "1")
