@@ -21,6 +21,13 @@
 local lock, lease, holder, depth, prefix = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local client, queue, more, keep = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 
+local free = depth == 1 and redis.call('exists', lock) == 0
+if free and not client then
+  redis.call('hset', lock, 'mode', 'write', holder, depth)
+  redis.call('pexpire', lock, lease)
+  return nil
+end
+
 -- At its end, unless it is there. Without the right to it the client hears what all hear.
 local function stand_in_queue()
   local stands = redis.pcall('zscore', queue, client)
@@ -56,7 +63,6 @@ local function longest_of_others()
 end
 
 local mode, held = unpack(redis.call('hmget', lock, 'mode', holder))
-local free = not held and depth == 1 and not mode and redis.call('exists', lock) == 0
 local longest
 if not held and depth == 1 and mode == 'read' then
   longest = longest_of_others()
