@@ -20,9 +20,10 @@ Rules:
   `conclude`).
 * Offers go on for as long as `HandOverPolicy` lets them. Then the release goes to the first client
   in the server's queue.
-* A client that waits for a plain or fenced lock, or for permits, has a `Place` in that queue: one for
-  each section. It hears a channel of its own too, whose messages tell that it is next (`Room`). It
-  keeps the subscription for a while: a client that waits often need not subscribe each time.
+* A client that waits for a plain, fenced or write lock, or for permits, has a `Place` in that queue:
+  one for each section. It hears a channel of its own too, whose messages tell that it is next
+  (`Room`). It keeps the subscription for a while: a client that waits often need not subscribe each
+  time.
 
 Prior art: trio's ``_parking_lot.py``; the lost wake-ups of asyncio.Lock (bpo-27585) and
 asyncio.Semaphore (gh-90155).
@@ -38,7 +39,7 @@ from interlock._core.hand_over import COURTESY, HandOverPolicy
 from interlock._core.waiter import Waiter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
 LONGEST_OFFER = 0.15
@@ -46,6 +47,11 @@ LONGEST_OFFER = 0.15
 
 SHARED = 0.0
 """The `Waiter.taken_for` of a success after which others may succeed at once."""
+FOR_OTHERS = (b"00", b"01")
+"""The messages that a lock is free for those who are not in the server's queue.
+
+Java reads 0 and 1: of a read/write lock, the last reader or the writer has released it.
+"""
 IDLE_LOOKS = 1
 """How often the subscriber looks at a channel that nobody waits for before it unsubscribes."""
 
@@ -60,14 +66,6 @@ def section(channel: str, wanted: object) -> str:
 
 def _whole(channel: str) -> str:
     return channel.partition(_SECTION)[0]
-
-
-def _for_others(payload: bytes) -> bool:
-    """Return whether a message is for those who are not in the server's queue.
-
-    It has a zero in front. Java does not mind.
-    """
-    return payload[:1] == b"0" and payload != b"0"
 
 
 class Subscriptions(Protocol):
@@ -329,20 +327,23 @@ class Waiters:
 
         Args:
             channel: where a message came, or may have been missed.
-            payload: the message; None for a subscription that was confirmed. One with a zero in
-                front tells that others are to take the lock first. On a wake channel a number
-                above 0 tells for how many milliseconds to wait, and one behind a colon which
-                section is meant.
+            payload: the message; None for a subscription that was confirmed. `FOR_OTHERS` tells
+                that others are to take the lock first. On a wake channel a number above 0 tells
+                for how many milliseconds, and one behind a colon which section is meant.
         """
         with self._mutex:
             whole = self._woken_by.get(channel)
             if whole is not None:
                 self._called(whole, payload or b"")
-            elif payload is None or _for_others(payload):
-                # Who has a place ignores both. The confirmation of the wake channel stands for all.
-                self._wake_fronts(channel, but=self.places)
-            else:
-                self._wake_fronts(channel)
+                return
+            for part in self._sections.get(channel, ()):
+                front = next(iter(self.queues[part]))
+                # A client with a place has several subscriptions. The confirmation of the last one,
+                # its wake channel, stands for all. A reader does not need the lock for itself: it
+                # reads with others.
+                others = payload is None or (payload in FOR_OTHERS and not front.shares)
+                if not others or part not in self.places:
+                    front.wake()
 
     def _called(self, whole: str, payload: bytes) -> None:
         """Wake whom a message on the wake channel of *whole* is for."""
@@ -351,8 +352,7 @@ class Waiters:
         patience = int(number[:4]) / 1000 if number.isdigit() else 0.0
         parts = [part for part in self.places if _whole(part) == whole]
         if payload:
-            meant = section(whole, int(wanted[:10])) if wanted.isdigit() else whole
-            parts = [meant]
+            parts = [section(whole, int(wanted[:10])) if wanted.isdigit() else whole]
         for part in parts:
             place = self.places.get(part)
             if place is not None and payload:
@@ -362,11 +362,6 @@ class Waiters:
                 if patience:
                     front.inherited = patience
                 front.wake(ask=not patience)
-
-    def _wake_fronts(self, channel: str, but: Container[str] = ()) -> None:
-        for part in self._sections.get(channel, ()):
-            if part not in but:
-                next(iter(self.queues[part])).wake()
 
     def place_for(self, channel: str, client: str, me: str = "") -> None:
         """Make a place in the server's queue for this client while it waits for *channel*.
@@ -383,6 +378,10 @@ class Waiters:
                 counted = all(part in self.places or part == channel for part in parts)
                 room = self._rooms[whole] = Room(whole, client, counted=counted)
                 self._woken_by[room.wake] = whole
+                if parts:
+                    # Those before it need no place, and hear the channel alone.
+                    room.heard = True
+                    self._subscriptions.subscribe(whole)
             room.idle = 0  # it stays until the waiter has come
             if channel not in self.places:
                 self.places[channel] = Place(whole, me or client)
