@@ -362,7 +362,7 @@ def test_who_has_no_place_hears_of_each_release(bench: Bench, wakes: Wakes) -> N
     assert bench.waiters.channels_of("c:x") == ("c:x", "interlock_wake:x:me")
     assert bench.subscribed == ["c:x"], "once more, after the end of the first"
     assert other.take()
-    bench.waiters.notify("c:x", b"02")
+    bench.waiters.notify("c:x", b"00")
     assert other.take()
     assert not one.take()
     bench.waiters.place_for("d:y", "me")
