@@ -1,4 +1,4 @@
--- barrier_leave: take back the arrival of a party that waits no longer; later copies are not counted.
+-- barrier_leave: take back the arrival of a party, so that no later copy counts.
 --
 -- KEYS[1]  waiting  zset {party: when its lease ends, epoch milliseconds by the server's clock}
 -- KEYS[2]  request  string, "<generation> <index>" of its arrival, for when that arrives again
