@@ -20,9 +20,9 @@ Rules:
   `conclude`).
 * Offers go on for as long as `HandOverPolicy` lets them. Then the release goes to the first client
   in the server's queue.
-* A client that waits for a plain or fenced lock has a `Place` in that queue. It hears a channel of
-  its own too, whose messages tell that it is next. It keeps the subscription for a while: a client
-  that waits often need not subscribe each time.
+* A client that waits for a plain, fenced or write lock has a `Place` in that queue. It hears a
+  channel of its own too, whose messages tell that it is next. It keeps the subscription for a
+  while: a client that waits often need not subscribe each time.
 
 Prior art: trio's ``_parking_lot.py``; the lost wake-ups of asyncio.Lock (bpo-27585) and
 asyncio.Semaphore (gh-90155).
@@ -43,8 +43,11 @@ if TYPE_CHECKING:
 LONGEST_OFFER = 0.15
 """Seconds after which a waiter with an offer asks for itself, if it hears no more."""
 
-FOR_OTHERS = b"00"
-"""The message that a lock is free for those who are not in the server's queue; Java reads 0."""
+FOR_OTHERS = (b"00", b"01")
+"""The messages that a lock is free for those who are not in the server's queue.
+
+Java reads 0 and 1: of a read/write lock, the last reader or the writer has released it.
+"""
 IDLE_LOOKS = 1
 """How often the subscriber looks at a channel that nobody waits for before it unsubscribes."""
 
@@ -300,11 +303,18 @@ class Waiters:
             payload: the message; None for a subscription that was confirmed. `FOR_OTHERS` tells
                 that others are to take the lock first; a number above 0 for how many milliseconds.
         """
-        if payload in (FOR_OTHERS, None) and channel in self.places:
-            # A client with a place ignores `FOR_OTHERS`. It has three subscriptions, and the
-            # confirmation of the last one, its wake channel, stands for all.
+        if payload is None and channel in self.places:
+            # A client with a place has three subscriptions. The confirmation of the last one, its
+            # wake channel, stands for all.
             return
         with self._mutex:
+            if payload in FOR_OTHERS and channel in self.places:
+                # A reader does not need the lock for itself: it reads with those others.
+                queue = self.queues.get(channel)
+                front = None if queue is None else next(iter(queue))
+                if front is not None and front.shares:
+                    front.wake()
+                return
             whole = self._woken_by.get(channel, channel)
             patience = 0.0
             if whole is not channel and payload is not None:
@@ -323,6 +333,10 @@ class Waiters:
             if self.roomy and channel not in self.places:
                 place = self.places[channel] = Place(channel, client)
                 self._woken_by[place.wake] = channel
+                if channel in self._sections:
+                    # Those before it need no place, and hear the channel alone.
+                    place.heard = True
+                    self._subscriptions.subscribe(channel)
             elif channel in self.places:
                 self.places[channel].idle = 0  # it stays until the waiter has come
 

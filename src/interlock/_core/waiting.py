@@ -77,6 +77,7 @@ def wait_in_queue(
     *args: *A,
     candidate: Hold | None = None,
     interval: Callable[[], float] | None = None,
+    shares: bool = False,
 ) -> Op[bool]:
     """Wait as `wait_for` does, after a first attempt or without one.
 
@@ -89,14 +90,14 @@ def wait_in_queue(
             without asking.
         *args: as for `wait_for`.
         candidate: the hold that whoever releases may hand the lock over to.
-        interval: returns the seconds after which to look again without a message; by default those
-            of the poll cap.
+        interval: returns the seconds between looks without a message; by default the poll cap's.
+        shares: whether others may have it at the same time, as readers do.
     """
     interval = interval or session.poll_interval
     if session.clock() >= deadline:
         return False
     waiter = yield from Enqueue(channel)
-    waiter.candidate = candidate
+    waiter.candidate, waiter.shares = candidate, shares
     try:
         look_at = session.clock() + _first_look(session, channel)
         while True:

@@ -29,6 +29,8 @@ QUEUE = frozenset({"time", "zadd", "zrange", "zrem", "zscore"})
 FOR_QUEUE = {
     **dict.fromkeys(("lock_acquire", "lock_release", "lock_hand_over"), QUEUE),
     "fenced_lock_acquire": QUEUE | {"hdel"},
+    **dict.fromkeys(("read_lock_acquire", "read_lock_release"), QUEUE),
+    **dict.fromkeys(("write_lock_acquire", "write_lock_release"), QUEUE),
 }
 """What scripts call for nothing else."""
 OPTIONAL = frozenset({"pubsub", "cluster"})
@@ -189,7 +191,8 @@ KINDS = {
             *("read_write_lock_query", "read_write_lock_force_release"),
         ),
         keys=(Place(names.read_entries, varied=True),),
-        channels=(Place(names.read_write_channel),),
+        channels=(Place(names.read_write_channel), *_HEARD[1:]),
+        queued=True,
     ),
     "semaphore": Kind(
         (
