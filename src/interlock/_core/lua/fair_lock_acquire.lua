@@ -22,6 +22,7 @@
 -- Source   RedissonFairLock.tryLockInnerAsync, Redisson 4.7.0, with the server's clock for the client's
 -- Wire     the hash, the list and the zset; "0" to a waiter who is first because the ones before it went; this text is our own
 local lock, queue, timeouts, lease, holder, depth, enqueue, wait, publish, channel = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1', tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local lease_text, depth_text = ARGV[1], ARGV[3]
 -- A waiter with a longer wait than ours takes more along. How much cannot be seen; 300 s is what Redisson's take.
 local LONGER_WAIT = math.max(300000, wait)
 
@@ -29,9 +30,9 @@ local left = redis.call('pttl', lock)
 local free = left == -2
 
 local function hold()
-  redis.call('hset', lock, holder, ARGV[3])
+  redis.call('hset', lock, holder, depth_text)
   if left < lease then
-    redis.call('pexpire', lock, ARGV[1])
+    redis.call('pexpire', lock, lease_text)
   end
 end
 
