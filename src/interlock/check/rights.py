@@ -153,10 +153,17 @@ def _turn(name: str) -> str:
 
 def _room(channel: Callable[[str], str]) -> tuple[Place, tuple[Place, ...]]:
     """Return the queue of those who wait for what *channel* announces, and what they hear."""
-    queue = Place(lambda name: names.waiting_queue(channel(name)))
-    waiting = Place(lambda name: names.waiting_channel(channel(name)))
-    wake = Place(lambda name: names.wake_channel(channel(name), ""), varied=True)
-    return queue, (Place(channel), waiting, wake)
+
+    def queue(name: str) -> str:
+        return names.waiting_queue(channel(name))
+
+    def waiting(name: str) -> str:
+        return names.waiting_channel(channel(name))
+
+    def wake(name: str) -> str:
+        return names.wake_channel(channel(name), "")
+
+    return Place(queue), (Place(channel), Place(waiting), Place(wake, varied=True))
 
 
 _NAME = Place(_itself)
