@@ -14,7 +14,7 @@
 -- Returns  1 when taken; 0 when too few are free for it, or the call was undone
 -- Source   RSemaphore.tryAcquire, Redisson 4.7.0
 -- Wire     the number; the latches are the caller's own, the queue is ours; this text is our own
-local semaphore, request, spent, permits, ttl = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1]), ARGV[2]
+local semaphore, request, spent, permits, ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 local me, channel, more, keep, publish = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
 local taken = redis.call('get', request)
@@ -25,7 +25,9 @@ local free = tonumber(redis.call('get', semaphore) or 0)
 if not free then
   return redis.error_reply('WRONGTYPE this is not a number of permits')
 end
-local enough = free >= permits
+-- The permits are sent as a text: to make one of a number takes the server long.
+local wanted = tonumber(permits)
+local enough = free >= wanted
 if not me then
   if enough then
     redis.call('decrby', semaphore, permits)
@@ -137,8 +139,8 @@ if enough then
   if more == '1' then
     stand_in_queue()
   end
-  if free > permits and (queued or more == '1') then
-    serve(free - permits)
+  if free > wanted and (queued or more == '1') then
+    serve(free - wanted)
   end
 elseif not stands then
   stand_in_queue()

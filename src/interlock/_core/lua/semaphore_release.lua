@@ -12,7 +12,7 @@
 -- Returns  1 when done, 0 when it is missing
 -- Source   RSemaphore.release, releaseIfExists and addPermits, Redisson 4.7.0
 -- Wire     the number, and its new value on the channel unless negative, by which Java's listener fails; this text is our own
-local semaphore, request, spent, permits, create, ttl, publish, channel = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local semaphore, request, spent, permits, create, ttl, publish, channel = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 if redis.call('exists', request) == 1 then
   return 1
@@ -27,7 +27,9 @@ if not before and create == '0' then
   return 0
 end
 local free = redis.call('incrby', semaphore, permits)
-redis.call('set', request, -permits, 'px', ttl)
+-- As texts: to make one of a number takes the server long.
+local less = string.byte(permits) == 45
+redis.call('set', request, less and string.sub(permits, 2) or '-' .. permits, 'px', ttl)
 if free < 0 or publish == '' then
   return 1
 end
