@@ -17,6 +17,7 @@ from interlock.testing.schedule import (
     Schedule,
     abandon,
     crash,
+    delay_request,
     pause,
     restart,
 )
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from interlock._core.effects import Eval, Op
     from interlock._core.holds import Hold
+    from interlock._core.idempotency import IdempotentCall
     from interlock.testing.simulator import Process
 
     Work = Generator[Any, Any, object]
@@ -45,9 +47,9 @@ class Party(Barrier):
 
     holder = ""
 
-    def _arrive_and_wait(self, party: Hold, deadline: float) -> Op[int]:
+    def _arrive_and_wait(self, party: Hold, request: IdempotentCall, deadline: float) -> Op[int]:
         self.holder = party.holder
-        return super()._arrive_and_wait(party, deadline)
+        return super()._arrive_and_wait(party, request, deadline)
 
 
 class World:
@@ -226,6 +228,21 @@ def test_a_server_without_data_passes_nobody() -> None:
     world.check_generations()
     assert isinstance(world.played["p0"].result, BrokenBarrierError)
     assert sorted(world.played[f"p{number}"].result for number in (1, 2, 3)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("delay", [2.0, 4.0, 8.0])
+def test_a_late_arrival_of_who_has_left(delay: float) -> None:
+    """An arrival that the network delays until its party has left counts for nobody."""
+    world = World(Schedule({("p0", 1): delay_request(delay)}))  # after its sleep
+    world.add("p0", world.party(0.5))
+    for number in (1, 2):
+        world.add(f"p{number}", world.party(3.0, later=delay - 1))
+    world.simulator.run_for(20)
+    assert isinstance(world.played["p0"].error or world.played["p0"].result, InterlockError)
+    for number in (1, 2):
+        assert isinstance(world.played[f"p{number}"].result, BrokenBarrierError)
+    world.check_generations()
+    world.check_rest()
 
 
 @pytest.mark.parametrize("seed", range(20))

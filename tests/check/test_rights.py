@@ -99,8 +99,15 @@ def test_the_reference_shows_the_lines_that_are_printed() -> None:
             "~a ~redisson_lock_queue:{a} ~redisson_lock_timeout:{a}",
             "&redisson_lock__channel:{a}:*",
         ),
-        ("read_write_lock", "a", "~a ~{a}:*", "&redisson_rwlock:{a}"),
-        ("semaphore", "a", "~a ~redisson_unlock_latch:{a}:*", "&redisson_sc:{a}"),
+        (
+            *("read_write_lock", "a", "~a ~{a}:* ~interlock_queue:{a}"),
+            "&redisson_rwlock:{a} &interlock_waiting:{a} &interlock_wake:{a}:*",
+        ),
+        (
+            *("semaphore", "a"),
+            "~a ~redisson_unlock_latch:{a}:* ~interlock_semaphore_queue:{a}",
+            ("&redisson_sc:{a} &interlock_semaphore_waiting:{a} &interlock_semaphore_wake:{a}:*"),
+        ),
         (
             "event",
             "a",

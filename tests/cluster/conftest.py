@@ -72,7 +72,11 @@ def other_servers() -> Iterator[list[RedisServer]]:
 
 @pytest.fixture
 async def stage(
-    request: pytest.FixtureRequest, face: Face, kind: Kind, cluster: ClusterServers
+    request: pytest.FixtureRequest,
+    face: Face,
+    kind: Kind,
+    cluster: ClusterServers,
+    patient: None,
 ) -> AsyncIterator[Stage]:
     """Give each lock-like on each face in turn, on the shared cluster."""
     others: list[RedisServer] = []
@@ -87,7 +91,7 @@ async def stage(
 
 
 @pytest.fixture
-async def plain(face: Face, cluster: ClusterServers) -> AsyncIterator[Stage]:
+async def plain(face: Face, cluster: ClusterServers, patient: None) -> AsyncIterator[Stage]:
     """Give the plain lock on each face in turn, on the shared cluster."""
     with eyes(cluster) as seen:
         set_up = Stage(face, KINDS[0], cluster.url(), seen)

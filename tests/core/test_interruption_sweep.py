@@ -317,7 +317,7 @@ def test_interruption_leaves_nothing_behind(
 
 def _gives_up(effect: object, scenario: Scenario) -> bool:
     """Return whether *effect* gives a waiter's place back: it waited in vain whether the server answers that or not."""
-    scripts = ("fair_lock_release", "lock_release")
+    scripts = ("fair_lock_release", "lock_release", "write_lock_release")
     gives_back = isinstance(effect, Eval) and effect.script.name in scripts
     return gives_back and scenario.name == "acquire-in-vain"
 

@@ -94,6 +94,7 @@ def test_ctrl_c(redis_url: str, redis_client: redis.Redis) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.usefixtures("patient")  # a hundred short tries
 def test_ctrl_c_anywhere_in_a_wait(redis_url: str, redis_client: redis.Redis) -> None:
     """Wherever Ctrl-C strikes a waiter it leaves no place; between two steps of the driver that takes until the deadline."""
     wire, blow, late = Places(redis_client), Blow(1), []

@@ -45,7 +45,7 @@ SHORT = 20_000
 BATCH = 200
 """Commands that are sent to the server at a time."""
 SLOW = 1.0
-"""Seconds that such a batch may take."""
+"""Seconds of processor time that such a batch may cost the server, however busy the machine is."""
 TEXTS = (
     "", "a", "{", "}", "{}", "{a}", "a{b}c{d}", "*", "[a-z]*", "?", "\x00", "\r\n", "a b", "'; x",
     "\N{SNOWMAN}", "\U0001f512", "-1", "0", "1e308", "nan", "redisson_lock__channel", "a" * 600,
@@ -250,6 +250,12 @@ async def fuzz_pipeline(chance: random.Random, inputs: int) -> None:
             slot.exception()
 
 
+def _processor_time(client: redis.Redis) -> float:
+    """Return the seconds of processor time that the server has used."""
+    used: Any = client.info("cpu")
+    return used["used_cpu_user"] + used["used_cpu_sys"]
+
+
 def fuzz_arguments(chance: random.Random, inputs: int) -> None:
     """Run each script with hostile arguments, and see that it touches its own keys only."""
     functions = list(constructors().values())
@@ -260,11 +266,11 @@ def fuzz_arguments(chance: random.Random, inputs: int) -> None:
             calls = [call_of(chance.choice(functions), chance) for _ in range(BATCH)]
             batch = [call for call in calls if call is not None]
             own = {key.encode() for call in batch for key in call.keys}
-            pipe, began = client.pipeline(transaction=False), time.monotonic()
+            pipe, before = client.pipeline(transaction=False), _processor_time(client)
             for call in batch:
                 pipe.eval(call.script.text, len(call.keys), *call.keys, *call.args)
             replies = pipe.execute(raise_on_error=False)
-            if (took := time.monotonic() - began) > SLOW:
+            if (took := _processor_time(client) - before) > SLOW:
                 raise FoundError(f"{took:.1f} s for {[call.script.name for call in batch]}")
             for call, reply in zip(batch, replies, strict=True):
                 _check_reply(call, reply)

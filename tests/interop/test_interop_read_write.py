@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from tests.interop.agent import Answer
-    from tests.interop.pair import Pair
+    from tests.interop.pair import Pair, Party
 
 
 def test_readers_of_both_languages_share_and_a_writer_waits_for_the_last(pair: Pair) -> None:
@@ -136,3 +137,30 @@ def test_javas_read_lock_object_remembers_a_lease(one_pair: Pair) -> None:
 def _done(waiting: Future[Answer]) -> bool:
     time.sleep(SETTLE)
     return waiting.done()
+
+
+@pytest.mark.parametrize("one_pair", ["sync>java"], indirect=True)
+def test_javas_writers_and_readers_have_their_turns_beside_pythons(one_pair: Pair) -> None:
+    """Beside Python's clients in their queue, Java's writers and readers get the lock too."""
+    parties = [
+        one_pair.of_first("write"),
+        one_pair.of_first("write", "t2", client="short"),
+        one_pair.of_first("read", "t3"),
+        one_pair.of_second("write"),
+        one_pair.of_second("read", "t2"),
+    ]
+    ends = time.monotonic() + 2.5
+
+    def work(party: Party) -> list[float]:
+        waits = []
+        while (began := time.monotonic()) < ends:
+            assert party.ask("acquire", timeout=20, lease=60)
+            waits.append(time.monotonic() - began)
+            party.ask("release")
+        return waits
+
+    with ThreadPoolExecutor(len(parties)) as pool:
+        for waits in [pool.submit(work, party) for party in parties]:
+            turns = waits.result(30)
+            assert len(turns) > 20
+            assert max(turns) < PROMPT

@@ -81,7 +81,7 @@ def test_commands_are_those_of_the_scripts(thing: str) -> None:
     silent = thing == "spin"
     called -= OPTIONAL
     expected = called | {"evalsha", "eval"} | (set() if silent else HEARING)
-    if thing in ("app", "fenced", "condition"):
+    if thing in ("app", "fenced", "condition", "read-write"):
         expected |= QUEUE | {"pubsub|numsub"}
     if silent:
         expected -= {"publish"}

@@ -121,6 +121,7 @@ def test_a_handler_waits_for_locks_wherever_it_strikes(redis_url: str) -> None:
         assert handled[0] > 100
 
 
+@pytest.mark.usefixtures("patient")  # forty short tries
 def test_a_finalizer_waits_for_locks_wherever_it_strikes(redis_url: str) -> None:
     """A ``__del__`` that the garbage collector calls waits for a lock, in whatever step of the client it strikes."""
     with interlock.connect(redis_url) as client, interlock.connect(redis_url) as rival:

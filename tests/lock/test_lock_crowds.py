@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import redis
     from tests.lock.lock_like import Stage
 
+pytestmark = pytest.mark.usefixtures("patient")
+"""Short tries come by the hundred here: a machine that stalls for a moment is no silent server."""
+
 
 def _in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
     """Run *work* in *count* threads that start at the same moment; return their results."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from interlock import Client, Hold
 
+pytestmark = pytest.mark.usefixtures("patient")
+"""Short tries come by the hundred here: a machine that stalls for a moment is no silent server."""
 
 LEASE = 1.8
 """Seconds: short, and yet a renewed hold outlives a machine that stalls for a second."""

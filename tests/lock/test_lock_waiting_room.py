@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
 QUEUE = "interlock_queue:{name}"
 CHANNEL = "redisson_lock__channel:{name}"
+READ_WRITE_CHANNEL = "redisson_rwlock:{name}"
 PROMPT = 1.5
 """Seconds: far below the poll cap of these clients."""
 WAIT = """
 client = interlock.connect(url, poll_cap=30)
-lock = getattr(client, "KIND")("name")
+lock = MAKE
 say("waits")
 lock.acquire()
 say("held")
@@ -35,12 +36,32 @@ sys.stdin.readline()
 """
 
 
+MAKE = {
+    "lock": 'client.lock("name")',
+    "fenced_lock": 'client.fenced_lock("name")',
+    "write_lock": 'client.read_write_lock("name").write',
+}
+"""How a child process makes a lock of each kind."""
+
+
+def lock_of(client: interlock.Client, kind: str, **options: Any) -> Any:
+    """Return the lock *name* of *kind*."""
+    if kind == "write_lock":
+        return client.read_write_lock("name", **options).write
+    return getattr(client, kind)("name", **options)
+
+
+def channel_of(kind: str) -> str:
+    """Return where a release is announced."""
+    return READ_WRITE_CHANNEL if kind == "write_lock" else CHANNEL
+
+
 class Waiting:
     """Somebody who waits in a client of its own; anybody may release for it."""
 
     def __init__(self, pool: ThreadPoolExecutor, url: str, kind: str, **options: Any) -> None:
         self.client = interlock.connect(url, **{"poll_cap": 30, **options})
-        self.lock = getattr(self.client, kind)("name", owner="it")
+        self.lock = lock_of(self.client, kind, owner="it")
         self.got = pool.submit(self._acquire)
 
     def _acquire(self) -> float:
@@ -48,9 +69,9 @@ class Waiting:
         return time.monotonic()
 
 
-@pytest.fixture(params=["lock", "fenced_lock"])
+@pytest.fixture(params=MAKE)
 def kind(request: pytest.FixtureRequest) -> str:
-    """Give both kinds of locks that have a queue."""
+    """Give all kinds of locks that have a queue."""
     return request.param
 
 
@@ -58,7 +79,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 def holder(redis_url: str, kind: str) -> Iterator[Any]:
     """Give the lock of a client that holds it."""
     with interlock.connect(redis_url, poll_cap=30) as client:
-        lock = getattr(client, kind)("name", owner="it")
+        lock = lock_of(client, kind, owner="it")
         lock.acquire()
         yield lock
 
@@ -83,7 +104,7 @@ def enter(redis_url: str, redis_client: redis.Redis, kind: str) -> Iterator[Call
 @pytest.fixture
 def child(redis_url: str, redis_client: redis.Redis, kind: str) -> Iterator[Child]:
     """Give a process that waits: name *holder* before it, and it is the first in the queue."""
-    with Child(WAIT.replace("KIND", kind), redis_url) as waiter:
+    with Child(WAIT.replace("MAKE", MAKE[kind]), redis_url) as waiter:
         assert waiter.hear() == "waits"
         wait_until(lambda: redis_client.zcard(QUEUE) == 1, 10, "it stands in the queue")
         yield waiter
@@ -150,7 +171,7 @@ def test_who_gives_up_leaves_the_queue(
 ) -> None:
     """A wait that ends in vain leaves no place behind, and the next one is served at once."""
     with interlock.connect(redis_url, poll_cap=30) as client:
-        assert not getattr(client, kind)("name").acquire(timeout=0.3)
+        assert not lock_of(client, kind).acquire(timeout=0.3)
         assert redis_client.zcard(QUEUE) == 0
         second = enter()
         holder.release()
@@ -178,23 +199,25 @@ def test_the_queue_ends_by_itself(holder: Any, child: Child, redis_client: redis
 class Old:
     """A client of Redisson or of an earlier release: it hears one channel, and then asks."""
 
-    def __init__(self, redis_client: redis.Redis) -> None:
+    def __init__(self, redis_client: redis.Redis, kind: str) -> None:
         self._redis = redis_client
+        self._channel = channel_of(kind)
+        self._acquire, self._release = OLD_WRITER if kind == "write_lock" else OLD
         self.turns: list[float] = []
 
     def work(self, until: float) -> None:
         """Take the lock again and again until *until*."""
         with self._redis.pubsub(ignore_subscribe_messages=True) as ears:
-            ears.subscribe(CHANNEL)
+            ears.subscribe(self._channel)
             while (began := time.monotonic()) < until:
                 while not self._take():
                     ears.get_message(timeout=2)
                 self.turns.append(time.monotonic() - began)
                 time.sleep(0.001)
-                self._redis.eval(OLD_RELEASE, 1, "name", CHANNEL)
+                self._redis.eval(self._release, 1, "name", self._channel)
 
     def _take(self) -> bool:
-        return bool(self._redis.eval(OLD_ACQUIRE, 1, "name"))
+        return bool(self._redis.eval(self._acquire, 1, "name"))
 
 
 OLD_ACQUIRE = """
@@ -207,6 +230,12 @@ OLD_RELEASE = """
 redis.call('del', KEYS[1])
 redis.call('publish', ARGV[1], '0')
 """
+OLD = OLD_ACQUIRE, OLD_RELEASE
+OLD_WRITER = (
+    OLD_ACQUIRE.replace(", '2f", ", 'mode', 'write', '2f").replace(":38'", ":38:write'"),
+    OLD_RELEASE.replace("'0'", "'1'"),
+)
+"""What those do to a lock, and to a read/write lock."""
 
 
 def test_old_and_new_have_their_turns(redis_url: str, redis_client: redis.Redis, kind: str) -> None:
@@ -215,14 +244,14 @@ def test_old_and_new_have_their_turns(redis_url: str, redis_client: redis.Redis,
     turns: list[list[float]] = []
 
     def work(client: interlock.Client, mine: list[float]) -> None:
-        lock = getattr(client, kind)("name")
+        lock = lock_of(client, kind)
         while (began := time.monotonic()) < ends:
             lock.acquire()
             mine.append(time.monotonic() - began)
             time.sleep(0.001)
             lock.release()
 
-    old = Old(redis_client)
+    old = Old(redis_client, kind)
     clients = [interlock.connect(redis_url, poll_cap=30) for _ in range(3)]
     with ThreadPoolExecutor(4) as pool:
         turns = [[] for _ in clients]
@@ -243,7 +272,7 @@ def test_who_only_looks_has_a_chance(redis_url: str, kind: str, holder: Any) -> 
     ends = threading.Event()
 
     def work(client: interlock.Client) -> None:
-        lock = getattr(client, kind)("name")
+        lock = lock_of(client, kind)
         while not ends.is_set():
             with lock:
                 time.sleep(0.001)
@@ -251,14 +280,17 @@ def test_who_only_looks_has_a_chance(redis_url: str, kind: str, holder: Any) -> 
     with (
         interlock.connect(redis_url) as one,
         interlock.connect(redis_url) as two,
-        interlock.connect(redis_url) as three,
+        interlock.connect(redis_url, pubsub="off", poll_cap=0.01) as three,
         ThreadPoolExecutor(3) as pool,
     ):
         working = [pool.submit(work, client) for client in (one, two)]
         try:
-            spin = three.spin_lock("name", backoff=interlock.ConstantBackoff(0.01))
-            assert spin.acquire(timeout=15)
-            spin.release()
+            if kind == "write_lock":
+                looks = lock_of(three, kind)
+            else:
+                looks = three.spin_lock("name", backoff=interlock.ConstantBackoff(0.01))
+            assert looks.acquire(timeout=15)
+            looks.release()
         finally:
             ends.set()
         for each in working:
@@ -275,10 +307,10 @@ def test_who_may_not_hear_of_its_turn_hears_of_all(fresh_server: RedisServer, ki
         ThreadPoolExecutor(1) as pool,
         fresh_server.client() as server,
     ):
-        mine, theirs = (getattr(client, kind)("name", owner="it") for client in (one, two))
+        mine, theirs = (lock_of(client, kind, owner="it") for client in (one, two))
         mine.acquire()
         waiting = pool.submit(theirs.acquire)
-        wait_until(lambda: server.pubsub_numsub(CHANNEL)[0][1] == 1, 5, "it hears")
+        wait_until(lambda: server.pubsub_numsub(channel_of(kind))[0][1] == 1, 5, "it hears")
         time.sleep(0.3)  # it has looked after its subscription
         mine.release()
         assert waiting.result(PROMPT)
@@ -288,8 +320,9 @@ def test_who_may_not_hear_of_its_turn_hears_of_all(fresh_server: RedisServer, ki
 
 EARLIER = (
     "on >secret resetkeys ~name ~redisson_lock_token:{name} resetchannels"
-    " &redisson_lock__channel:{name} -@all +evalsha +eval +del +exists +get +hdel +hexists"
-    " +hgetall +hlen +hset +incrby +pexpire +pttl +publish +subscribe +unsubscribe +ping"
+    " &redisson_lock__channel:{name} &redisson_rwlock:{name} -@all +evalsha +eval +del +exists"
+    " +get +hdel +hexists +hgetall +hlen +hmget +hset +incrby +pexpire +pttl +publish +subscribe"
+    " +unsubscribe +ping"
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ from interlock.errors import HoldLostError, ServerUnavailableError, UpgradeError
 from interlock.options import Options
 from interlock.testing._sim_workload import PROFILES
 from interlock.testing.redis_model import RedisModel
-from interlock.testing.schedule import Interrupted
+from interlock.testing.schedule import Interrupted, Schedule, crash, lose_messages, pause
 from interlock.testing.simulator import Simulator
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def test_who_leaves_frees_nobody_who_has_a_moment_left(left: int, ended: bool) -
     now = 0.1
     run(scripts.read_lock_acquire("name", "{name}", 0.2, "b:1", 1, ""))
     now = 0.3 - left / 1000
-    assert run(scripts.read_lock_release("name", "{name}", "a:1", 0, 1, "PUBLISH", "c")) == 1
+    assert run(scripts.read_lock_release("name", "{name}", "a:1", 0, 1, "PUBLISH", "c:x")) == 1
     assert run(scripts.write_lock_acquire("name", "{name}", 10, "c:1:write", 1)) == left
 
 
@@ -115,9 +116,9 @@ def test_who_has_no_whole_millisecond_left_keeps_nobody_waiting(leaver: str) -> 
         run(scripts.read_lock_acquire("name", "{name}", 0.2, "b:1", 1, ""))
     now = 0.2  # the server removes it a millisecond later
     if leaver == "writer":
-        assert run(scripts.write_lock_release("name", "{name}", "b:1:write", 0, "PUBLISH", "c"))
+        assert run(scripts.write_lock_release("name", "{name}", "b:1:write", 0, "PUBLISH", "c:x"))
     else:
-        assert run(scripts.read_lock_release("name", "{name}", "a:1", 0, 1, "PUBLISH", "c"))
+        assert run(scripts.read_lock_release("name", "{name}", "a:1", 0, 1, "PUBLISH", "c:x"))
     assert model.execute("PTTL", "name") in (0, 1)
 
 
@@ -167,3 +168,48 @@ def test_who_comes_down_never_waits_for_itself(writing: float) -> None:
         for _ in range(3):
             simulator.spawn(client, reader)
         simulator.run()
+
+
+HOT = OPTIONS.replace(poll_cap=5.0, lease=2.0)
+TROUBLES = [
+    Schedule(),
+    Schedule(times=[(0.15, crash("b")), (0.3, pause(1.0, "c")), (1.8, lose_messages(0.3))]),
+    Schedule(rates={"crash": 0.1, "pause": 0.3, "deafen": 0.2, "lose messages": 0.3}),
+]
+
+
+@pytest.mark.parametrize("readers", [0, 2])
+@pytest.mark.parametrize("trouble", range(len(TROUBLES)))
+def test_writers_of_many_clients_take_turns(trouble: int, readers: int) -> None:
+    """Nobody in the queue is overtaken without bound; without faults all get equal turns."""
+    for seed in range(2):
+        simulator = Simulator(seed, schedule=TROUBLES[trouble])
+        turns: Counter[str] = Counter()
+
+        def write(me: Process, turns: Counter[str] = turns) -> Work:
+            yield from _again_and_again(me, WriteLock(me.client.session, "name"), turns)
+
+        def read(me: Process, turns: Counter[str] = turns) -> Work:
+            yield from _again_and_again(me, ReadLock(me.client.session, "name"), turns)
+
+        for _ in range(4):
+            simulator.spawn(simulator.client(HOT), write)
+        for _ in range(readers):
+            simulator.spawn(simulator.client(HOT), read)
+        simulator.run()
+        if trouble == 0:
+            writers = [turns[f"{name}.1"] for name in "abcd"]
+            assert max(writers) <= 1.3 * min(writers) + 1
+            assert min(turns.values()) > 10, "readers too"
+
+
+def _again_and_again(me: Process, lock: LockBase, turns: Counter[str]) -> Work:
+    ends = me.client.clock() + 2.0
+    while me.client.clock() < ends:
+        try:
+            yield me.acquire(lock, None)
+            turns[me.name] += 1
+            yield me.sleep(0.001)
+            yield me.release(lock)
+        except TROUBLE:
+            yield from _leave(me, lock)

@@ -12,7 +12,8 @@ Rules:
 * The end of a generation is final. One look serves all parties of a client.
 * A generation that has passed is noted. One that is neither present nor noted did not pass: it was
   reset, or the server has lost its data.
-* An arrival that is sent twice is one. One that is interrupted is taken back.
+* An arrival that is sent twice is one. One that is interrupted is taken back, and a copy of it
+  that comes later is not counted.
 
 Source: threading.Barrier of Python 3.13.
 """
@@ -25,7 +26,6 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from interlock._core import names
 from interlock._core.effects import undoing
 from interlock._core.holds import Hold, Owner, State
-from interlock._core.idempotency import new_id
 from interlock._core.lock_base import undo_acquire
 from interlock._core.meeting import MOST, Meeting
 from interlock._core.scripts import barrier as scripts
@@ -79,8 +79,9 @@ class Barrier(Meeting):
             threading.Barrier.wait.
         """
         owner = Owner(f"a party of barrier {self.name!r}")
-        party = Hold(self, owner, new_id(self.session), self._lease, self.renewal)
-        arriving = self._arrive_and_wait(party, deadline)
+        request = self._calls.begin(deadline)
+        party = Hold(self, owner, request.id, self._lease, self.renewal)
+        arriving = self._arrive_and_wait(party, request, deadline)
         try:
             return (yield from undoing(arriving, undo_acquire, self.session, party, None))
         finally:
@@ -88,10 +89,9 @@ class Barrier(Meeting):
             if party.state is State.PENDING:
                 self.session.holds.end(party)
 
-    def _arrive_and_wait(self, party: Hold, deadline: float) -> Op[int]:
+    def _arrive_and_wait(self, party: Hold, request: IdempotentCall, deadline: float) -> Op[int]:
         session = self.session
         session.holds.begin(party)
-        request = self._calls.begin(deadline)
         call = scripts.barrier_arrive(
             self._place(),
             request.key,
@@ -173,7 +173,9 @@ class Barrier(Meeting):
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that takes back the arrival of *hold*; a party has no depths."""
         del depth
-        return scripts.barrier_leave(self.key, hold.holder)
+        # A copy of the arrival that the network delayed must not count for somebody who has left.
+        request = names.own_request(self._base, hold.holder)
+        return scripts.barrier_leave(self.key, request, hold.holder, self._calls.ttl())
 
     def _end_script(self, call: IdempotentCall, how: str) -> Eval[bool]:
         return scripts.barrier_end(

@@ -52,7 +52,7 @@ from interlock._core.replication import Replication
 from interlock._core.scripts.lock import lock_release, stand_in_queue
 from interlock._core.scripts.script import Grant
 from interlock._core.session import GRACE
-from interlock._core.waiting import may_overtake, wait_in_queue
+from interlock._core.waiting import QUEUE_GRACE, QUEUE_KEPT, may_overtake, wait_in_queue
 from interlock.errors import (
     AcquireTimeoutError,
     ClosedError,
@@ -69,16 +69,11 @@ if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op
     from interlock._core.scripts.lock import LockStatus
     from interlock._core.session import Session
+    from interlock._core.waiters import Place
     from interlock.options import ReplicaPolicy
 
 _CLAIM_LOOK, _CLAIM_LOOKS = 0.001, 0.05
 """Seconds between two looks at what another thread of the same owner acquires: first and last."""
-
-
-QUEUE_KEPT = 5
-"""Poll caps for which the server's queue is kept when nobody asks any more."""
-QUEUE_GRACE = 5.0
-"""Seconds for which the background tries to give up a place in the server's queue."""
 
 
 class _Kept:
@@ -506,15 +501,19 @@ class LockBase(ABC):
         session = self.session
         place = session.waiters.vacate(self.queue)
         if place is not None:
-            call = lock_release(
-                *(self.key, f"{place.client}:0", 0, session.publish, self.queue),
-                leaving=(place.client,),
-            )
+            call = self.leave_script(place)
             until = session.clock() + QUEUE_GRACE
             if later:
                 yield from session.clean_up_later(call, until)
             else:
                 yield from session.clean_up_after(error, call, until)
+
+    def leave_script(self, place: Place) -> Eval[int]:
+        """Return the script that gives up *place*, and passes on the claim that it was given."""
+        return lock_release(
+            *(self.key, f"{place.client}:0", 0, self.session.publish, self.queue),
+            leaving=(place.client,),
+        )
 
     def after_claim(self, owner: Owner, deadline: float, lease: float | None) -> Op[Hold | None]:
         """Acquire when another thread or task of the same owner has, or has given up.

@@ -20,8 +20,14 @@ Rules:
 * Both sides wait in one local queue, in the order in which they came: within a client a writer
   that waits is not starved by readers who come later. A reader that enters has the next ask at
   once.
+* A client that waits to write stands in the server's queue. A release by the writer, or by the
+  last reader, gives the lock to the first client there: the claim is a writer's.
+* A client that waits only to read stands in no queue. It hears the channel, as Java does, and
+  about every second release is left to those who only hear.
+* A client that has a place reads from it, too: the claim becomes a reader's, and all readers are
+  told. So it needs no second place, and its turn comes in the queue's order.
 
-Rejected: a sign for waiting writers on the server. Java's readers look at the mode alone, and
+Rejected: a sign for waiting writers in the hash. Java's readers look at the mode alone, and
 count the fields of the hash.
 
 Source: RedissonReadLock and RedissonWriteLock, Redisson 4.7.0.
@@ -32,7 +38,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core import names
-from interlock._core.effects import NEVER, Eval
+from interlock._core.effects import NEVER, Eval, failing
 from interlock._core.lock_base import LockBase
 from interlock._core.scripts import lock as lock_scripts
 from interlock._core.scripts import read_write_lock as scripts
@@ -45,6 +51,7 @@ if TYPE_CHECKING:
     from interlock._core.scripts.lock import LockStatus
     from interlock._core.scripts.script import Grant
     from interlock._core.session import Session
+    from interlock._core.waiters import Place
 
 
 class _Side(LockBase):
@@ -94,6 +101,14 @@ class _Side(LockBase):
         """Ask who holds this side, how deep and for how long; one round trip."""
         call = scripts.read_write_lock_query(self.key, self._prefix, self.side)
         return (yield from self.session.persist(call))
+
+    def leave_script(self, place: Place) -> Eval[int]:
+        """Return the script that gives up *place*, and passes on the claim that it was given."""
+        return scripts.write_lock_release(
+            *(self.key, self._prefix, names.writer(f"{place.client}:0"), 0),
+            *(self.session.publish, self.channel),
+            leaving=(place.client,),
+        )
 
     def _force_release_script(self) -> Eval[bool]:
         return scripts.read_write_lock_force_release(
@@ -147,8 +162,16 @@ class ReadLock(_Side):
         first = super().may_overtake(hold, deadline)
         return first or self._valid_hold(scripts.WRITER, hold) is not None
 
+    def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
+        call = super()._request(hold, deadline, now)
+        if call.queued:
+            scripts.tell_readers(call, self.session.publish, self.channel)
+        return call
+
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
-        return wait_in_queue(self.session, self.channel, deadline, None, self._try, hold, deadline)
+        return wait_in_queue(
+            self.session, self.channel, deadline, None, self._try, hold, deadline, shares=True
+        )
 
 
 class WriteLock(_Side):
@@ -178,6 +201,23 @@ class WriteLock(_Side):
             self._check_upgrade(hold)
         return first
 
+    def go_on(
+        self,
+        hold: Hold,
+        owner: Owner,
+        deadline: float,
+        sent_at: float,
+        outcome: Grant | float | BaseException | None,
+    ) -> Op[Hold | None]:
+        """Continue an acquire after its first try; see `LockBase.go_on`."""
+        if not isinstance(outcome, UpgradeError):
+            return super().go_on(hold, owner, deadline, sent_at, outcome)
+        # Nothing was asked: there is nothing to undo, and no place to give up.
+        self.session.events.begin_wait(self, hold, sent_at)
+        self.session.events.end_wait(hold, outcome)
+        self.disclaim(hold)
+        return failing(outcome)
+
     def _check_upgrade(self, hold: Hold) -> None:
         """Check that the owner of *hold* does not read.
 
@@ -191,11 +231,16 @@ class WriteLock(_Side):
                 name=self.name,
             )
 
-    def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
+    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that takes *hold* down to *depth*."""
         return scripts.write_lock_release(
             self.key, self._prefix, hold.holder, depth, self.session.publish, self.channel
         )
+
+    def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
+        if self.session.has_queues:
+            self.session.waiters.place_for(self.queue, self.session.client_id)
+        return super()._wait(hold, deadline)
 
     def _holder(self, owner: Owner) -> str:
         return names.writer(super()._holder(owner))

@@ -37,11 +37,12 @@ class Waiter:
         offered: True while somebody gives the lock to it.
         offered_until: when it asks all the same.
         gone: True when it waits no longer.
+        shares: True when it wants what others may have too.
     """
 
     __slots__ = (
         "asking", "busy", "candidate", "channel", "front", "gone", "inherited", "offered",
-        "offered_until", "taken_for", "wakeup",
+        "offered_until", "shares", "taken_for", "wakeup",
     )  # fmt: skip
 
     def __init__(self, channel: str, wakeup: Callable[[], None]) -> None:
@@ -52,7 +53,7 @@ class Waiter:
         self.taken_for: float | None = None
         self.inherited: float | None = None
         self.candidate: Candidate | None = None
-        self.busy = self.offered = self.gone = False
+        self.busy = self.offered = self.gone = self.shares = False
         self.offered_until = 0.0
 
     def take(self) -> bool:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 EXPIRY_MARGIN = 0.001
 """Seconds after the end of a holder's lease at which a waiter looks again."""
+QUEUE_KEPT = 5
+"""Poll caps for which the server's queue is kept when nobody asks any more."""
+QUEUE_GRACE = 5.0
+"""Seconds for which the background tries to give up a place in the server's queue."""
 FIRST_LOOK = 0.1
 """Seconds after which a waiter looks again although its subscription was not confirmed."""
 
@@ -77,6 +81,7 @@ def wait_in_queue(
     *args: *A,
     candidate: Hold | None = None,
     interval: Callable[[], float] | None = None,
+    shares: bool = False,
 ) -> Op[bool]:
     """Wait as `wait_for` does, after a first attempt or without one.
 
@@ -89,14 +94,14 @@ def wait_in_queue(
             without asking.
         *args: as for `wait_for`.
         candidate: the hold that whoever releases may hand the lock over to.
-        interval: returns the seconds after which to look again without a message; by default those
-            of the poll cap.
+        interval: returns the seconds between looks without a message; by default the poll cap's.
+        shares: whether others may have it at the same time, as readers do.
     """
     interval = interval or session.poll_interval
     if session.clock() >= deadline:
         return False
     waiter = yield from Enqueue(channel)
-    waiter.candidate = candidate
+    waiter.candidate, waiter.shares = candidate, shares
     try:
         look_at = session.clock() + _first_look(session, channel)
         while True:

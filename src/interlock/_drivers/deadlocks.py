@@ -190,4 +190,5 @@ class DeadlockWatch:
     def _listens(self, key: str) -> bool:
         """Return whether this client listens for a release of *key*, or did until just now."""
         waits, places = list(self._session.events.waits), list(self._session.waiters.places)
-        return any(hold.key == key for hold in waits) or names.lock_channel(key) in places
+        channels = (names.lock_channel(key), names.read_write_channel(key))
+        return any(hold.key == key for hold in waits) or any(each in places for each in channels)

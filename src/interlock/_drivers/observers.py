@@ -23,6 +23,7 @@ from interlock._core.observing import Frequent
 from interlock._drivers import clock
 from interlock._drivers.callbacks import run_observer
 from interlock._drivers.lifecycle import report
+from interlock._drivers.log import Log
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -238,8 +239,6 @@ class Observers:
     def _log_box(self) -> Outbox:
         with self._mutex:
             if self._log is None:
-                from interlock._drivers.log import Log  # noqa: PLC0415 - as above
-
                 self._log = Outbox(Log(), self._events)
             return self._log
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._core import names
 from interlock._core.lock import Lock
+from interlock._core.read_write_lock import WriteLock
 from interlock._core.spin_lock import SpinLock
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from interlock.testing._sim_rules import Dump, Dumps
     from interlock.testing._sim_world import World
 
+_WRITES = names.writer("")
 LEFT_FREE_EVERY = 2.0
 """Seconds: that often a lock is left for a moment to those who do not stand in the queue."""
 
@@ -21,14 +23,16 @@ class _Look(NamedTuple):
     """One lock at the last look.
 
     Attributes:
-        holder: its field; None when it is free.
-        ends_at: when its lease ends.
+        holder: its field; None when it is free, or read.
+        ends_at: when its lease ends, or the readers' longest.
         queue: the clients, the first in front.
+        read: whether it has readers.
     """
 
     holder: str | None = None
     ends_at: float = 0.0
     queue: tuple[str, ...] = ()
+    read: bool = False
 
 
 class _Standing:
@@ -45,6 +49,10 @@ class BoundedOvertaking:
 
     Once more for each lease or claim that ended meanwhile: then nobody knows that the lock is free,
     and the first who looks takes it. Where nothing goes wrong, no claim ends unused.
+
+    Of a read/write lock only writers count: many read together. Clients that wait to read stand in
+    no queue, and listen. So the lock is left to them once for each client that was in front, and a
+    writer may come then.
     """
 
     def __init__(self) -> None:
@@ -62,7 +70,7 @@ class BoundedOvertaking:
         elif not simulator.changed:
             return  # as time goes by, more may be overtaken, never fewer
         for place, lock in simulator.locks.items():
-            if isinstance(lock, Lock) and not isinstance(lock, SpinLock):
+            if isinstance(lock, Lock | WriteLock) and not isinstance(lock, SpinLock):
                 self._look_at(simulator, place, lock, dumps[lock.session.where])
 
     def at_rest(self, simulator: World, dumps: Dumps) -> None:
@@ -76,13 +84,17 @@ class BoundedOvertaking:
         before = self._looks.get(place, _Look())
         now = self._looks[place] = _look(lock, dump, network.viewed_at)
         ended = before.holder is not None and now.holder != before.holder
-        lapsed = ended and network.viewed_at >= before.ends_at
-        if lapsed and before.holder is not None and before.holder.endswith(":0"):
+        emptied = before.read and not now.read
+        lapsed = (ended or emptied) and network.viewed_at >= before.ends_at
+        # No release: a writer has found that all readers had died.
+        lapsed = lapsed or (emptied and now.holder is not None and not _is_claim(now.holder))
+        if lapsed and before.holder is not None and _is_claim(before.holder):
             self._unused(simulator, lock, before.holder)
         if now.holder is not None and now.holder != before.holder:
             self._granted(place, before, now)
         # A restart or an operator may have freed it.
-        self._update(simulator, place, before, now, lapses=int(lapsed or first))
+        shared = isinstance(lock, WriteLock)
+        self._update(simulator, place, before, now, lapses=int(lapsed or first), shared=shared)
         for client in now.queue:
             standing = self._standing[place, client]
             turns = 1 + int((simulator.now - standing.since) / LEFT_FREE_EVERY)
@@ -119,14 +131,16 @@ class BoundedOvertaking:
         now: _Look,
         *,
         lapses: int,
+        shared: bool,
     ) -> None:
         """Note who stands in the queue now."""
         for client in {*before.queue} - {*now.queue}:
             _ = self._standing.pop((place, client), None)
-        for client in now.queue:
+        for ahead, client in enumerate(now.queue):
             standing = self._standing.get((place, client))
             if standing is None:
-                self._standing[place, client] = _Standing(simulator.now, lapses)
+                spare = ahead + 1 if shared else 0
+                self._standing[place, client] = _Standing(simulator.now, lapses + spare)
             else:
                 standing.lapses += lapses
 
@@ -139,5 +153,58 @@ def _look(lock: LockBase, dump: Dump, at: float) -> _Look:
     clients = tuple(client.decode() for client in order)
     if stored is None or not isinstance(stored.value, dict):
         return _Look(queue=clients)
-    holder = next(iter(stored.value)).decode()
-    return _Look(holder, at + (stored.ttl or 0) / 1000, clients)
+    holders = [field.decode() for field in stored.value]
+    ends_at = at + (stored.ttl or 0) / 1000
+    if "mode" not in holders:
+        return _Look(holders[0], ends_at, clients)
+    holder = next((each for each in holders if each.endswith(_WRITES)), None)
+    return _Look(holder, ends_at, clients, read=holder is None)
+
+
+def _is_claim(holder: str) -> bool:
+    return holder.removesuffix(_WRITES).endswith(":0")
+
+
+class PermitsInOrder:
+    """I-13 for semaphores: nobody in the queue gets permits before one who came earlier.
+
+    Unless the earlier one wants more. Those without a place are not counted: they find the number
+    as it is. This is for simulations of semaphores; they are no locks, and have no holders.
+    """
+
+    def __init__(self) -> None:
+        self._looks: dict[tuple[str, str], tuple[dict[str, float], int]] = {}
+
+    def after_step(self, simulator: World, dumps: Dumps) -> None:
+        """Look at every semaphore that has a queue."""
+        for where, dump in dumps.items():
+            for key in list(dump):
+                queue = names.waiting_queue(names.semaphore_channel(key))
+                if isinstance(dump[key].value, bytes) and (
+                    queue in dump or (where, key) in self._looks
+                ):
+                    self._look_at(simulator, (where, key), dump, queue)
+
+    def at_rest(self, simulator: World, dumps: Dumps) -> None:
+        """Do nothing more."""
+
+    def _look_at(self, simulator: World, place: tuple[str, str], dump: Dump, queue: str) -> None:
+        stored, number = dump.get(queue), dump[place[1]].value
+        assert isinstance(number, bytes)
+        scores = stored.value if stored is not None and isinstance(stored.value, dict) else {}
+        now = {member.decode(): float(score) for member, score in scores.items()}
+        before, had = self._looks.get(place, ({}, 0))
+        self._looks[place] = now, int(number)
+        woken = [each[1:] for each in now if each[0] == "+" and before.get(each) != now[each]]
+        if int(number) < had:
+            woken += [each for each in before if each not in now and f"+{each}" not in before]
+        for member in woken:
+            came = before.get(member, now.get(member, 0.0))
+            for other, since in before.items():
+                passed = other[0] != "+" and since < came and now.get(other) == since
+                if passed and f"+{other}" not in now and _wants(other) <= _wants(member):
+                    simulator.fail(f"I-13: {member} gets permits of {place[1]!r} before {other}")
+
+
+def _wants(member: str) -> int:
+    return int(member.partition(":")[2] or 1)

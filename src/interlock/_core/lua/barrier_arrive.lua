@@ -6,7 +6,8 @@
 -- KEYS[1]  barrier  hash: generation, parties, broken when it is, places, place:{party} of each
 -- KEYS[2]  waiting  zset {party: when its lease ends, epoch milliseconds by the server's clock}
 -- KEYS[3]  passed   zset {generation that passed: when, epoch milliseconds}
--- KEYS[4]  request  string, "<generation> <index>" of this call, for when it arrives again
+-- KEYS[4]  request  string, "<generation> <index>" of this call, for when it arrives again; index
+--                   -1 when the party has left
 -- KEYS[5]  spent    string, the same of an answered call, to be removed; or no key
 -- ARGV[1]  party    string, an id that nobody else has
 -- ARGV[2]  parties  integer > 0, how many it takes
@@ -25,7 +26,7 @@ local ttl, kept, publish, channel = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
 local before = redis.call('get', request)
 if before then
-  local generation, index = before:match('^(%d+) (%d+)$')
+  local generation, index = before:match('^(%d+) (-?%d+)$')
   return {generation, tonumber(index)}
 end
 local known = redis.call('hmget', barrier, 'generation', 'parties', 'broken', 'places')

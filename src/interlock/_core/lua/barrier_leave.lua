@@ -1,11 +1,16 @@
--- barrier_leave: take back the arrival of a party that waits no longer.
+-- barrier_leave: take back the arrival of a party, so that no later copy counts.
 --
 -- KEYS[1]  waiting  zset {party: when its lease ends, epoch milliseconds by the server's clock}
+-- KEYS[2]  request  string, "<generation> <index>" of its arrival, for when that arrives again
 -- ARGV[1]  party    string, its id
+-- ARGV[2]  ttl      integer > 0, milliseconds that the request is remembered
 --
 -- Returns  1 when it waited, else 0
 -- Source   threading.Barrier.wait of Python 3.13, when it is interrupted
 -- Wire     ours alone: Redisson has no such object
-local waiting, party = KEYS[1], ARGV[1]
+local waiting, request, party, ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 
-return redis.call('zrem', waiting, party)
+local waited = redis.call('zrem', waiting, party)
+-- A server that is out of memory refuses SET, but only as a script's first write.
+redis.call('set', request, '0 -1', 'px', ttl)
+return waited

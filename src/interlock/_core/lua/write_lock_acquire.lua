@@ -10,11 +10,39 @@
 -- ARGV[2]  holder   string, "<client id>:<number>:write"
 -- ARGV[3]  depth    integer > 0, the depth to reach: sending it twice changes nothing
 -- ARGV[4]  prefix   string, what the key of every reader's entry begins with
+-- ARGV[5]  client   string, the client id: it waits in the queue; may be left out
+-- ARGV[6]  queue    string, a zset {client: when it came, in ms}; may be left out
+-- ARGV[7]  more     1: others of the client wait, so it stays there; may be left out
+-- ARGV[8]  keep     integer > 0, milliseconds that the queue is kept; may be left out
 --
 -- Returns  nil when held; else what is left of the others' lease, milliseconds (-1: never ends, -2: a re-entry found no lock)
 -- Source   RedissonWriteLock.tryLockInnerAsync, Redisson 4.7.0, without adding up leases
 -- Wire     the hash and its TTL; this text is our own
 local lock, lease, holder, depth, prefix = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local client, queue, more, keep = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
+
+local free = depth == 1 and redis.call('exists', lock) == 0
+if free and not client then
+  redis.call('hset', lock, 'mode', 'write', holder, depth)
+  redis.call('pexpire', lock, lease)
+  return nil
+end
+
+-- At its end, unless it is there. Without the right to it the client hears what all hear.
+local function stand_in_queue()
+  local stands = redis.pcall('zscore', queue, client)
+  if stands == false then
+    local last, time = redis.pcall('zrange', queue, -1, -1, 'withscores'), redis.pcall('time')
+    local now = (time[1] or 0) * 1000 + math.floor((time[2] or 0) / 1000)
+    stands = redis.pcall('zadd', queue, math.max(math.floor(last[2] or 0) + 1, now), client)
+  end
+  -- Never sooner: others may look less often.
+  local left = redis.pcall('pttl', queue)
+  if type(left) ~= 'number' or left < tonumber(keep) then
+    redis.pcall('pexpire', queue, keep)
+  end
+  return type(stands) ~= 'table'
+end
 
 local function longest_of_others()
   local longest, fields = -2, redis.call('hgetall', lock)
@@ -35,20 +63,41 @@ local function longest_of_others()
 end
 
 local mode, held = unpack(redis.call('hmget', lock, 'mode', holder))
+local longest
 if not held and depth == 1 and mode == 'read' then
-  local longest = longest_of_others()
+  longest = longest_of_others()
   if longest > 0 then
     redis.call('pexpire', lock, longest)
   end
-  if longest ~= -2 then
-    return longest
+  if longest == -2 then
+    redis.call('del', lock)
+    free = true
   end
-  redis.call('del', lock)
-elseif not held and (depth > 1 or redis.call('exists', lock) == 1) then
-  return redis.call('pttl', lock)
+end
+if client and not held and depth == 1 then
+  if not free and mode == 'write' then
+    -- The claim of the client is the only holder: the lock is free without it.
+    free = redis.pcall('hdel', lock, client .. ':0:write') == 1
+  elseif free and redis.pcall('exists', queue) == 1
+    and redis.pcall('zscore', queue, client) == false and stand_in_queue() then
+    -- The lock is left to others for a moment, or the first one did not take it. The client waits.
+    return 20
+  end
+end
+if not held and not free then
+  if client then
+    stand_in_queue()
+  end
+  return longest or redis.call('pttl', lock)
 end
 redis.call('hset', lock, 'mode', 'write', holder, depth)
-if redis.call('pttl', lock) < lease then
+if free or redis.call('pttl', lock) < lease then
   redis.call('pexpire', lock, lease)
+end
+if client then
+  redis.pcall('zrem', queue, client)
+  if more == '1' then
+    stand_in_queue()
+  end
 end
 return nil

@@ -3,6 +3,9 @@
 -- The undo of an acquire that was interrupted anywhere is the release to the former depth. An owner that still reads has its
 -- lock from now on for reading, and for the lease of that; Redisson tells nobody then, and its own waiting readers sleep on.
 --
+-- A lock that is given to a client has the field "<client id>:0:write", for 250 ms. The client
+-- makes it its own, to write or to read.
+--
 -- What a user may not do fails before the lock is freed, and a server that is out of memory refuses HSET only as a script's first
 -- write: see lock_release.
 --
@@ -12,11 +15,14 @@
 -- ARGV[3]  prefix   string, what the key of every reader's entry begins with
 -- ARGV[4]  publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[5]  channel  string, where waiters listen
+-- ARGV[6]  leaving  string, the id of a client that leaves the queue; may be left out
 --
 -- Returns  1 when done, nil when this holder does not write (nothing changed)
 -- Source   RedissonWriteLock.unlockInnerAsync, Redisson 4.7.0, with a message when the owner goes on reading
--- Wire     the hash and its TTL; "1" on the channel when it is not held for writing any more; this text is our own
+-- Wire     the hash and its TTL; "1" on the channel when it is not held for writing any more; "01"
+--          if those in the queue need not look; this text is our own
 local lock, holder, depth, prefix, publish, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
+local leaving = ARGV[6]
 
 local function longest_of_others()
   local longest, fields = -2, redis.call('hgetall', lock)
@@ -36,25 +42,102 @@ local function longest_of_others()
   return longest
 end
 
-if redis.call('hexists', lock, holder) == 0 then
-  return nil
+if leaving then
+  redis.pcall('zrem', 'interlock_queue' .. string.match(channel, ':.*'), leaving)
 end
-if depth > 0 then
+if redis.call('hexists', lock, holder) == 0 then
+  -- Who was told to take a free lock in a while, and leaves, must tell the next one.
+  if not leaving or redis.call('exists', lock) == 1 then
+    return nil
+  end
+elseif depth > 0 then
   redis.call('hdel', lock, '')
   redis.call('hset', lock, holder, depth)
   return 1
 end
-if publish ~= '' then
-  redis.call(publish, channel, '1')
-end
 local longest = longest_of_others()
-if longest == -2 then
+local freed = '1'
+local name = string.match(channel, ':.*')
+local queue = 'interlock_queue' .. name
+local queued = publish ~= '' and redis.pcall('exists', queue) == 1
+if longest ~= -2 then
+  if publish ~= '' then
+    redis.call(publish, channel, queued and '01' or '1')
+  end
+  redis.call('hdel', lock, holder)
+  redis.call('hset', lock, 'mode', 'read')
+  if longest >= 0 then
+    redis.call('pexpire', lock, math.max(longest, 1))
+  end
+  return 1
+end
+if not queued then
+  if publish ~= '' then
+    redis.call(publish, channel, '1')
+  end
   redis.call('del', lock)
   return 1
 end
-redis.call('hdel', lock, holder)
-redis.call('hset', lock, 'mode', 'read')
-if longest >= 0 then
-  redis.call('pexpire', lock, math.max(longest, 1))
+
+-- Those who stand in no queue may take it first, for a while. If they listen, as Java and earlier
+-- releases do, that is every other time. If they only look, it is once in two seconds.
+local function left_to_others(client, place, they_listen)
+  if they_listen and place % 2 == 1 then
+    redis.pcall('zadd', queue, place + 0.5, client)
+    return true
+  end
+  local last, time = redis.pcall('zrange', queue, -1, -1, 'withscores'), redis.pcall('time')
+  local came = tonumber(last[2])
+  if came and time[1] and math.floor(came / 2000) < math.floor(time[1] / 2) then
+    -- Noted by a client without a name, which does not listen: it goes as those do.
+    local now = time[1] * 1000 + math.floor(time[2] / 1000)
+    return type(redis.pcall('zadd', queue, now, '')) == 'number'
+  end
+  return false
+end
+
+-- It goes to the first client in the queue that listens.
+local function pass_on()
+  local numsub = publish == 'PUBLISH' and 'numsub' or 'shardnumsub'
+  while true do
+    local client, place = unpack(redis.pcall('zrange', queue, 0, 0, 'withscores'))
+    if not client then
+      return false
+    end
+    local wake = 'interlock_wake' .. name .. ':' .. client
+    -- Pattern subscribers are not counted: they compete for nothing.
+    local heard = redis.pcall('pubsub', numsub, channel, 'interlock_waiting' .. name, wake)
+    if heard.err then
+      return false
+    end
+    if heard[6] > 0 then
+      local they_listen = heard[2] > heard[4]
+      if left_to_others(client, tonumber(place), they_listen) then
+        if they_listen then
+          redis.call(publish, channel, '0' .. freed)
+        end
+        return type(redis.pcall(publish, wake, '20')) == 'number'
+      end
+      if type(redis.pcall(publish, wake, '0')) ~= 'number' then
+        return false
+      end
+      redis.pcall('zrem', queue, client)
+      return client
+    end
+    if redis.pcall('zrem', queue, client) ~= 1 then
+      return false
+    end
+  end
+end
+
+redis.call('hdel', lock, '')
+local next = pass_on()
+if not next then
+  redis.call(publish, channel, '1')
+end
+redis.call('del', lock)
+if type(next) == 'string' then
+  redis.call('hset', lock, 'mode', 'write', next .. ':0:write', 1)
+  redis.call('pexpire', lock, 250)
 end
 return 1

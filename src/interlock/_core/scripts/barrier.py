@@ -135,6 +135,8 @@ def barrier_query(barrier: Barrier, *, deadline: float = NEVER) -> Eval[tuple[in
     return Eval(_BARRIER_QUERY, (barrier.key, barrier.waiting), (), deadline)
 
 
-def barrier_leave(waiting: str, party: str, *, deadline: float = NEVER) -> Eval[int]:
-    """Take back the arrival of *party*; 0 when it did not wait."""
-    return Eval(_BARRIER_LEAVE, (waiting,), (party,), deadline)
+def barrier_leave(
+    waiting: str, request: str, party: str, ttl: float, *, deadline: float = NEVER
+) -> Eval[int]:
+    """Take back the arrival of *party*, whose latch is *request*; 0 when it did not wait."""
+    return Eval(_BARRIER_LEAVE, (waiting, request), (party, milliseconds(ttl)), deadline)

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Final
 from interlock._core import names
 from interlock._core.effects import NEVER, Eval
 from interlock._core.scripts.lock import status
-from interlock._core.scripts.script import Grant, done, grant_or_left, kept, load, milliseconds
+from interlock._core.scripts.script import (
+    Grant,
+    done,
+    grant_or_left,
+    kept,
+    load,
+    milliseconds,
+    released,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +35,7 @@ _READ_LOCK_ACQUIRE = load("read_lock_acquire", grant_or_left)
 _READ_LOCK_RELEASE = load("read_lock_release", done)
 _READ_LOCK_RENEW = load("read_lock_renew", kept)
 _WRITE_LOCK_ACQUIRE = load("write_lock_acquire", grant_or_left)
-_WRITE_LOCK_RELEASE = load("write_lock_release", done)
+_WRITE_LOCK_RELEASE = load("write_lock_release", released)
 _READ_WRITE_LOCK_QUERY = load("read_write_lock_query", status)
 _READ_WRITE_LOCK_FORCE_RELEASE = load("read_write_lock_force_release", done)
 
@@ -56,6 +64,13 @@ def read_lock_acquire(
     keys = (lock, *[names.read_entry(prefix, holder, n + 1) for n in range(depth)])
     args = (milliseconds(lease), holder, depth, writer, prefix)
     return Eval(_READ_LOCK_ACQUIRE, keys, args, deadline)
+
+
+def tell_readers(call: Eval[Grant | float], publish: str, channel: str) -> None:
+    """Add to *call*, of a reader in the queue, how it tells all others that they may read."""
+    about = (publish, channel)
+    call.args = (*call.args, *about)
+    call.queued += len(about)
 
 
 def read_lock_release(
@@ -99,9 +114,13 @@ def write_lock_release(
     channel: str,
     *,
     deadline: float = NEVER,
-) -> Eval[bool]:
-    """Go down to *depth*; False when *holder* does not write."""
-    args = (holder, depth, prefix, publish, channel)
+    leaving: tuple[str, ...] = (),
+) -> Eval[int]:
+    """Go down to *depth*; 0 when *holder* does not write.
+
+    *leaving*: the id of the client, if it shall not stand in the queue any more.
+    """
+    args: tuple[str | int, ...] = (holder, depth, prefix, publish, channel, *leaving)
     return Eval(_WRITE_LOCK_RELEASE, (lock,), args, deadline)
 
 

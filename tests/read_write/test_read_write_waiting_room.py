@@ -1,0 +1,439 @@
+"""The write lock's queue on the server: claims, writers, and readers in the queue and beside it."""
+
+from __future__ import annotations
+
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.children import Child
+from tests.read_write.wire import CHANNEL
+from tests.support.servers import wait_until
+
+import interlock
+from interlock._core.scripts import read_write_lock as scripts
+from interlock._core.scripts.lock import stand_in_queue
+from interlock.testing.redis_model import RedisModel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import redis
+    from tests.read_write.wire import Wire
+
+    from interlock._core.effects import Eval
+
+QUEUE = "interlock_queue:{name}"
+PROMPT = 1.5
+"""Seconds: far below the poll cap of these clients."""
+LUA = resources.files("interlock._core").joinpath("lua")
+
+
+class Model:
+    """The server in memory, with what these tests ask of a real one."""
+
+    def __init__(self) -> None:
+        self._model = RedisModel(now=lambda: 1000.0)
+
+    def eval(self, text: str, keys: int, *words: Any) -> Any:
+        """Run a script."""
+        return self._model.eval(text, words[:keys], words[keys:])
+
+    def hgetall(self, key: str) -> dict[bytes, bytes]:
+        """Return a hash."""
+        flat: Any = self._model.execute("HGETALL", key)
+        return dict(zip(flat[::2], flat[1::2], strict=True))
+
+    def __getattr__(self, command: str) -> Callable[..., Any]:
+        return lambda *words: self._model.execute(command.upper(), *words)
+
+
+@pytest.fixture(params=["server", "model"])
+def store(request: pytest.FixtureRequest) -> Any:
+    """Give a real server, and the model of one."""
+    return Model() if request.param == "model" else request.getfixturevalue("redis_client")
+
+
+def run(store: Any, call: Eval[Any]) -> Any:
+    """Run a script there."""
+    return store.eval(call.script.text, len(call.keys), *call.keys, *call.args)
+
+
+def writes(number: int, client: str = "me", *, more: bool = False) -> Eval[Any]:
+    """Return the acquire of a writer whose client has a place."""
+    call = scripts.write_lock_acquire("name", "{name}:", 30, f"{client}:{number}:write", 1)
+    stand_in_queue(call, client, QUEUE, more=more, keep=10)
+    return call
+
+
+def reads(number: int, client: str = "me") -> Eval[Any]:
+    """Return the acquire of a reader whose client has a place."""
+    call = scripts.read_lock_acquire("name", "{name}:", 30, f"{client}:{number}", 1, "")
+    stand_in_queue(call, client, QUEUE, more=False, keep=10)
+    scripts.tell_readers(call, "PUBLISH", CHANNEL)
+    return call
+
+
+def test_a_writer_that_is_refused_stands_in_the_queue(store: Any) -> None:
+    """A refused writer stands in the queue once, and leaves it when it has the lock."""
+    reader = scripts.read_lock_acquire("name", "{name}:", 0.3, "a:1", 1, "")
+    run(store, reader)
+    for _ in range(2):
+        assert 0 < run(store, writes(1)) <= 300
+    assert store.zrange(QUEUE, 0, -1) == [b"me"]
+    store.hdel("name", "a:1", "mode")
+    assert run(store, writes(1)) is None
+    assert store.zcard(QUEUE) == 0
+    assert store.hgetall("name") == {b"mode": b"write", b"me:1:write": b"1"}
+
+
+def test_who_leaves_others_behind_stays_in_the_queue(store: Any) -> None:
+    """A client whose other threads wait stands at the end of the queue again."""
+    store.zadd(QUEUE, 1, "me") if isinstance(store, Model) else store.zadd(QUEUE, {"me": 1})
+    assert run(store, writes(1, more=True)) is None
+    assert run(store, writes(1, "you")) > 29_000
+    assert store.zrange(QUEUE, 0, -1) == [b"me", b"you"]
+
+
+def test_a_claim_is_a_writers_once(store: Any) -> None:
+    """A claim becomes the hold of one writer of its client, for its lease; nobody else gets it."""
+    claim(store)
+    for other in (writes(1, "you"), reads(1, "you")):
+        assert 0 < run(store, other) <= 250
+    assert run(store, writes(1)) is None
+    assert run(store, writes(1)) is None, "sent twice"
+    assert run(store, writes(2)) > 29_000
+    assert store.hgetall("name") == {b"mode": b"write", b"me:1:write": b"1"}
+    assert store.pttl("name") > 29_000
+
+
+def test_a_claim_is_read_from_by_the_first_of_its_client(store: Any) -> None:
+    """A client whose first waiter wants to read makes its claim a reader's, and others may read."""
+    claim(store)
+    assert run(store, reads(1)) is None
+    assert run(store, reads(1)) is None, "sent twice"
+    assert store.hgetall("name") == {b"mode": b"read", b"me:1": b"1"}
+    assert store.pttl("name") > 29_000
+    assert store.pttl("{name}:me:1:rwlock_timeout:1") > 29_000
+    assert run(store, reads(2, "you")) is None
+    assert run(store, writes(2)) > 29_000
+
+
+def test_a_claim_that_is_read_from_is_announced_once(wire: Wire) -> None:
+    """A reader that makes its client's claim its own tells those who wait to read, once."""
+    claim(wire.redis)
+    assert run(wire.redis, reads(1)) is None
+    assert wire.heard() == ["01"]
+    assert run(wire.redis, reads(1)) is None, "sent twice"
+    assert run(wire.redis, reads(2, "you")) is None
+    assert wire.heard() == []
+
+
+def claim(store: Any, client: str = "me") -> None:
+    """Give the lock to *client*."""
+    words = ("mode", "write", f"{client}:0:write", "1")
+    store.eval("redis.call('hset', KEYS[1], unpack(ARGV))", 1, "name", *words)
+    store.pexpire("name", 250)
+
+
+def test_what_was_left_free_is_not_a_newcomers(store: Any) -> None:
+    """A client that comes when the lock is left to others stands in the queue first."""
+    store.eval("redis.call('zadd', KEYS[1], 1, 'first')", 1, QUEUE)
+    assert run(store, writes(1)) == 20
+    assert run(store, reads(1, "you")) == 20
+    assert store.zrange(QUEUE, 0, -1) == [b"first", b"me", b"you"]
+    assert run(store, reads(1, "you")) is None
+    assert store.zrange(QUEUE, 0, -1) == [b"first", b"me"]
+
+
+def test_a_claim_is_shown_and_can_be_taken_away(redis_url: str, wire: Wire) -> None:
+    """A claim is a writer's to everybody else: to Redisson, to a look, to an operator."""
+    with interlock.connect(redis_url) as client:
+        client.read_write_lock("name").read.locked()
+        claim(wire.redis, "abc")
+        assert 0 < wire.java_reads() <= 250
+        assert 0 < wire.java_writes() <= 250
+        wire.redis.pexpire("name", 20_000)  # the machine may be slow
+        lock = client.read_write_lock("name")
+        assert lock.write.locked()
+        assert not lock.read.locked()
+        shown = client.describe("name")
+        assert shown is not None
+        assert (shown.kind, shown.mode) == ("read_write_lock", "write")
+        assert [(each.holder, each.mode) for each in shown.holders] == [("abc:0:write", "write")]
+        assert lock.write.force_release()
+        assert wire.heard() == ["1"]
+
+
+HEARD = (CHANNEL, "interlock_waiting:{name}", "interlock_wake:{name}:me")
+"""What a client *me* listens to while it has a place."""
+
+
+def hold(store: Any, side: str) -> Eval[Any]:
+    """Take the lock on a side; return its release."""
+    if side == "write":
+        run(store, scripts.write_lock_acquire("name", "{name}:", 30, "a:1:write", 1))
+        return scripts.write_lock_release("name", "{name}:", "a:1:write", 0, "PUBLISH", CHANNEL)
+    run(store, scripts.read_lock_acquire("name", "{name}:", 30, "a:1", 1, ""))
+    return scripts.read_lock_release("name", "{name}:", "a:1", 0, 1, "PUBLISH", CHANNEL)
+
+
+def told(ears: Any) -> list[bytes]:
+    """Return the next two messages."""
+    messages: list[bytes] = []
+    until = time.monotonic() + 5
+    while len(messages) < 2 and time.monotonic() < until:
+        message = ears.get_message(timeout=0.1)
+        messages += [] if message is None else [message["data"]]
+    return messages
+
+
+@pytest.mark.parametrize("side", ["write", "read"])
+def test_a_release_is_a_claim_of_the_first_who_listens(
+    redis_client: redis.Redis, wire: Wire, side: str
+) -> None:
+    """A release passes over who does not listen, and a claim that is given up is passed on."""
+    with redis_client.pubsub(ignore_subscribe_messages=True) as ears:
+        ears.subscribe(*HEARD)
+        wait_until(lambda: redis_client.pubsub_numsub(HEARD[2])[0][1] == 1, 5, "it listens")
+        wire.close()  # it would count as one of those who stand in no queue
+        wait_until(lambda: redis_client.pubsub_numsub(CHANNEL)[0][1] == 1, 5, "it is gone")
+        future = 2 * time.time_ns() // 10**6  # nobody is left a turn for looking
+        redis_client.zadd(QUEUE, {"dead": 1, "me": 2, "gone": future})
+        assert run(redis_client, hold(redis_client, side)) == 1
+        assert redis_client.hgetall("name") == {b"mode": b"write", b"me:0:write": b"1"}
+        assert 0 < redis_client.pttl("name") <= 250
+        assert redis_client.zrange(QUEUE, 0, -1) == [b"gone"]
+        leaving = scripts.write_lock_release(
+            *("name", "{name}:", "me:0:write", 0, "PUBLISH", CHANNEL), leaving=("me",)
+        )
+        assert run(redis_client, leaving) in (1, None), "it may have ended before"
+        assert redis_client.exists("name") == 0
+        assert told(ears) in ([b"0", b"0"], [b"0", b"1"])
+
+
+@pytest.mark.parametrize(("side", "message"), [("write", b"01"), ("read", b"00")])
+def test_every_other_release_is_left_to_those_who_only_listen(
+    redis_client: redis.Redis, side: str, message: bytes
+) -> None:
+    """While somebody listens without a place, one release in two leaves the lock free."""
+    with (
+        redis_client.pubsub(ignore_subscribe_messages=True) as ears,
+        redis_client.pubsub(ignore_subscribe_messages=True) as other,
+    ):
+        ears.subscribe(*HEARD)
+        other.subscribe(CHANNEL)
+        wait_until(lambda: redis_client.pubsub_numsub(CHANNEL)[0][1] == 2, 5, "both listen")
+        future = 2 * (time.time_ns() // 10**6) | 1
+        redis_client.zadd(QUEUE, {"me": future})
+        run(redis_client, hold(redis_client, side))
+        assert redis_client.exists("name") == 0
+        assert told(ears) == [message, b"20"]
+        run(redis_client, hold(redis_client, side))
+        assert redis_client.hgetall("name") == {b"mode": b"write", b"me:0:write": b"1"}
+
+
+class Crowd:
+    """Clients that wait for one read/write lock until they are let in, each in a thread."""
+
+    def __init__(self, stack: ExitStack, url: str) -> None:
+        self._url = url
+        self._stack = stack
+        self._pool = stack.enter_context(ThreadPoolExecutor(10))
+
+    def client(self) -> interlock.Client:
+        """Return a client that seldom looks by itself."""
+        return self._stack.enter_context(interlock.connect(self._url, poll_cap=30))
+
+    def enter(self, side: Any) -> Any:
+        """Wait for *side* in a thread."""
+        return self._pool.submit(side.acquire)
+
+
+@pytest.fixture
+def crowd(redis_url: str) -> Any:
+    """Give who waits."""
+    with ExitStack() as stack:
+        yield Crowd(stack, redis_url)
+
+
+def _listening(redis_client: redis.Redis, count: int) -> None:
+    wait_until(
+        lambda: redis_client.pubsub_numsub(CHANNEL)[0][1] == count, 5, "they hear the channel"
+    )
+    time.sleep(0.3)  # they have looked after their subscriptions
+
+
+def test_the_last_reader_gives_the_lock_to_the_first_writer(
+    crowd: Crowd, redis_client: redis.Redis
+) -> None:
+    """The release of the last reader wakes the first writer in the queue, and nobody else."""
+    readers = [crowd.client().read_write_lock("name", owner="it").read for _ in range(2)]
+    for reader in readers:
+        reader.acquire()
+    writers, waits = [], []
+    for number in range(2):
+        writers.append(crowd.client().read_write_lock("name", owner="it").write)
+        waits.append(crowd.enter(writers[-1]))
+        wait_until(lambda n=number: redis_client.zcard(QUEUE) > n, 5, "it stands in the queue")
+    _listening(redis_client, 2)
+    readers[0].release()
+    assert not any(wait.done() for wait in waits)
+    with redis_client.pubsub(ignore_subscribe_messages=True) as ears:
+        ears.psubscribe("*")
+        ears.get_message(timeout=1)
+        readers[1].release()
+        waits[0].result(PROMPT)
+        heard: Any = ears.get_message(timeout=1)
+        assert heard["channel"].startswith(b"interlock_wake:{name}:")
+        assert ears.get_message(timeout=0.1) is None
+    assert not waits[1].done()
+    writers[0].release()
+    waits[1].result(PROMPT)
+    writers[1].release()
+
+
+def test_all_readers_come_in_together(crowd: Crowd, redis_client: redis.Redis) -> None:
+    """A writer's release lets in all readers at once, of clients with a place and without."""
+    mixed, plain = crowd.client(), crowd.client()
+    holder = crowd.client().read_write_lock("name", owner="it").write
+    holder.acquire()
+    # A client that has waited to write has a place; its readers wait in the queue.
+    assert not mixed.read_write_lock("name").write.acquire(timeout=0.2)
+    waits = [crowd.enter(c.read_write_lock("name").read) for c in (mixed, mixed, plain, plain)]
+    _listening(redis_client, 2)
+    holder.release()
+    for wait in waits:
+        wait.result(PROMPT)
+    assert redis_client.hlen("name") == 5
+
+
+def test_a_downgrade_lets_readers_in_past_writers_in_the_queue(
+    crowd: Crowd, redis_client: redis.Redis
+) -> None:
+    """A writer that goes on reading lets in readers with and without a place, and no writer."""
+    mixed, plain, third = (crowd.client() for _ in range(3))
+    lock = crowd.client().read_write_lock("name", owner="it")
+    lock.write.acquire()
+    lock.read.acquire()
+    assert not mixed.read_write_lock("name").write.acquire(timeout=0.2)
+    reading = [crowd.enter(each.read_write_lock("name").read) for each in (mixed, plain)]
+    writer = third.read_write_lock("name", owner="it").write
+    writing = crowd.enter(writer)
+    _listening(redis_client, 3)
+    lock.write.release()
+    for wait in reading:
+        wait.result(PROMPT)
+    assert not writing.done()
+    assert redis_client.hlen("name") == 4
+    lock.read.release()
+
+
+def test_a_writer_behind_a_reader_of_its_client_hears_of_its_turn(
+    crowd: Crowd, redis_client: redis.Redis
+) -> None:
+    """A client that first waited to read, and then to write, is woken for both."""
+    client = crowd.client()
+    reader, writer = (client.read_write_lock("name", owner=word) for word in "ab")
+    holder = crowd.client().read_write_lock("name", owner="it").write
+    holder.acquire()
+    reading = crowd.enter(reader.read)
+    _listening(redis_client, 1)
+    writing = crowd.enter(writer.write)
+    wait_until(lambda: redis_client.zcard(QUEUE) == 1, 5, "the client stands in the queue")
+    holder.release()
+    reading.result(PROMPT)
+    assert not writing.done()
+    reader.read.release()
+    writing.result(PROMPT)
+
+
+def test_readers_and_writers_all_have_their_turns(crowd: Crowd) -> None:
+    """Clients that only write, only read, or do both all get the lock, and nobody has to poll."""
+    ends = time.monotonic() + 2.5
+    waits: dict[str, list[float]] = {}
+
+    def work(name: str, *sides: Any) -> None:
+        mine = waits[name] = []
+        while time.monotonic() < ends:
+            for side in sides:
+                began = time.monotonic()
+                side.acquire()
+                mine.append(time.monotonic() - began)
+                time.sleep(0.001)
+                side.release()
+
+    working = []
+    with ThreadPoolExecutor(7) as pool:
+        for name in ("writes 1", "writes 2", "writes 3", "reads 1", "reads 2", "both 1", "both 2"):
+            lock = crowd.client().read_write_lock("name")
+            sides = {"w": [lock.write], "r": [lock.read], "b": [lock.read, lock.write]}[name[0]]
+            working.append(pool.submit(work, name, *sides))
+        for each in working:
+            each.result(20)
+    for name, mine in waits.items():
+        assert len(mine) > 20, name
+        assert max(mine) < PROMPT, name
+
+
+FLEET = """
+client = interlock.connect(url, poll_cap=30)
+lock = client.read_write_lock("name").write
+lock.acquire(); lock.release()
+say("ready")
+sys.stdin.readline()
+ends, turns = time.monotonic() + 2, 0
+while time.monotonic() < ends:
+    with lock:
+        turns += 1
+        time.sleep(0.001)
+say(turns)
+sys.stdin.readline()
+"""
+
+
+def test_a_fleet_of_writers_shares_evenly(redis_url: str, redis_client: redis.Redis) -> None:
+    """Processes that all want to write get equal turns, for three commands and one message each."""
+    with ExitStack() as stack:
+        fleet = [stack.enter_context(Child(FLEET, redis_url)) for _ in range(5)]
+        for child in fleet:
+            assert child.hear() == "ready"
+        redis_client.config_resetstat()
+        for child in fleet:
+            child.tell("go")
+        turns = [int(child.hear()) for child in fleet]
+        calls = redis_client.info("commandstats")
+        assert max(turns) <= 1.3 * min(turns) + 2
+        assert calls["cmdstat_evalsha"]["calls"] <= 3.2 * sum(turns) + 20
+        assert calls["cmdstat_publish"]["calls"] <= 1.1 * sum(turns) + 20
+
+
+def functions(script: str) -> dict[str, str]:
+    """Return the texts of the functions of a script, by name."""
+    text = LUA.joinpath(f"{script}.lua").read_text(encoding="utf-8")
+    return dict(re.findall(r"^local function (\w+)(\(.*?^end$)", text, re.MULTILINE | re.DOTALL))
+
+
+@pytest.mark.parametrize(
+    ("script", "of"),
+    [
+        ("fenced_lock_acquire", "lock_acquire"),
+        ("read_lock_acquire", "lock_acquire"),
+        ("write_lock_acquire", "lock_acquire"),
+        ("read_lock_release", "lock_release"),
+        ("write_lock_release", "lock_release"),
+    ],
+)
+def test_all_scripts_have_one_text_for_the_queue(script: str, of: str) -> None:
+    """The queue's text is the plain lock's in each script, word for word but for the claim."""
+    theirs, plain = functions(script), functions(of)
+    for name, text in plain.items():
+        expected = text
+        if name == "pass_on":
+            expected = re.sub(r"\n +redis.call\('(hset|pexpire)', lock.*", "", text)
+            expected = expected.replace("channel, '00')", "channel, '0' .. freed)")
+        assert theirs[name] == expected
