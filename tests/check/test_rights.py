@@ -103,7 +103,11 @@ def test_the_reference_shows_the_lines_that_are_printed() -> None:
             *("read_write_lock", "a", "~a ~{a}:* ~interlock_queue:{a}"),
             "&redisson_rwlock:{a} &interlock_waiting:{a} &interlock_wake:{a}:*",
         ),
-        ("semaphore", "a", "~a ~redisson_unlock_latch:{a}:*", "&redisson_sc:{a}"),
+        (
+            *("semaphore", "a"),
+            "~a ~redisson_unlock_latch:{a}:* ~interlock_semaphore_queue:{a}",
+            ("&redisson_sc:{a} &interlock_semaphore_waiting:{a} &interlock_semaphore_wake:{a}:*"),
+        ),
         (
             "event",
             "a",

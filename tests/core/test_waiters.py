@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core.waiters import section
+from interlock._core.waiters import SHARED, section
 
 if TYPE_CHECKING:
     from tests.core.bench import Bench
@@ -327,3 +327,60 @@ def test_a_stranger_s_message_is_a_wake_up(bench: Bench, wakes: Wakes, payload: 
 
     assert wakes.woken == ["it"]
     assert waiter.take() or waiter.inherited == 9.999
+
+
+def test_each_section_has_a_place_and_hears_of_its_own_turn(bench: Bench, wakes: Wakes) -> None:
+    """Sections share one subscription; a message behind whose colon stands one wakes that one."""
+    several = section("c:x", 3)
+    bench.waiters.place_for("c:x", "me")
+    bench.waiters.place_for(several, "me", "me:3")
+    one, three = wakes.join("one", "c:x"), wakes.join("three", several)
+    assert bench.subscribed == ["c:x"]
+    assert three.take(), "no confirmation of a subscription will make it ask"
+    bench.waiters.notify("interlock_wake:x:me", b"0:3")
+    assert three.take()
+    assert not one.take()
+    bench.waiters.notify("interlock_wake:x:me", b"1500:3")
+    assert not three.take()
+    assert three.inherited == 1.5
+    bench.waiters.notify("interlock_wake:x:me", b"0")
+    assert one.take()
+    assert not three.take()
+    bench.waiters.notify("interlock_wake:x:me", b"0:x" * 20)
+    assert one.take(), "what strangers publish is a wake-up"
+    bench.waiters.notify("interlock_wake:x:me")
+    assert one.take()
+    assert three.take()
+
+
+def test_who_has_no_place_hears_of_each_release(bench: Bench, wakes: Wakes) -> None:
+    """A client in which somebody waits without a place does not count as one of the queue."""
+    bench.waiters.hearing = True
+    bench.waiters.place_for("c:x", "me")
+    one = wakes.join("one", "c:x")
+    other = wakes.join("other", section("c:x", "other"))
+    assert bench.waiters.channels_of("c:x") == ("c:x", "interlock_wake:x:me")
+    assert bench.subscribed == ["c:x"], "once more, after the end of the first"
+    assert other.take()
+    bench.waiters.notify("c:x", b"00")
+    assert other.take()
+    assert not one.take()
+    bench.waiters.place_for("d:y", "me")
+    _ = wakes.join("other", section("d:y", "other"))
+    assert bench.waiters.channels_of("d:y") == ("d:y", "interlock_wake:y:me")
+
+
+def test_a_success_that_leaves_more_wakes_the_next_one(bench: Bench, wakes: Wakes) -> None:
+    """Behind a success that others may share in, the next one asks unless the server wakes it."""
+    asks: list[bool] = []
+    for placed in (False, True):
+        if placed:
+            bench.waiters.place_for("c:x", "me")
+            bench.waiters.places["c:x"].taken = True
+        first, second = wakes.join("first", "c:x"), wakes.join("second", "c:x")
+        first.taken_for = SHARED
+        bench.waiters.leave(first)
+        asks.append(second.take())
+        bench.waiters.leave(second)
+
+    assert asks == [True, False]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,7 @@ from tests.interop.agent import AgentError
 from tests.interop.pair import PROMPT
 
 if TYPE_CHECKING:
-    from tests.interop.pair import Pair
+    from tests.interop.pair import Pair, Party
 
 
 def test_permits_released_in_one_language_wake_the_other(pair: Pair) -> None:
@@ -40,6 +41,28 @@ def test_all_waiters_get_what_is_there(pair: Pair) -> None:
     giver.ask("release", n=4)
     assert [taken.result(PROMPT).value for taken in waiting] == [True] * 4
     assert giver.ask("available_permits") == 0
+
+
+def test_permits_go_round_between_the_languages(pair: Pair) -> None:
+    """Several workers of each language have their turns, and nobody waits for a poll cap."""
+    giver, _ = pair.at("semaphore")
+    assert giver.ask("try_set_permits", n=1)
+    parties = [party for n in range(3) for party in pair.at("semaphore", f"w{n}")]
+    ends = time.monotonic() + 1
+
+    def work(party: Party) -> list[float]:
+        waits: list[float] = []
+        while (began := time.monotonic()) < ends:
+            assert party.ask("acquire", timeout=30)
+            waits.append(time.monotonic() - began)
+            party.ask("release", n=1)
+        return waits
+
+    with ThreadPoolExecutor(len(parties)) as pool:
+        for waits in pool.map(work, parties):
+            assert len(waits) > 2
+            assert max(waits) < 1.5
+    assert giver.ask("available_permits") == 1
 
 
 def test_permits_added_and_drained_are_seen_by_the_other_language(pair: Pair) -> None:

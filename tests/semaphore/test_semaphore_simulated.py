@@ -14,6 +14,7 @@ from interlock._core.holds import Owner, State
 from interlock._core.leased_semaphore import LeasedSemaphore
 from interlock._core.semaphore import Semaphore
 from interlock.errors import InterlockError, ServerUnavailableError
+from interlock.testing._sim_queue import PermitsInOrder
 from interlock.testing.schedule import EFFECT_KINDS, Interrupted, Schedule
 from interlock.testing.simulator import Simulator
 
@@ -38,10 +39,14 @@ class Books:
 
     Attributes:
         taken: permits that were taken and not given back.
+        waits: seconds that the acquires of a `fleet` took.
+        ended: when all had ended.
     """
 
     def __init__(self) -> None:
         self.taken = 0
+        self.waits: list[float] = []
+        self.ended = 0.0
 
     def user(self, *wants: int, timeout: float = NEVER) -> Callable[[Process], Work]:
         """Return a program that takes and gives back each of *wants* in turn."""
@@ -119,7 +124,7 @@ def _number(simulator: Simulator) -> int:
 
 def _play(seed: int, programs: list[Callable[[Process], Work]], schedule: Schedule) -> Simulator:
     """Run *programs*, each in a client of its own, until all is at rest."""
-    simulator = Simulator(seed, schedule=schedule, invariants=())
+    simulator = Simulator(seed, schedule=schedule, invariants=(PermitsInOrder(),))
     home = simulator.client(**OPTIONS)
     assert simulator.network.run(_set_up(home)) == 1
     for number, program in enumerate(programs):
@@ -208,3 +213,132 @@ def _look_through(simulator: Simulator) -> None:
     session = simulator.client(**OPTIONS).session
     free, held = simulator.network.run(next(LeasedSemaphore(session, "name").counts()))
     assert (free, held) == (TOTAL, 0)
+
+
+def fleet(
+    books: Books, turns: int, wants: int = 1, work: float = 0.02
+) -> Callable[[Process], Work]:
+    """Return a program that takes and gives back *wants* permits, *turns* times."""
+
+    def program(me: Process) -> Work:
+        semaphore = Semaphore(me.client.session, "name")
+        for _ in range(turns):
+            began = me.client.now
+            if (yield semaphore.acquire(wants, NEVER)) is not True:
+                continue
+            books.taken += wants
+            books.waits.append(me.client.now - began)
+            yield me.sleep(work)
+            books.taken -= wants
+            yield iter(semaphore.release(wants))
+
+    return program
+
+
+def _gather(
+    seed: int,
+    programs: list[Callable[[Process], Work]],
+    books: Books,
+    permits: int = 1,
+    **faults: Any,
+) -> Simulator:
+    """Run *programs*, each in a client of its own, and look after the order of the queue."""
+    simulator = Simulator(seed, schedule=Schedule(**faults), invariants=(PermitsInOrder(),))
+    simulator.network.server.execute("SET", "name", str(permits))
+    for number, program in enumerate(programs):
+        simulator.spawn(simulator.client(poll_cap=2.0), program, f"p{number}")
+    for _ in range(200):
+        simulator.run_for(1)
+        if not simulator.running():
+            break
+    assert not simulator.running(), "nobody waits for ever"
+    books.ended = simulator.now
+    simulator.heal()
+    simulator.run_for(REST)
+    assert _number(simulator) == permits
+    assert simulator.network.channels() == []
+    assert set(simulator.network.dump()) == {"name"}
+    return simulator
+
+
+@pytest.mark.parametrize(("clients", "permits"), [(2, 1), (8, 1), (8, 4), (24, 4)])
+def test_a_turn_costs_the_same_in_any_fleet(clients: int, permits: int) -> None:
+    """However many clients wait, a turn takes three commands and one message; all wait as long."""
+    books = Books()
+    turns = 12
+    simulator = _gather(1, [fleet(books, turns)] * clients, books, permits)
+    total = clients * turns
+    commands = simulator.network.server.commands
+    assert commands["EVAL"] <= 3.2 * total + 2 * clients
+    assert commands["PUBLISH"] <= 1.1 * total
+    assert max(books.waits) <= 2.5 * 0.03 * clients / permits
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_fleet_with_frozen_clients_and_lost_messages(seed: int) -> None:
+    """Frozen clients, lost messages and broken subscriptions cost a fleet no permit."""
+    books = Books()
+    rates = {"pause": 0.3, "lose messages": 0.3, "deafen": 0.3}
+    programs = [fleet(books, 12, 1 + number % 2) for number in range(6)]
+    _ = _gather(seed, programs, books, 2, rates=rates)
+    assert books.taken == 0
+    assert len(books.waits) == 6 * 12
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_dead_clients_in_the_queue_delay_nobody(seed: int) -> None:
+    """Clients that die while they stand in the queue are passed over; nobody has to look."""
+    books = Books()
+    simulator = Simulator(seed, invariants=(PermitsInOrder(),))
+    simulator.network.server.execute("SET", "name", "0")
+    clients = [simulator.client(poll_cap=60.0) for _ in range(6)]
+    for number, client in enumerate(clients):
+        _ = simulator.spawn(client, fleet(books, 1), f"p{number}")
+        simulator.run_for(0.1)
+    giver = simulator.client()
+    for client in clients[:3]:
+        client.crash()
+
+    def give(me: Process) -> Work:
+        yield iter(Semaphore(me.client.session, "name").release(1))
+
+    released = simulator.now
+    _ = simulator.spawn(giver, give, "giver")
+    simulator.run_for(1.0)
+    assert len(books.waits) == 3
+    assert simulator.now - released < 1.5
+    assert _number(simulator) == 1
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_who_wants_several_is_not_overtaken_for_ever(seed: int) -> None:
+    """Of a fleet that wants single permits all the time, one that wants all has its turn."""
+    books, several = Books(), Books()
+    programs = [fleet(books, 200, work=0.05)] * 6
+    programs.append(fleet(several, 1, 4))
+    _ = _gather(seed, programs, books, 4)
+    assert books.ended > 15, "the others went on for longer"
+    assert max(several.waits) < 10
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_who_wants_too_many_stops_nobody(seed: int) -> None:
+    """A request for more permits than there are delays the others by two seconds at a time."""
+    books = Books()
+    programs = [fleet(books, 100, work=0.05)] * 6
+    simulator = Simulator(seed, invariants=(PermitsInOrder(),))
+    simulator.network.server.execute("SET", "name", "2")
+    for number, program in enumerate(programs):
+        simulator.spawn(simulator.client(poll_cap=60.0), program, f"p{number}")
+
+    def greedy(me: Process) -> Work:
+        assert not (yield Semaphore(me.client.session, "name").acquire(3, me.client.clock() + 60))
+
+    simulator.spawn(simulator.client(poll_cap=60.0), greedy, "greedy")
+    for _ in range(80):
+        simulator.run_for(1)
+        if not simulator.running():
+            break
+    assert len(books.waits) == 600
+    assert max(books.waits) < 3
+    assert _number(simulator) == 2

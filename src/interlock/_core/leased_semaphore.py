@@ -103,7 +103,8 @@ class LeasedSemaphore:
         permit = Permit(
             self, owner, self._new_ids(permits), wanted, self.renewal if lease is None else None
         )
-        channel = section(self.channel, permits)
+        # Apart from those of a semaphore, which stand in a queue on the server.
+        channel = section(self.channel, f"{permits} leased")
         try:
             session.holds.begin(permit)
             taken = yield from undoing(

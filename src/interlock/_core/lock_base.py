@@ -52,7 +52,7 @@ from interlock._core.replication import Replication
 from interlock._core.scripts.lock import lock_release, stand_in_queue
 from interlock._core.scripts.script import Grant
 from interlock._core.session import GRACE
-from interlock._core.waiting import may_overtake, wait_in_queue
+from interlock._core.waiting import QUEUE_GRACE, QUEUE_KEPT, may_overtake, wait_in_queue
 from interlock.errors import (
     AcquireTimeoutError,
     ClosedError,
@@ -74,12 +74,6 @@ if TYPE_CHECKING:
 
 _CLAIM_LOOK, _CLAIM_LOOKS = 0.001, 0.05
 """Seconds between two looks at what another thread of the same owner acquires: first and last."""
-
-
-QUEUE_KEPT = 5
-"""Poll caps for which the server's queue is kept when nobody asks any more."""
-QUEUE_GRACE = 5.0
-"""Seconds for which the background tries to give up a place in the server's queue."""
 
 
 class _Kept:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from interlock.errors import ConfigError
 
+_SEMAPHORE = "redisson_sc"
+
 
 def hash_tag(key: str) -> str:
     """Return the part of *key* that decides on its slot in a cluster."""
@@ -68,19 +70,25 @@ def of_channel(prefix: str, channel: str) -> str:
     return prefix + channel[channel.index(":") :]
 
 
+def _ours(what: str, channel: str) -> str:
+    """Return what *channel* has for clients of ours: a lock and a semaphore may share a name."""
+    kind = "semaphore_" if channel.startswith(f"{_SEMAPHORE}:") else ""
+    return of_channel(f"interlock_{kind}{what}", channel)
+
+
 def waiting_queue(channel: str) -> str:
     """Return the key of the queue of the clients that wait for what *channel* announces."""
-    return of_channel("interlock_queue", channel)
+    return _ours("queue", channel)
 
 
 def waiting_channel(channel: str) -> str:
     """Return the channel that all clients of ours hear besides *channel*: to count them."""
-    return of_channel("interlock_waiting", channel)
+    return _ours("waiting", channel)
 
 
 def wake_channel(channel: str, client: str) -> str:
     """Return the channel on which *client* hears that it is the next in the queue of *channel*."""
-    return f"{of_channel('interlock_wake', channel)}:{client}"
+    return f"{_ours('wake', channel)}:{client}"
 
 
 def fair_queue(name: str) -> str:
@@ -128,7 +136,7 @@ def writer(holder: str) -> str:
 
 def semaphore_channel(name: str) -> str:
     """Return the channel on which permits of the semaphore *name*, of either kind, are announced."""
-    return prefix_name("redisson_sc", name)
+    return prefix_name(_SEMAPHORE, name)
 
 
 def permit_leases(name: str) -> str:

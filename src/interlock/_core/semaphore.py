@@ -7,9 +7,14 @@ gone until somebody puts it back. What can be promised is that a call takes or g
 exactly once, whatever becomes of its replies; see `interlock._core.idempotency`. Where permits
 must come back by themselves there is `LeasedSemaphore`.
 
-Waiters who want equally many stand in one queue, of which the front asks the server and each
-success wakes the next. Those who want fewer than the front of another queue need not wait for it,
-so a waiter for many may be overtaken again and again.
+Waiters of a client who want equally many stand in one queue, of which the front asks the server.
+For each such queue the client has a place in a queue on the server. A release wakes as many of the
+first as there are permits for. Each has a claim to its permits for 250 ms, which binds those in the
+queue and nobody else. A client that wants more than are free is passed over for 8 s. Then permits
+are kept for it for 2 s, and so on. So those who want several are not overtaken for ever. A request
+for more than there will ever be delays the others by 2 s at a time.
+
+Rejected: keeping permits for the first one at any time. One request for too many would stop all.
 
 Source: RSemaphore, Redisson 4.7.0.
 """
@@ -23,8 +28,9 @@ from interlock._core.effects import NEVER, Eval, undoing
 from interlock._core.idempotency import IdempotentCalls
 from interlock._core.replication import Replication
 from interlock._core.scripts import semaphore as scripts
-from interlock._core.waiters import section
-from interlock._core.waiting import wait_for
+from interlock._core.session import GRACE
+from interlock._core.waiters import SHARED, section
+from interlock._core.waiting import QUEUE_GRACE, QUEUE_KEPT, may_overtake, wait_in_queue
 from interlock.errors import AcquireTimeoutError, ConfigError
 from interlock.options import check_name, check_number
 
@@ -82,8 +88,8 @@ class Semaphore:
                 taken.
 
         Cost:
-            One round trip when so many are free; while waiting, one per message and per poll cap
-            for all waiters of this client that want equally many.
+            One round trip when so many are free, and two after a wait. While waiting, one per poll
+            cap for all waiters of this client that want equally many.
 
         Source:
             RSemaphore.acquire and tryAcquire.
@@ -91,12 +97,9 @@ class Semaphore:
         permits = check_permits(permits)
         request = self._requests.begin(deadline)
         undo = self._undo_script(request)
-        channel = section(self.channel, permits)
+        part = section(self.channel, permits)
         taken = yield from undoing(
-            wait_for(self._session, channel, deadline, None, self._try, request, permits, deadline),
-            self._requests.retract,
-            request,
-            undo,
+            self._wait(part, request, permits, deadline), self._retract, part, request, undo
         )
         if taken:
             self._requests.end(request)
@@ -201,13 +204,76 @@ class Semaphore:
         """Return how many permits are free; one round trip."""
         return (yield from self._session.persist(scripts.semaphore_query(self.key)))
 
-    def _try(self, request: IdempotentCall, permits: int, deadline: float) -> Op[float | None]:
+    def _wait(self, part: str, request: IdempotentCall, permits: int, deadline: float) -> Op[bool]:
+        session = self._session
+        if may_overtake(session, part, deadline):
+            left = yield from self._try(part, request, permits, deadline)
+            if left is None:
+                return True
+        if session.has_queues and session.clock() < deadline:
+            client = session.client_id
+            me = client if permits == 1 else f"{client}:{permits}"
+            session.waiters.place_for(part, client, me)
+        taken = yield from wait_in_queue(
+            session, part, deadline, SHARED, self._try, part, request, permits, deadline
+        )
+        yield from self._leave_queue(part, None, later=taken)
+        return taken
+
+    def _try(
+        self, part: str, request: IdempotentCall, permits: int, deadline: float
+    ) -> Op[float | None]:
+        session = self._session
         call = scripts.semaphore_acquire(
             self.key, request.key, request.old_latch, permits, request.ttl, deadline=deadline
         )
+        place = session.waiters.places.get(part)
+        if place is not None and deadline > session.clock():
+            # If others wait here, the client stays in the queue when this one has its permits.
+            more = place.more = not session.waiters.alone(part)
+            place.taken, place.woken, place.left = True, False, NEVER
+            keep = QUEUE_KEPT * session.options.poll_cap
+            scripts.stand_in_queue(
+                call, place.client, self.channel, session.publish, more=more, keep=keep
+            )
         self._confirm(call)
-        taken = yield from self._requests.send(request, call)
-        return None if taken else NEVER
+        if not (yield from self._requests.send(request, call)):
+            return NEVER
+        if place is not None and call.queued:
+            place.taken = place.more
+        return None
+
+    def _leave_queue(
+        self, part: str, error: BaseException | None, *, later: bool = False
+    ) -> Op[None]:
+        """Give up the client's place in the server's queue, if the last who waited here goes.
+
+        The permits that it was woken for go to the others.
+
+        Args:
+            part: the section.
+            error: how the wait ended, if by one.
+            later: whether the background does it, so that the caller need not wait for it.
+        """
+        session = self._session
+        place = session.waiters.vacate(part)
+        if place is None:
+            return
+        call = scripts.semaphore_leave(self.key, place.client, session.publish, self.channel)
+        until = session.clock() + QUEUE_GRACE
+        if later:
+            yield from session.clean_up_later(call, until)
+        else:
+            yield from session.clean_up_after(error, call, until)
+
+    def _retract(
+        self, part: str, request: IdempotentCall, undo: Eval[bool], error: BaseException
+    ) -> Op[None]:
+        """Leave nothing behind of an acquire that ended by *error*."""
+        session = self._session
+        prompt_until = session.clock() + GRACE / 2
+        yield from self._requests.retract(request, undo, error)
+        yield from self._leave_queue(part, error, later=session.clock() >= prompt_until)
 
     def _confirm(self, call: Eval[bool] | Eval[int]) -> None:
         """Have replicas asked about the permits that *call* takes."""

@@ -20,9 +20,10 @@ Rules:
   `conclude`).
 * Offers go on for as long as `HandOverPolicy` lets them. Then the release goes to the first client
   in the server's queue.
-* A client that waits for a plain, fenced or write lock has a `Place` in that queue. It hears a
-  channel of its own too, whose messages tell that it is next. It keeps the subscription for a
-  while: a client that waits often need not subscribe each time.
+* A client that waits for a plain, fenced or write lock, or for permits, has a `Place` in that queue:
+  one for each section. It hears a channel of its own too, whose messages tell that it is next
+  (`Room`). It keeps the subscription for a while: a client that waits often need not subscribe each
+  time.
 
 Prior art: trio's ``_parking_lot.py``; the lost wake-ups of asyncio.Lock (bpo-27585) and
 asyncio.Semaphore (gh-90155).
@@ -33,6 +34,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from interlock._core import names
+from interlock._core.effects import NEVER
 from interlock._core.hand_over import COURTESY, HandOverPolicy
 from interlock._core.waiter import Waiter
 
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 LONGEST_OFFER = 0.15
 """Seconds after which a waiter with an offer asks for itself, if it hears no more."""
 
+SHARED = 0.0
+"""The `Waiter.taken_for` of a success after which others may succeed at once."""
 FOR_OTHERS = (b"00", b"01")
 """The messages that a lock is free for those who are not in the server's queue.
 
@@ -76,37 +80,56 @@ class Subscriptions(Protocol):
         ...
 
 
-class Place:
-    """A client's place in the server's queue of one lock.
+class Room:
+    """What a client hears of the server's queue of one lock or semaphore.
 
-    It lasts as long as the client hears the channel: while somebody waits here, and a while longer,
-    so that who waits often need not subscribe each time.
+    It lasts while somebody waits here, and a while longer, so that who waits often need not
+    subscribe each time.
 
     Attributes:
-        client: the client's id.
-        queue: the key of the queue.
         wake: the channel on which the client hears that it is next.
-        taken: whether the client may stand in the queue.
-        more: whether the newest request asked to stay there after it is granted.
-        left: seconds that were left of the holder's lease when the client was refused last.
-        woken: whether a wake-up came while nobody waited here.
+        channels: all that is subscribed to. The confirmation of the last one stands for all.
+        counted: whether the client counts as one that hears of its turn only. It does not while
+            somebody waits here without a place: then it must be told of each release.
         heard: whether it was subscribed to.
         idle: how often the subscriber has looked since the last one waited.
     """
 
-    __slots__ = (
-        *("channels", "client", "heard", "idle"),
-        *("left", "more", "queue", "taken", "wake", "woken"),
-    )
+    __slots__ = ("channels", "counted", "heard", "idle", "wake")
+
+    def __init__(self, channel: str, client: str, *, counted: bool) -> None:
+        self.wake = names.wake_channel(channel, client)
+        self.channels: tuple[str, ...] = (channel, names.waiting_channel(channel), self.wake)
+        self.heard, self.counted = False, True
+        self.idle = 0
+        if not counted:
+            self.discount()
+
+    def discount(self) -> None:
+        """Be told of each release from the next subscription on."""
+        self.counted = False
+        self.channels = (self.channels[0], self.wake)
+
+
+class Place:
+    """A client's place in the server's queue, for a section of a channel; it lasts as its `Room`.
+
+    Attributes:
+        client: its name in the queue, which begins with the client's id.
+        queue: the key of the queue.
+        taken: whether the client may stand in the queue.
+        more: whether the newest request asked to stay there after it is granted.
+        left: seconds that were left of the holder's lease when the client was refused last.
+        woken: whether a wake-up came while nobody waited here.
+    """
+
+    __slots__ = ("client", "left", "more", "queue", "taken", "woken")
 
     def __init__(self, channel: str, client: str) -> None:
         self.client = client
         self.queue = names.waiting_queue(channel)
-        self.wake = names.wake_channel(channel, client)
-        self.channels = (channel, names.waiting_channel(channel), self.wake)
-        self.taken = self.more = self.woken = self.heard = False
+        self.taken = self.more = self.woken = False
         self.left = 0.0
-        self.idle = 0
 
 
 class Waiters:
@@ -120,7 +143,7 @@ class Waiters:
         queues: those of all channels that somebody waits for.
         hearing: False while there is no subscriber connection, so that messages may be missed; the
             driver sets it.
-        places: the client's places in the server's queues.
+        places: the client's places in the server's queues, by section.
         roomy: whether there may be places: False when the server lets nobody hear their channels.
     """
 
@@ -132,6 +155,7 @@ class Waiters:
         self.queues: dict[str, dict[Waiter, None]] = {}
         self._sections: dict[str, list[str]] = {}
         self.places: dict[str, Place] = {}
+        self._rooms: dict[str, Room] = {}
         self.roomy = True
         self._woken_by: dict[str, str] = {}
         self._policies: dict[str, HandOverPolicy] = {}
@@ -177,11 +201,14 @@ class Waiters:
             if waiter.front:
                 successor = next(other for other in queue if other is not waiter)
                 successor.front = True
-                successor.inherited = waiter.taken_for
                 # One that does not stand in the server's queue must ask, or nobody wakes it.
                 place = self.places.get(waiter.channel)
                 missing = place is not None and not place.taken
-                successor.wake(ask=waiter.taken_for is None or waiter.asking or missing)
+                taken_for = waiter.taken_for
+                if taken_for == SHARED:
+                    taken_for = None if place is None else NEVER  # the server wakes it
+                successor.inherited = taken_for
+                successor.wake(ask=taken_for is None or waiter.asking or missing)
             _ = queue.pop(waiter, None)
 
     def mend(self, waiter: Waiter) -> None:
@@ -301,49 +328,68 @@ class Waiters:
         Args:
             channel: where a message came, or may have been missed.
             payload: the message; None for a subscription that was confirmed. `FOR_OTHERS` tells
-                that others are to take the lock first; a number above 0 for how many milliseconds.
+                that others are to take the lock first. On a wake channel a number above 0 tells
+                for how many milliseconds, and one behind a colon which section is meant.
         """
-        if payload is None and channel in self.places:
-            # A client with a place has three subscriptions. The confirmation of the last one, its
-            # wake channel, stands for all.
-            return
         with self._mutex:
-            if payload in FOR_OTHERS and channel in self.places:
-                # A reader does not need the lock for itself: it reads with those others.
-                queue = self.queues.get(channel)
-                front = None if queue is None else next(iter(queue))
-                if front is not None and front.shares:
-                    front.wake()
+            whole = self._woken_by.get(channel)
+            if whole is not None:
+                self._called(whole, payload or b"")
                 return
-            whole = self._woken_by.get(channel, channel)
-            patience = 0.0
-            if whole is not channel and payload is not None:
-                self.places[whole].woken = True
-                if payload.isdigit():  # what strangers publish is a wake-up, and no more
-                    patience = int(payload[:4]) / 1000
-            for part in self._sections.get(whole, ()):
+            for part in self._sections.get(channel, ()):
+                front = next(iter(self.queues[part]))
+                # A client with a place has several subscriptions. The confirmation of the last one,
+                # its wake channel, stands for all. A reader does not need the lock for itself: it
+                # reads with others.
+                others = payload is None or (payload in FOR_OTHERS and not front.shares)
+                if not others or part not in self.places:
+                    front.wake()
+
+    def _called(self, whole: str, payload: bytes) -> None:
+        """Wake whom a message on the wake channel of *whole* is for."""
+        number, _, wanted = payload.partition(b":")
+        # A message of strangers is a wake-up, and no more.
+        patience = int(number[:4]) / 1000 if number.isdigit() else 0.0
+        parts = [part for part in self.places if _whole(part) == whole]
+        if payload:
+            parts = [section(whole, int(wanted[:10])) if wanted.isdigit() else whole]
+        for part in parts:
+            place = self.places.get(part)
+            if place is not None and payload:
+                place.woken = True
+            if part in self.queues:
                 front = next(iter(self.queues[part]))
                 if patience:
                     front.inherited = patience
                 front.wake(ask=not patience)
 
-    def place_for(self, channel: str, client: str) -> None:
-        """Make a place in the server's queue for this client while it waits for *channel*."""
+    def place_for(self, channel: str, client: str, me: str = "") -> None:
+        """Make a place in the server's queue for this client while it waits for *channel*.
+
+        *me* is its name in the queue, if that is not *client*.
+        """
         with self._mutex:
-            if self.roomy and channel not in self.places:
-                place = self.places[channel] = Place(channel, client)
-                self._woken_by[place.wake] = channel
-                if channel in self._sections:
+            if not self.roomy:
+                return
+            whole = _whole(channel)
+            room = self._rooms.get(whole)
+            if room is None:
+                parts = self._sections.get(whole, ())
+                counted = all(part in self.places or part == channel for part in parts)
+                room = self._rooms[whole] = Room(whole, client, counted=counted)
+                self._woken_by[room.wake] = whole
+                if parts:
                     # Those before it need no place, and hear the channel alone.
-                    place.heard = True
-                    self._subscriptions.subscribe(channel)
-            elif channel in self.places:
-                self.places[channel].idle = 0  # it stays until the waiter has come
+                    room.heard = True
+                    self._subscriptions.subscribe(whole)
+            room.idle = 0  # it stays until the waiter has come
+            if channel not in self.places:
+                self.places[channel] = Place(whole, me or client)
 
     def channels_of(self, channel: str) -> tuple[str, ...]:
         """Return what is subscribed to for *channel*."""
-        place = self.places.get(channel)
-        return (channel,) if place is None else place.channels
+        room = self._rooms.get(channel)
+        return (channel,) if room is None else room.channels
 
     def alone(self, channel: str) -> bool:
         """Return whether no more than one waits here for *channel*."""
@@ -354,6 +400,9 @@ class Waiters:
 
         Who gives it up does so before it leaves: then the next to come asks anew.
         """
+        place = self.places.get(channel)
+        if place is None or not place.taken:
+            return None
         with self._mutex:
             place = self.places.get(channel)
             if place is None or not place.taken:
@@ -368,29 +417,32 @@ class Waiters:
     def look_for_idle(self) -> None:
         """Unsubscribe from what nobody has waited for since the look before the last one."""
         with self._mutex:
-            for channel, place in list(self.places.items()):
-                if channel in self._sections:
+            for whole, room in list(self._rooms.items()):
+                if whole in self._sections:
                     continue
-                place.idle += 1
-                if place.idle > IDLE_LOOKS:
-                    if place.heard:
-                        self._subscriptions.unsubscribe(channel)
-                    del self.places[channel], self._woken_by[place.wake]
+                room.idle += 1
+                if room.idle > IDLE_LOOKS:
+                    if room.heard:
+                        self._subscriptions.unsubscribe(whole)
+                    del self._rooms[whole], self._woken_by[room.wake]
+                    for part in [part for part in self.places if _whole(part) == whole]:
+                        del self.places[part]
 
     def refused(self) -> None:
         """Do without places: the server refused to let this client hear a channel."""
         with self._mutex:
-            if not self.places:
+            if not self._rooms:
                 return
             self.roomy = False
-            heard = [channel for channel, place in self.places.items() if place.heard]
-            for channel in heard:
-                self._subscriptions.unsubscribe(channel)
+            heard = [whole for whole, room in self._rooms.items() if room.heard]
+            for whole in heard:
+                self._subscriptions.unsubscribe(whole)
+            self._rooms.clear()
             self.places.clear()
             self._woken_by.clear()
-            for channel in heard:
-                if channel in self._sections:
-                    self._subscriptions.subscribe(channel)
+            for whole in heard:
+                if whole in self._sections:
+                    self._subscriptions.subscribe(whole)
 
     def serve_all(self, channel: str) -> None:
         """End the wait of all who stand in the queue of *channel*: each got what it waits for."""
@@ -414,29 +466,31 @@ class Waiters:
     def _open(self, waiter: Waiter) -> None:
         whole = _whole(waiter.channel)
         parts = self._sections.get(whole)
+        room, place = self._rooms.get(whole), self.places.get(waiter.channel)
+        heard = room is not None and room.heard
+        # Until a subscription is confirmed nobody asks. Without a new one there is none.
+        asking = place is None or place.woken or not place.taken
+        if room is not None and place is None and room.counted:
+            if heard:
+                self._subscriptions.unsubscribe(whole)
+            room.discount()
+            room.heard = heard = False
         if parts is None:
             self._sections[whole] = [waiter.channel]
-            place = self.places.get(whole)
-            heard = place is not None and place.heard
             # Without a connection once more: there may have been no thread to open one.
             if not heard or not self.hearing:
                 self._subscriptions.subscribe(whole)
-            if place is not None and heard:
-                waiter.asking = place.woken or not place.taken
-            elif place is not None:
-                place.heard = True
-            if place is not None:
-                place.idle = 0
+            waiter.asking = heard and asking
         else:
             if waiter.channel not in parts:
                 parts.append(waiter.channel)
-            # There may be no confirmation of a subscription to make it look again.
-            waiter.asking = True
-            place = self.places.get(whole)
-            if place is not None and not place.heard:
+            waiter.asking = asking
+            if room is not None and not heard:
                 # Those before it needed none.
-                place.heard = True
                 self._subscriptions.subscribe(whole)
+        if room is not None:
+            room.heard = True
+            room.idle = 0
 
     def _close(self, channel: str) -> None:
         whole = _whole(channel)
@@ -445,6 +499,6 @@ class Waiters:
             parts.remove(channel)
         if not parts:
             _ = self._sections.pop(whole, None)
-            place = self.places.get(whole)
-            if place is None or not place.heard:
+            room = self._rooms.get(whole)
+            if room is None or not room.heard:
                 self._subscriptions.unsubscribe(whole)

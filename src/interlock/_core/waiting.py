@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 EXPIRY_MARGIN = 0.001
 """Seconds after the end of a holder's lease at which a waiter looks again."""
+QUEUE_KEPT = 5
+"""Poll caps for which the server's queue is kept when nobody asks any more."""
+QUEUE_GRACE = 5.0
+"""Seconds for which the background tries to give up a place in the server's queue."""
 FIRST_LOOK = 0.1
 """Seconds after which a waiter looks again although its subscription was not confirmed."""
 

@@ -31,6 +31,9 @@ FOR_QUEUE = {
     "fenced_lock_acquire": QUEUE | {"hdel"},
     **dict.fromkeys(("read_lock_acquire", "read_lock_release"), QUEUE),
     **dict.fromkeys(("write_lock_acquire", "write_lock_release"), QUEUE),
+    "semaphore_acquire": QUEUE | {"pexpire", "pttl"},
+    "semaphore_release": QUEUE,
+    "semaphore_leave": QUEUE,
 }
 """What scripts call for nothing else."""
 OPTIONAL = frozenset({"pubsub", "cluster"})
@@ -89,7 +92,7 @@ class Kind:
         channels: where it announces and hears; none if it sends no messages.
         named: whether it uses the key that is called like the object.
         others: commands that no script calls.
-        queued: whether waiting clients stand in a queue.
+        queue: where waiting clients stand in a queue; None if they do not.
     """
 
     scripts: tuple[str, ...]
@@ -97,23 +100,29 @@ class Kind:
     channels: tuple[Place, ...] = ()
     named: bool = True
     others: tuple[str, ...] = ()
-    queued: bool = False
+    queue: Place | None = None
 
     @property
     def commands(self) -> frozenset[str]:
-        """Return the commands that its scripts call.
+        """Return the commands that its scripts call, without those for the queue.
 
         PUBLISH, which has two names, is not among them.
         """
-        return frozenset[str]().union(*map(_called, self.scripts))
+        called = (_called(script) - FOR_QUEUE.get(script, frozenset()) for script in self.scripts)
+        return frozenset[str]().union(*called)
+
+    @property
+    def for_queue(self) -> frozenset[str]:
+        """Return the commands that its scripts call for the queue."""
+        needed = (_called(script) & FOR_QUEUE.get(script, frozenset()) for script in self.scripts)
+        return frozenset[str]().union(*needed) if self.queue is not None else frozenset()
 
 
 @cache
 def _called(script: str) -> frozenset[str]:
     files = (folder.joinpath(f"{script}.lua") for folder in _FOLDERS)
     text = next(file for file in files if file.is_file()).read_text(encoding="utf-8")
-    called = frozenset(_CALL.findall(_COMMENT.sub("", text))) - OPTIONAL
-    return called - FOR_QUEUE.get(script, frozenset())
+    return frozenset(_CALL.findall(_COMMENT.sub("", text))) - OPTIONAL
 
 
 _PLAIN = (
@@ -142,26 +151,29 @@ def _turn(name: str) -> str:
     return names.waiter_channel(names.lock_channel(name), "")
 
 
-def _queue(name: str) -> str:
-    return names.waiting_queue(names.lock_channel(name))
+def _room(channel: Callable[[str], str]) -> tuple[Place, tuple[Place, ...]]:
+    """Return the queue of those who wait for what *channel* announces, and what they hear."""
 
+    def queue(name: str) -> str:
+        return names.waiting_queue(channel(name))
 
-def _waiting(name: str) -> str:
-    return names.waiting_channel(names.lock_channel(name))
+    def waiting(name: str) -> str:
+        return names.waiting_channel(channel(name))
 
+    def wake(name: str) -> str:
+        return names.wake_channel(channel(name), "")
 
-def _wake(name: str) -> str:
-    return names.wake_channel(names.lock_channel(name), "")
+    return Place(queue), (Place(channel), Place(waiting), Place(wake, varied=True))
 
 
 _NAME = Place(_itself)
-_QUEUE = Place(_queue)
-_HEARD = (Place(names.lock_channel), Place(_waiting), Place(_wake, varied=True))
+_QUEUE, _HEARD = _room(names.lock_channel)
+_PERMITS_QUEUE, _PERMITS_HEARD = _room(names.semaphore_channel)
 _REQUESTS = Place(_request, varied=True)
 _OWN_REQUESTS = Place(_own_request, varied=True)
 
 KINDS = {
-    "lock": Kind(_PLAIN, channels=_HEARD, queued=True),
+    "lock": Kind(_PLAIN, channels=_HEARD, queue=_QUEUE),
     "fair_lock": Kind(
         (
             *("fair_lock_acquire", "fair_lock_release", "fair_lock_force_release"),
@@ -174,7 +186,7 @@ KINDS = {
         (*_PLAIN, "fenced_lock_acquire"),
         keys=(Place(names.fence_token),),
         channels=_HEARD,
-        queued=True,
+        queue=_QUEUE,
     ),
     "group_lock": Kind(
         (
@@ -192,15 +204,16 @@ KINDS = {
         ),
         keys=(Place(names.read_entries, varied=True),),
         channels=(Place(names.read_write_channel), *_HEARD[1:]),
-        queued=True,
+        queue=_QUEUE,
     ),
     "semaphore": Kind(
         (
             *("semaphore_acquire", "semaphore_release", "semaphore_drain"),
-            *("semaphore_undo", "semaphore_try_set", "semaphore_query"),
+            *("semaphore_undo", "semaphore_try_set", "semaphore_query", "semaphore_leave"),
         ),
         keys=(_REQUESTS,),
-        channels=(Place(names.semaphore_channel),),
+        channels=_PERMITS_HEARD,
+        queue=_PERMITS_QUEUE,
     ),
     "leased_semaphore": Kind(
         (
@@ -231,7 +244,7 @@ KINDS = {
         ),
         keys=(Place(names.condition_waiting), Place(names.condition_leases), _OWN_REQUESTS),
         channels=(*_HEARD, Place(_condition_turn, varied=True)),
-        queued=True,
+        queue=_QUEUE,
     ),
     "barrier": Kind(
         (
@@ -344,20 +357,21 @@ def rights(
         library: whether the servers know `LIBRARY`.
     """
     chosen = [EVERYTHING[kind] for kind in kinds]
-    queued = telling and any(kind.queued for kind in chosen)
+    queues = dict.fromkeys(kind.queue for kind in chosen if kind.queue is not None and telling)
     called = frozenset[str]().union(*(kind.commands for kind in chosen))
-    data = sorted(called | QUEUE if queued else called)
+    if queues:
+        called = called.union(*(kind.for_queue for kind in chosen))
+    data = sorted(called)
     channels = tuple(dict.fromkeys(place for kind in chosen for place in kind.channels if telling))
     prefix = "s" if sharded else ""
     messages = (
         *(f"{prefix}{command}" for command in ("publish", "subscribe", "unsubscribe")),
         "ping",
         *(("publish", "subscribe") if sharded and _QUESTIONS in channels else ()),
-        *((f"pubsub|{'shard' if sharded else ''}numsub",) if queued else ()),
+        *((f"pubsub|{'shard' if sharded else ''}numsub",) if queues else ()),
     )
     named = (_NAME,) if any(kind.named for kind in chosen) else ()
-    queue = (_QUEUE,) if queued else ()
-    keys = (*named, *dict.fromkeys(place for kind in chosen for place in kind.keys), *queue)
+    keys = (*named, *dict.fromkeys(place for kind in chosen for place in kind.keys), *queues)
     further = dict.fromkeys((*others, *(word for kind in chosen for word in kind.others)))
     for command in (*(messages if channels else ()), *(() if library else (LIBRARY,))):
         _ = further.pop(command, None)

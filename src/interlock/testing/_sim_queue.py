@@ -163,3 +163,48 @@ def _look(lock: LockBase, dump: Dump, at: float) -> _Look:
 
 def _is_claim(holder: str) -> bool:
     return holder.removesuffix(_WRITES).endswith(":0")
+
+
+class PermitsInOrder:
+    """I-13 for semaphores: nobody in the queue gets permits before one who came earlier.
+
+    Unless the earlier one wants more. Those without a place are not counted: they find the number
+    as it is. This is for simulations of semaphores; they are no locks, and have no holders.
+    """
+
+    def __init__(self) -> None:
+        self._looks: dict[tuple[str, str], tuple[dict[str, float], int]] = {}
+
+    def after_step(self, simulator: World, dumps: Dumps) -> None:
+        """Look at every semaphore that has a queue."""
+        for where, dump in dumps.items():
+            for key in list(dump):
+                queue = names.waiting_queue(names.semaphore_channel(key))
+                if isinstance(dump[key].value, bytes) and (
+                    queue in dump or (where, key) in self._looks
+                ):
+                    self._look_at(simulator, (where, key), dump, queue)
+
+    def at_rest(self, simulator: World, dumps: Dumps) -> None:
+        """Do nothing more."""
+
+    def _look_at(self, simulator: World, place: tuple[str, str], dump: Dump, queue: str) -> None:
+        stored, number = dump.get(queue), dump[place[1]].value
+        assert isinstance(number, bytes)
+        scores = stored.value if stored is not None and isinstance(stored.value, dict) else {}
+        now = {member.decode(): float(score) for member, score in scores.items()}
+        before, had = self._looks.get(place, ({}, 0))
+        self._looks[place] = now, int(number)
+        woken = [each[1:] for each in now if each[0] == "+" and before.get(each) != now[each]]
+        if int(number) < had:
+            woken += [each for each in before if each not in now and f"+{each}" not in before]
+        for member in woken:
+            came = before.get(member, now.get(member, 0.0))
+            for other, since in before.items():
+                passed = other[0] != "+" and since < came and now.get(other) == since
+                if passed and f"+{other}" not in now and _wants(other) <= _wants(member):
+                    simulator.fail(f"I-13: {member} gets permits of {place[1]!r} before {other}")
+
+
+def _wants(member: str) -> int:
+    return int(member.partition(":")[2] or 1)

@@ -10,6 +10,7 @@ from interlock._core.effects import NEVER, Eval
 from interlock._core.scripts.script import done, load, milliseconds, number
 
 _SEMAPHORE_ACQUIRE = load("semaphore_acquire", done)
+_SEMAPHORE_LEAVE = load("semaphore_leave", done)
 _SEMAPHORE_RELEASE = load("semaphore_release", done)
 _SEMAPHORE_DRAIN = load("semaphore_drain", number)
 _SEMAPHORE_UNDO = load("semaphore_undo", done)
@@ -23,6 +24,31 @@ def semaphore_acquire(
     """Take *permits*; False when too few are free."""
     keys = (semaphore, request, spent)
     return Eval(_SEMAPHORE_ACQUIRE, keys, (permits, milliseconds(ttl)), deadline)
+
+
+def stand_in_queue(
+    call: Eval[bool], me: str, channel: str, publish: str, *, more: bool, keep: float
+) -> None:
+    """Add to *call*, an acquire, that *me* stands in the queue until it has its permits.
+
+    Args:
+        call: the script.
+        me: the client's id, with the permits behind a colon if it wants several.
+        channel: where waiters listen.
+        publish: the command that tells others of the queue that they are next.
+        more: whether others of the client want as many, so that it stands there on.
+        keep: seconds for which the queue is kept.
+    """
+    about = (me, channel, int(more), milliseconds(keep), publish)
+    call.args = (*call.args, *about)
+    call.queued = len(about)
+
+
+def semaphore_leave(
+    semaphore: str, me: str, publish: str, channel: str, *, deadline: float = NEVER
+) -> Eval[bool]:
+    """Leave the queue."""
+    return Eval(_SEMAPHORE_LEAVE, (semaphore,), (me, publish, channel), deadline)
 
 
 def semaphore_release(

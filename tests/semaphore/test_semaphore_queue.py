@@ -1,0 +1,409 @@
+"""What the scripts do with those who wait for permits, on a server and on the model of one."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from interlock._core.scripts import semaphore as scripts
+from interlock.testing.redis_model import RedisModel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import redis
+
+    from interlock._core.effects import Eval
+
+CHANNEL = "redisson_sc:{name}"
+QUEUE = "interlock_semaphore_queue:{name}"
+WAKE = "interlock_semaphore_wake:{name}:"
+LONG_AGO = 1e15
+"""Taken from a time in milliseconds, it is the score of a claim that ends then."""
+
+
+class Server(Protocol):
+    """A server that runs commands, and those who listen to it."""
+
+    def execute(self, *words: Any) -> Any:
+        """Run a command."""
+        ...
+
+    def listen(self, *channels: str) -> None:
+        """Listen to *channels* from now on."""
+        ...
+
+    def heard(self) -> list[tuple[str, str]]:
+        """Return channel and text of each message since the last call."""
+        ...
+
+
+class Real:
+    """A real server."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._client = client
+        self._ears = client.pubsub()
+        self._ears.subscribe("nothing")
+        self.listen()
+
+    def execute(self, *words: Any) -> Any:
+        """Run a command."""
+        return self._client.execute_command(*words)
+
+    def listen(self, *channels: str) -> None:
+        """Listen to *channels*, and to a second connection's echo."""
+        for channel in (*channels, "end"):
+            self._ears.subscribe(channel)
+        _ = self.heard()
+
+    def heard(self) -> list[tuple[str, str]]:
+        """Return what came before a message that is sent now."""
+        self._client.publish("end", "")
+        found: list[tuple[str, str]] = []
+        while True:
+            message = self._ears.get_message(timeout=5)
+            assert message is not None
+            if message["type"] != "message":
+                continue
+            if message["channel"] == b"end":
+                return found
+            found.append((message["channel"].decode(), message["data"].decode()))
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._ears.close()
+
+
+class Model:
+    """The model of a server."""
+
+    def __init__(self) -> None:
+        self._listeners: Counter[str] = Counter()
+        self._heard: list[tuple[str, str]] = []
+        self._model = RedisModel(
+            now=time.time,
+            on_publish=self._publish,
+            listeners=lambda channel: self._listeners[channel.decode()],
+        )
+
+    def _publish(self, channel: bytes, payload: bytes) -> int:
+        if self._listeners[channel.decode()]:
+            self._heard.append((channel.decode(), payload.decode()))
+        return self._listeners[channel.decode()]
+
+    def execute(self, *words: Any) -> Any:
+        """Run a command."""
+        return self._model.execute(*words)
+
+    def listen(self, *channels: str) -> None:
+        """Listen to *channels*."""
+        self._listeners.update(channels)
+
+    def heard(self) -> list[tuple[str, str]]:
+        """Return what came."""
+        heard, self._heard = self._heard, []
+        return heard
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Room:
+    """A semaphore `name` and those who want its permits."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._requests = itertools.count(1)
+
+    def _latch(self) -> str:
+        return f"redisson_unlock_latch:{{name}}:{next(self._requests)}"
+
+    def run(self, call: Eval[Any]) -> Any:
+        """Run a script."""
+        keys = [len(call.keys), *call.keys]
+        return self.server.execute("EVAL", call.script.text, *keys, *call.args)
+
+    def take(self, me: str = "", permits: int = 1, *, more: bool = False, latch: str = "") -> bool:
+        """Ask for *permits*: as who waits in the queue, or without a place."""
+        call = scripts.semaphore_acquire("name", latch or self._latch(), self._latch(), permits, 30)
+        if me:
+            scripts.stand_in_queue(call, me, CHANNEL, "PUBLISH", more=more, keep=10)
+        return bool(self.run(call))
+
+    def give(self, permits: int = 1) -> None:
+        """Release *permits*."""
+        latch = self._latch()
+        args = (self._latch(), permits, 1, 30, "PUBLISH", CHANNEL)
+        assert self.run(scripts.semaphore_release("name", latch, *args)) == 1
+
+    def wait(self, *who: str) -> None:
+        """Have each of *who* stand in the queue, and hear when it is next."""
+        for me in who:
+            client, _, permits = me.partition(":")
+            self.server.listen(WAKE + client)
+            assert not self.take(me, int(permits or 1))
+
+    def place(self, who: str, seconds: float) -> None:
+        """Put *who* into the queue, as if since *seconds*; with a plus it is a claim."""
+        ends = -LONG_AGO if who[0] == "+" else 0
+        self.server.execute("ZADD", QUEUE, str((time.time() - seconds) * 1000 // 1 + ends), who)
+
+    def woken(self) -> list[str]:
+        """Return who was told to come, and what, if it is more than that."""
+        heard = self.server.heard()
+        assert {channel for channel, _ in heard if not channel.startswith(WAKE)} <= {CHANNEL}
+        return [
+            channel.removeprefix(WAKE) + text.removeprefix("0")
+            for channel, text in heard
+            if channel != CHANNEL
+        ]
+
+    def waiting(self) -> list[str]:
+        """Return who stands in the queue; those with a claim have a plus and come first."""
+        return [each.decode() for each in self.server.execute("ZRANGE", QUEUE, 0, -1)]
+
+    def free(self) -> int:
+        """Return how many permits are free."""
+        return int(self.server.execute("GET", "name"))
+
+
+@pytest.fixture(params=["server", "model"])
+def room(request: pytest.FixtureRequest) -> Iterator[Room]:
+    """Give a semaphore without permits."""
+    if request.param == "server":
+        server: Real | Model = Real(request.getfixturevalue("redis_client"))
+    else:
+        server = Model()
+    server.execute("SET", "name", 0)
+    yield Room(server)
+    server.close()
+
+
+def test_a_release_wakes_as_many_as_can_go(room: Room) -> None:
+    """Two permits wake the first two of three, and each takes one; nobody else is told."""
+    room.wait("a", "b", "c")
+    room.give(2)
+    assert room.woken() == ["a", "b"]
+    assert room.take("b")
+    assert room.take("a")
+    assert room.waiting() == ["c"]
+    assert room.free() == 0
+
+
+def test_who_was_woken_comes_first(room: Room) -> None:
+    """A permit that somebody was woken for is not given to those who come later."""
+    room.wait("a")
+    room.give()
+    assert not room.take("b"), "a newcomer"
+    assert room.waiting() == ["+a", "a", "b"]
+    assert room.take("a")
+    assert room.waiting() == ["b"]
+
+
+def test_who_comes_later_does_not_overtake(room: Room) -> None:
+    """If permits are free that nobody was woken for, who asks wakes those who come first."""
+    room.wait("a", "b")
+    room.server.execute("INCRBY", "name", 1)
+    assert not room.take("b")
+    assert not room.take("c")
+    assert room.woken() == ["a"]
+    assert room.take("a")
+
+
+def test_a_try_without_a_place_takes_what_is_free(room: Room) -> None:
+    """Java and single tries find the number as it is; who was woken in vain keeps its place."""
+    room.wait("a", "b")
+    room.give()
+    assert room.take()
+    assert room.woken() == ["a"]
+    assert not room.take("a")
+    assert room.waiting() == ["a", "b"]
+    room.give()
+    assert room.woken() == ["a"]
+
+
+def test_who_does_not_listen_is_passed_over(room: Room) -> None:
+    """A release removes those whose connections are gone, and wakes the next one."""
+    assert not room.take("dead")
+    room.wait("a")
+    room.give()
+    assert room.woken() == ["a"]
+    assert room.waiting() == ["+a", "a"]
+
+
+def test_a_claim_ends(room: Room) -> None:
+    """Who does not take its permits for 250 ms loses its place, and the next one is woken."""
+    room.wait("frozen", "a", "b")
+    room.place("+frozen", -0.2)
+    room.give()
+    assert room.woken() == [], "it still has time"
+    room.place("+frozen", 0.001)
+    room.give()
+    assert room.woken() == ["a", "b"], "both permits are there"
+    assert room.waiting() == ["+a", "+b", "a", "b"]
+    assert not room.take("frozen")
+    assert room.waiting() == ["+a", "+b", "a", "b", "frozen"]
+
+
+def test_each_release_wakes_one_more(room: Room) -> None:
+    """Those who were woken and have not come yet do not keep later permits from others."""
+    room.wait("a", "b", "c")
+    for who in ("a", "b", "c"):
+        room.give()
+        assert room.woken() == [who]
+
+
+def test_who_wants_more_is_passed_over(room: Room) -> None:
+    """A client that wants less goes ahead while too few are free for the first one."""
+    room.wait("big:3", "a")
+    room.give()
+    assert room.woken() == ["a"]
+    assert room.take("a")
+    room.give(3)
+    assert room.woken() == ["big:3"]
+    assert room.take("big:3", 3)
+    assert room.waiting() == []
+
+
+def test_permits_are_kept_for_who_wants_more(room: Room) -> None:
+    """From the eighth second to the tenth nobody behind it is woken, but told when to look."""
+    room.wait("big:3", "a", "b")
+    room.place("big:3", 8.5)
+    room.give()
+    [told] = room.woken()
+    assert told[0] == "a"
+    assert 1000 < int(told[1:]) <= 1500
+    assert not room.take("a")
+    assert room.waiting() == ["big:3", "a", "b"]
+    room.give(2)
+    assert room.woken()[-1] == "big:3"
+    room.place("big:3", 10.5)
+    room.server.execute("ZREM", QUEUE, "+big:3")
+    room.server.execute("SET", "name", 1)
+    room.give()
+    assert room.woken() == ["a", "b"], "two seconds are over"
+
+
+def test_nothing_is_kept_for_who_is_gone(room: Room) -> None:
+    """A request for more than are free delays nobody once its client is gone."""
+    room.wait("a")
+    room.place("dead:3", 8.5)
+    room.give()
+    assert room.woken() == ["a"]
+    assert "dead:3" not in room.waiting()
+
+
+def test_sections_of_a_client_have_places_of_their_own(room: Room) -> None:
+    """A client that waits for one and for two hears which of its waiters is next."""
+    room.wait("a:2", "a")
+    room.give()
+    assert room.woken() == ["a"]
+    room.give(2)
+    assert room.woken() == ["a:2"]
+    assert room.take("a:2", 2)
+    assert room.waiting() == ["+a", "a"]
+
+
+def test_many_waiters_of_a_client_take_all(room: Room) -> None:
+    """A client that stays in the queue is woken again as long as permits are free."""
+    room.wait("a", "b")
+    room.give(3)
+    assert room.woken() == ["a", "b"]
+    assert room.take("a", more=True)
+    assert room.woken() == ["a"], "there is a third one"
+    assert sorted(room.waiting()[:2]) == ["+a", "+b"]
+    assert room.waiting()[2:] == ["b", "a"]
+
+
+def test_a_client_that_stays_goes_to_the_end(room: Room) -> None:
+    """A client with several waiters has one turn before the others of the queue."""
+    room.wait("a", "b")
+    room.give()
+    assert room.take("a", more=True)
+    assert room.waiting() == ["b", "a"]
+
+
+def test_a_copy_changes_no_place(room: Room) -> None:
+    """A request that arrives again after it was granted leaves no place behind."""
+    room.wait("a")
+    room.give()
+    assert room.take("a", latch="redisson_unlock_latch:{name}:x")
+    assert room.take("a", latch="redisson_unlock_latch:{name}:x"), "the same answer"
+    assert room.waiting() == []
+    assert room.free() == 0
+
+
+def test_beside_others_all_are_told(room: Room) -> None:
+    """If somebody listens that stands in no queue, a release is told to all, as without one."""
+    room.server.listen(CHANNEL)
+    room.wait("a", "b")
+    room.give(2)
+    assert room.server.heard() == [(CHANNEL, "2")]
+    assert room.take("c"), "the first to ask"
+    assert room.take("b")
+    assert not room.take("a")
+    assert room.waiting() == ["a"]
+
+
+def test_without_others_nobody_else_is_told(room: Room) -> None:
+    """If all who listen stand in the queue, a release sends one message."""
+    room.server.listen(CHANNEL, "interlock_semaphore_waiting:{name}")
+    room.wait("a")
+    room.give()
+    assert room.server.heard() == [(f"{WAKE}a", "0")]
+
+
+def test_without_a_queue_all_are_told(room: Room) -> None:
+    """If nobody stands in the queue, or nobody is left there, a release is told to all."""
+    room.server.listen(CHANNEL, "interlock_semaphore_waiting:{name}")
+    room.give()
+    assert room.server.heard() == [(CHANNEL, "1")]
+    room.server.execute("SET", "name", 0)
+    assert not room.take("dead")
+    room.give()
+    assert room.server.heard() == [(CHANNEL, "1")]
+    assert room.waiting() == []
+
+
+def test_who_leaves_passes_on_what_it_was_woken_for(room: Room) -> None:
+    """A client that leaves with a claim has all look; the first one is woken."""
+    room.server.listen(CHANNEL, "interlock_semaphore_waiting:{name}")
+    room.wait("a", "b")
+    room.give()
+    assert room.woken() == ["a"]
+    assert room.run(scripts.semaphore_leave("name", "a", "PUBLISH", CHANNEL)) == 1
+    assert room.server.heard() == [(CHANNEL, "1")]
+    assert room.take("b")
+    assert room.run(scripts.semaphore_leave("name", "b", "PUBLISH", CHANNEL)) == 1
+    assert room.server.heard() == []
+
+
+def test_the_queue_ends_by_itself(room: Room) -> None:
+    """A queue that nobody looks at expires."""
+    room.wait("a")
+    assert 5_000 < room.server.execute("PTTL", QUEUE) <= 10_000
+
+
+def test_the_first_are_found_behind_many_who_cannot_go(room: Room) -> None:
+    """A release looks at the first hundred, whatever they want."""
+    for number in range(100):
+        room.place(f"c{number}:5", 1)
+    room.wait("a")
+    room.give()
+    assert room.woken() == ["a"]
+
+
+def test_both_scripts_wake_alike() -> None:
+    """The acquire and the release have the same text for whom to wake."""
+    texts = [
+        resources.files("interlock._core").joinpath("lua", f"semaphore_{name}.lua").read_text()
+        for name in ("acquire", "release")
+    ]
+    first, second = (text.partition("function serve")[2].partition("\nend\n")[0] for text in texts)
+    assert first == second != ""

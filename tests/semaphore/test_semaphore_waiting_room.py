@@ -1,0 +1,291 @@
+"""Clients of several processes wait for permits: who is next, and who delays whom."""
+
+from __future__ import annotations
+
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.lock.children import Child
+from tests.support.servers import wait_until
+
+import interlock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import redis
+    from tests.support.servers import RedisServer
+
+QUEUE = "interlock_semaphore_queue:{name}"
+CHANNEL = "redisson_sc:{name}"
+PROMPT = 1.5
+"""Seconds: far below the poll cap of these clients."""
+WAIT = """
+client = interlock.connect(url, poll_cap=30)
+semaphore = client.semaphore("name")
+say("waits")
+semaphore.acquire()
+say("took")
+sys.stdin.readline()
+"""
+TURNS = """
+with interlock.connect(url, poll_cap=30) as client:
+    say("ready")
+    for line in sys.stdin:
+        name, seconds = line.split()
+        semaphore = client.semaphore(name)
+        turns, ends = 0, time.monotonic() + float(seconds)
+        while time.monotonic() < ends:
+            with semaphore:
+                time.sleep(0.001)
+            turns += 1
+        say(turns)
+"""
+
+
+class Waiting:
+    """Somebody who waits in a client of its own."""
+
+    def __init__(
+        self, pool: ThreadPoolExecutor, url: str, permits: int, timeout: float, poll_cap: float
+    ) -> None:
+        self.client = interlock.connect(url, poll_cap=poll_cap)
+        self.semaphore = self.client.semaphore("name")
+        self._permits = permits
+        self._timeout = timeout
+        self.got = pool.submit(self._acquire)
+
+    def _acquire(self) -> bool:
+        return self.semaphore.acquire(self._permits, timeout=self._timeout)
+
+
+@pytest.fixture
+def giver(redis_url: str, redis_client: redis.Redis) -> Iterator[interlock.Semaphore]:
+    """Give the semaphore, without permits, of a client that releases."""
+    redis_client.set("name", 0)
+    with interlock.connect(redis_url, poll_cap=30) as client:
+        yield client.semaphore("name")
+
+
+@pytest.fixture
+def enter(redis_url: str, redis_client: redis.Redis) -> Iterator[Callable[..., Waiting]]:
+    """Give what makes another client wait, in the order of the calls."""
+    waiting: list[Waiting] = []
+    with ThreadPoolExecutor(10) as pool:
+
+        def enter(permits: int = 1, *, timeout: float = 60, poll_cap: float = 30) -> Waiting:
+            before = redis_client.zcard(QUEUE)
+            waiting.append(Waiting(pool, redis_url, permits, timeout, poll_cap))
+            wait_until(lambda: redis_client.zcard(QUEUE) > before, 5, "it stands in the queue")
+            return waiting[-1]
+
+        yield enter
+        for each in waiting:
+            each.client.close()
+
+
+@pytest.fixture
+def child(redis_url: str, redis_client: redis.Redis, giver: object) -> Iterator[Child]:
+    """Give a process that waits: it is the first in the queue."""
+    with Child(WAIT, redis_url) as waiter:
+        assert waiter.hear() == "waits"
+        wait_until(lambda: redis_client.zcard(QUEUE) == 1, 10, "it stands in the queue")
+        yield waiter
+
+
+def test_first_come_first_served(giver: interlock.Semaphore, enter: Callable[..., Waiting]) -> None:
+    """Each permit goes to the client that waits longest, and to no other one."""
+    waiting = [enter() for _ in range(4)]
+    for number, each in enumerate(waiting):
+        giver.release()
+        assert each.got.result(PROMPT)
+        assert not any(other.got.done() for other in waiting[number + 1 :])
+
+
+def test_a_killed_head_delays_nobody(
+    giver: interlock.Semaphore, child: Child, enter: Callable[..., Waiting]
+) -> None:
+    """A release passes over a client whose process is gone."""
+    second = enter()
+    child.kill()
+    giver.release()
+    assert second.got.result(PROMPT)
+
+
+def test_a_closed_head_delays_nobody(
+    giver: interlock.Semaphore, enter: Callable[..., Waiting]
+) -> None:
+    """A release passes over a client that was closed while it waited."""
+    first, second = enter(), enter()
+    first.client.close()
+    with pytest.raises(interlock.ClosedError):
+        first.got.result(PROMPT)
+    giver.release()
+    assert second.got.result(PROMPT)
+
+
+def test_a_frozen_head_swallows_no_permit(
+    giver: interlock.Semaphore, child: Child, enter: Callable[..., Waiting]
+) -> None:
+    """The next release wakes others for the permit that a stopped process did not take."""
+    second, third = enter(), enter()
+    child.signal(signal.SIGSTOP)
+    giver.release()
+    time.sleep(0.3)
+    assert not second.got.done()
+    giver.release()
+    assert second.got.result(PROMPT)
+    assert third.got.result(PROMPT)
+    child.signal(signal.SIGCONT)
+    giver.release()
+    assert child.hear() == "took"
+
+
+def test_a_frozen_head_delays_the_last_by_one_look(
+    giver: interlock.Semaphore, child: Child, enter: Callable[..., Waiting]
+) -> None:
+    """The first who looks after 250 ms has the permit that a stopped process did not take."""
+    second = enter(poll_cap=1)
+    child.signal(signal.SIGSTOP)
+    giver.release()
+    child.kill()
+    assert second.got.result(1 + PROMPT)
+
+
+def test_who_gives_up_leaves_the_queue(
+    redis_client: redis.Redis, giver: interlock.Semaphore, enter: Callable[..., Waiting]
+) -> None:
+    """A wait that ends in vain leaves no place behind, and the next one is served at once."""
+    assert not enter(3, timeout=0.5).got.result(PROMPT)
+    assert not enter(timeout=0.5).got.result(PROMPT)
+    wait_until(lambda: redis_client.zcard(QUEUE) == 0, PROMPT, "nobody stands in the queue")
+    second = enter()
+    giver.release()
+    assert second.got.result(PROMPT)
+
+
+def test_without_a_queue_all_are_told(
+    giver: interlock.Semaphore, redis_client: redis.Redis, enter: Callable[..., Waiting]
+) -> None:
+    """When the queue is lost, a release is told to all who wait."""
+    waiting = [enter(), enter()]
+    redis_client.delete(QUEUE)
+    giver.release(2)
+    assert all(each.got.result(PROMPT) for each in waiting)
+
+
+def test_a_fleet_is_cheap_and_nobody_starves(redis_url: str, redis_client: redis.Redis) -> None:
+    """Six processes share one permit, and four: a turn takes three commands and one message."""
+    with ExitStack() as stack:
+        children = [stack.enter_context(Child(TURNS, redis_url)) for _ in range(6)]
+        for each in children:
+            assert each.hear() == "ready"
+        for permits in (1, 4):
+            redis_client.set(f"of{permits}", permits)
+            redis_client.config_resetstat()
+            for each in children:
+                each.tell(f"of{permits} 1.2")
+            turns = [int(each.hear()) for each in children]
+            calls = redis_client.info("commandstats")
+            assert calls["cmdstat_evalsha"]["calls"] <= 3.2 * sum(turns)
+            assert calls["cmdstat_publish"]["calls"] <= 1.3 * sum(turns)
+            assert max(turns) <= 3 * min(turns)
+            assert redis_client.get(f"of{permits}") == str(permits).encode()
+
+
+OLD_ACQUIRE = """
+if tonumber(redis.call('get', KEYS[1]) or 0) < 1 then return 0 end
+redis.call('decr', KEYS[1])
+return 1
+"""
+OLD_RELEASE = "redis.call('publish', ARGV[1], redis.call('incr', KEYS[1]))"
+
+
+def old(redis_client: redis.Redis, until: float) -> list[float]:
+    """Take turns as Redisson and earlier releases do: hear one channel, and then ask."""
+    waits: list[float] = []
+    with redis_client.pubsub(ignore_subscribe_messages=True) as ears:
+        ears.subscribe(CHANNEL)
+        while (began := time.monotonic()) < until:
+            while not redis_client.eval(OLD_ACQUIRE, 1, "name"):
+                ears.get_message(timeout=5)
+            waits.append(time.monotonic() - began)
+            time.sleep(0.001)
+            redis_client.eval(OLD_RELEASE, 1, "name", CHANNEL)
+    return waits
+
+
+def new(url: str, until: float) -> list[float]:
+    """Take turns as a client of this release."""
+    waits: list[float] = []
+    with interlock.connect(url, poll_cap=30) as client:
+        semaphore = client.semaphore("name")
+        while (began := time.monotonic()) < until:
+            semaphore.acquire()
+            waits.append(time.monotonic() - began)
+            time.sleep(0.001)
+            semaphore.release()
+    return waits
+
+
+@pytest.mark.parametrize("permits", [1, 2])
+def test_old_and_new_have_their_turns(
+    redis_url: str, redis_client: redis.Redis, permits: int
+) -> None:
+    """Beside clients that stand in no queue all get permits, and nobody waits for a poll cap."""
+    redis_client.set("name", permits)
+    ends = time.monotonic() + 1.5
+    with ThreadPoolExecutor(5) as pool:
+        done = [pool.submit(new, redis_url, ends) for _ in range(3)]
+        done += [pool.submit(old, redis_client, ends) for _ in range(2)]
+        waits = [each.result(20) for each in done]
+    assert all(waits), "each had a turn"
+    assert redis_client.get("name") == str(permits).encode()
+
+
+def test_who_may_not_hear_of_its_turn_hears_of_all(fresh_server: RedisServer) -> None:
+    """A user with the rights of earlier releases waits without a queue, and is told."""
+    fresh_server.execute("ACL", "SETUSER", "app", "reset", *EARLIER.split())
+    url = fresh_server.url(0, "app", "secret")
+    with (
+        interlock.connect(url, poll_cap=30, card=False) as one,
+        interlock.connect(fresh_server.url(), poll_cap=30) as two,
+        ThreadPoolExecutor(2) as pool,
+        fresh_server.client() as server,
+    ):
+        theirs = [pool.submit(client.semaphore("name").acquire) for client in (one, two)]
+        wait_until(lambda: server.pubsub_numsub(CHANNEL)[0][1] == 2, 5, "both hear")
+        wait_until(lambda: server.zcard(QUEUE) == 1, 5, "one stands in the queue")
+        time.sleep(0.3)  # the other has looked after its subscription
+        for giver in (one, two):
+            giver.semaphore("name").release()
+        assert all(each.result(PROMPT) for each in theirs)
+
+
+EARLIER = (
+    "on >secret resetkeys ~name ~redisson_unlock_latch:{name}:* resetchannels &redisson_sc:{name}"
+    " -@all +evalsha +eval +decrby +del +exists +get +incrby +set +publish +subscribe"
+    " +unsubscribe +ping"
+)
+
+
+def test_a_leased_semaphore_shares_the_number(
+    giver: interlock.Semaphore, redis_client: redis.Redis, enter: Callable[..., Waiting]
+) -> None:
+    """A waiter of the same client for a leased permit of that name is told of each release."""
+    first = enter()
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(first.client.leased_semaphore("name").acquire)
+        heard = [CHANNEL, "interlock_semaphore_waiting:{name}"]
+        wait_until(
+            lambda: [n for _, n in redis_client.pubsub_numsub(*heard)] == [1, 0], 5, "it hears all"
+        )
+        time.sleep(0.3)  # it has looked after its subscription
+        giver.release(2)
+        assert first.got.result(PROMPT)
+        second.result(PROMPT).release()
+    assert redis_client.get("name") == b"1"
