@@ -400,6 +400,9 @@ class Waiters:
 
         Who gives it up does so before it leaves: then the next to come asks anew.
         """
+        place = self.places.get(channel)
+        if place is None or not place.taken:
+            return None
         with self._mutex:
             place = self.places.get(channel)
             if place is None or not place.taken:

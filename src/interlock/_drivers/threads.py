@@ -199,11 +199,16 @@ class ThreadDriver:
                 call = step.begin()
                 if call is not None:
                     # Bound first: Python 3.11 looks for a method before it calls an attribute.
-                    decode = call.script.decode
-                    if step.done(decode(self.eval(call))):
+                    decode, send = call.script.decode, self._pool.eval
+                    if call.deadline == NEVER and not self._mutex_held_here():
+                        reply = send(call, self._timeout)  # what `_send` comes to most often
+                    else:
+                        reply = self._send(call)
+                    if step.done(decode(reply)):
                         return step.result
             except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
                 failure = error
+                self._explain(error)
             rest, failure = step.rest(failure), None  # an error that a frame keeps keeps the frame
             return self.run(rest)
         except BaseException as error:
@@ -284,22 +289,28 @@ class ThreadDriver:
 
         Errors as `Pool.eval`. A WrongTypeError costs another round trip to say what was found.
         """
+        try:
+            return self._send(call)
+        except InterlockError as error:
+            self._explain(error)
+            raise
+
+    def _send(self, call: Eval[object]) -> object:
         timeout = self._timeout
         if call.deadline != NEVER:
             timeout = min(timeout, max(call.deadline - clock.now(), GRACE))
-        send, mutex_held_here = self._pool.eval, self._mutex_held_here  # bound first, as above
-        try:
-            if mutex_held_here():  # a signal handler struck in the middle of a step
-                with self._subscriber.mutex.let_go():
-                    return send(call, timeout)
-            return send(call, timeout)
-        except ClosedError:
+        if self._mutex_held_here():  # a signal handler struck in the middle of a step
+            with self._subscriber.mutex.let_go():
+                return self._pool.eval(call, timeout)
+        return self._pool.eval(call, timeout)
+
+    def _explain(self, error: BaseException) -> None:
+        """Add to *error*, which a call has ended by, what is known here."""
+        if isinstance(error, ClosedError):
             self._end_with_the_process()
-            raise
-        except WrongTypeError as error:
+        elif isinstance(error, WrongTypeError):
             with suppress(InterlockError):
                 wrong_type.describe(error, self._pool.eval(wrong_type.types_of(error), GRACE))
-            raise
 
     def _perform(self, effect: Effect, waiting: list[Waiter]) -> object:  # noqa: PLR0911 - one for each effect
         if isinstance(effect, Eval):
@@ -319,15 +330,17 @@ class ThreadDriver:
         return ask([(self._pool, call, self._timeout) for call in effect.evals])
 
     def _wait(self, effect: Wait) -> None:
-        seconds = min(effect.until - clock.now(), threading.TIMEOUT_MAX)
-        if self._subscriber.mutex.held_here():  # as in `eval`
+        seconds = effect.until - clock.now()
+        if self._mutex_held_here():  # as in `eval`
             with self._subscriber.mutex.let_go():
                 self._wait(effect)
         elif effect.waiter is None:
-            time.sleep(max(seconds, 0))
+            time.sleep(min(max(seconds, 0), threading.TIMEOUT_MAX))
         else:
-            cast("Wakeup", effect.waiter.wakeup).wait(min(seconds, MEND_INTERVAL))
-            self.session.waiters.mend(effect.waiter)
+            wakeup = cast("Wakeup", effect.waiter.wakeup)
+            # Whom somebody woke has not been lost.
+            if not wakeup.wait(min(MEND_INTERVAL, seconds)):
+                self.session.waiters.mend(effect.waiter)
         if self.closed:
             self._end_with_the_process()
             raise ClosedError("the client was closed while it waited")

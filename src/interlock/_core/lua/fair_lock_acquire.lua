@@ -21,8 +21,7 @@
 --          is left of the other's lease (-1: never ends, -2: a re-entry found no lock)}
 -- Source   RedissonFairLock.tryLockInnerAsync, Redisson 4.7.0, with the server's clock for the client's
 -- Wire     the hash, the list and the zset; "0" to a waiter who is first because the ones before it went; this text is our own
-local lock, queue, timeouts, lease, holder, depth, enqueue, wait, publish, channel = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1', tonumber(ARGV[5]), ARGV[6], ARGV[7]
-local lease_text, depth_text = ARGV[1], ARGV[3]
+local lock, queue, timeouts, lease, holder, depth, enqueue, wait, publish, channel = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', tonumber(ARGV[5]), ARGV[6], ARGV[7]
 -- A waiter with a longer wait than ours takes more along. How much cannot be seen; 300 s is what Redisson's take.
 local LONGER_WAIT = math.max(300000, wait)
 
@@ -30,15 +29,15 @@ local left = redis.call('pttl', lock)
 local free = left == -2
 
 local function hold()
-  redis.call('hset', lock, holder, depth_text)
-  if left < lease then
-    redis.call('pexpire', lock, lease_text)
+  redis.call('hset', lock, holder, depth)
+  if left < tonumber(lease) then
+    redis.call('pexpire', lock, lease)
   end
 end
 
 if not free and redis.call('hexists', lock, holder) == 1 then
   return hold()
-elseif depth > 1 then
+elseif depth ~= '1' then
   return {left, 0}
 end
 local head = redis.call('lindex', queue, 0)
@@ -57,7 +56,7 @@ local function stay(place)
   local before = place > 0 and deadline_of(redis.call('lindex', queue, place - 1))
   if before then
     -- The first of Redisson's waiters also adds what is left of the lease.
-    local surplus = before - now - place * wait - math.max(lease, left)
+    local surplus = before - now - place * wait - math.max(tonumber(lease), left)
     longer = math.max(0, math.ceil(surplus / LONGER_WAIT))
   end
   redis.call('zadd', timeouts, now + (place + 1) * wait + longer * LONGER_WAIT, holder)
