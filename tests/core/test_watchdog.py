@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -239,6 +239,24 @@ class TestTrouble:
         bench.now += rounds.watchdog.retry
         rounds.run()
         assert rounds.batches[-1] == (("a",),)
+
+    @pytest.mark.parametrize("where", ["script", "answer"])
+    def test_an_error_of_one_renewal(self, bench: Bench, rounds: Rounds, where: str) -> None:
+        """A renewal that raises, or is answered by nonsense, stops no other one."""
+        a, b = watched(bench, "a", "b")
+
+        def broken(*_: object, **__: object) -> NoReturn:
+            raise ZeroDivisionError
+
+        a.renewal = functools.partial(broken if where == "script" else bench.lock.renewal)
+        later(bench)
+        result = rounds.run(lambda keys: [] if keys == ("a",) else [1])
+
+        assert [type(error) for error in result.failures] == [
+            ZeroDivisionError if where == "script" else ValueError
+        ]
+        assert result.renewed == 1
+        assert b.valid_until > a.valid_until
 
     def test_no_answer_until_the_end_is_lost(self, bench: Bench, rounds: Rounds) -> None:
         """A hold that could not be renewed in time is lost when its validity ends, not later."""

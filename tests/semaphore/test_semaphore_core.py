@@ -6,7 +6,10 @@ import itertools
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, cast
 
+import pytest
+
 from interlock._core import idempotency
+from interlock._core.effects import NEVER
 from interlock._core.holds import Owner, State
 from interlock._core.idempotency import IdempotentCalls, new_id
 from interlock._core.leased_semaphore import LeasedSemaphore
@@ -17,8 +20,6 @@ from interlock._core.waiters import Waiters, section
 from interlock.options import MAX_LEASE, Options
 
 if TYPE_CHECKING:
-    import pytest
-
     from interlock._core.effects import Cleanup, Eval
 
 
@@ -138,3 +139,20 @@ def test_an_acquire_that_gives_up_forbids_its_copies() -> None:
     settling = cast("Cleanup[bool]", operation.send(0))
     assert settling.call.script.name == "semaphore_undo"
     assert settling.call.keys == call.keys[:2]
+
+
+def test_a_grant_to_a_newcomer_wakes_who_came_meanwhile() -> None:
+    """A newcomer that leaves the queue with its permits has a waiter of its client ask."""
+    session = _session()
+    semaphore = Semaphore(session, "name")
+    session.waiters.hearing = True
+    session.waiters.place_for(semaphore.channel, "a")
+    session.waiters.leave(session.waiters.join(semaphore.channel, lambda: None))
+    operation = semaphore.acquire(1, NEVER)
+    call = cast("Eval[bool]", operation.send(None))
+    assert call.queued == 5
+    waiter = session.waiters.join(semaphore.channel, lambda: None)
+    assert not waiter.take(), "the client seems to stand in the queue"
+    with pytest.raises(StopIteration):
+        operation.send(1)
+    assert waiter.take()

@@ -342,3 +342,45 @@ def test_who_wants_too_many_stops_nobody(seed: int) -> None:
     assert len(books.waits) == 600
     assert max(books.waits) < 3
     assert _number(simulator) == 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_who_is_woken_at_its_deadline_keeps_nothing_from_others(seed: int) -> None:
+    """A wake-up that meets the end of a wait is not lost for the other waiter of that client."""
+    for step in range(80):
+        books = Books()
+        simulator = Simulator(seed, invariants=(PermitsInOrder(),))
+        simulator.network.server.execute("SET", "name", "0")
+        client = simulator.client(poll_cap=60.0)
+
+        def front(me: Process) -> Work:
+            semaphore = Semaphore(me.client.session, "name")
+            if (yield semaphore.acquire(1, me.client.clock() + 0.3)):
+                yield iter(semaphore.release(1))
+
+        def give(me: Process, step: int = step) -> Work:
+            yield me.sleep(0.272 + step * 0.0001)
+            yield iter(Semaphore(me.client.session, "name").release(1))
+
+        for program in (front, fleet(books, 1)):
+            _ = simulator.spawn(client, program)
+            simulator.run_for(0.01)
+        _ = simulator.spawn(simulator.client(), give)
+        simulator.run_for(2.0)
+        assert len(books.waits) == 1, f"released at step {step}"
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_newcomers_and_waiters_of_one_client(seed: int) -> None:
+    """Several owners of each client come and go; none is forgotten, and nobody has to look."""
+    books = Books()
+    simulator = Simulator(seed, invariants=(PermitsInOrder(),))
+    simulator.network.server.execute("SET", "name", "2")
+    for _ in range(3):
+        client = simulator.client(poll_cap=60.0)
+        for number in range(3):
+            _ = simulator.spawn(client, fleet(books, 40, work=0.001 * (number + 1)))
+    simulator.run_for(20)
+    assert len(books.waits) == 3 * 3 * 40
+    assert max(books.waits) < 0.1
+    assert _number(simulator) == 2

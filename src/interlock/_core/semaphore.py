@@ -207,8 +207,13 @@ class Semaphore:
     def _wait(self, part: str, request: IdempotentCall, permits: int, deadline: float) -> Op[bool]:
         session = self._session
         if may_overtake(session, part, deadline):
-            left = yield from self._try(part, request, permits, deadline)
+            waits = session.clock() < deadline
+            left = yield from self._try(part, request, permits, deadline, waits=waits)
             if left is None:
+                place = session.waiters.places.get(part)
+                if place is not None and not place.taken:
+                    # A waiter that came here meanwhile counts on a place in the queue.
+                    session.waiters.freed(part, ours=True)
                 return True
         if session.has_queues and session.clock() < deadline:
             client = session.client_id
@@ -221,14 +226,25 @@ class Semaphore:
         return taken
 
     def _try(
-        self, part: str, request: IdempotentCall, permits: int, deadline: float
+        self,
+        part: str,
+        request: IdempotentCall,
+        permits: int,
+        deadline: float,
+        *,
+        waits: bool = True,
     ) -> Op[float | None]:
+        """Ask the server once; None when the permits are taken, else when to ask again.
+
+        A single try does not stand in the queue. A last try at *deadline* does: what the client was
+        woken for must not be kept for it any more.
+        """
         session = self._session
         call = scripts.semaphore_acquire(
             self.key, request.key, request.old_latch, permits, request.ttl, deadline=deadline
         )
         place = session.waiters.places.get(part)
-        if place is not None and deadline > session.clock():
+        if place is not None and waits:
             # If others wait here, the client stays in the queue when this one has its permits.
             more = place.more = not session.waiters.alone(part)
             place.taken, place.woken, place.left = True, False, NEVER
