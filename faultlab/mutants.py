@@ -58,7 +58,7 @@ MUTANTS = (
         "L-1",
         f"{_LUA}/lock_acquire.lua",
         "if not ours and not free then",
-        "if not ours and not free and depth > 1 then",
+        "if not ours and not free and depth ~= '1' then",
         ("plain",),
     ),
     Mutant(
@@ -343,7 +343,7 @@ MUTANTS = (
         "L-1",
         f"{_LUA}/lock_acquire.lua",
         "if not ours and not free then",
-        "if not ours and not free and depth > 1 then",
+        "if not ours and not free and depth ~= '1' then",
         ("plain",),
         ("failover, asked for", "primary stopped"),
         arena="sentinel",

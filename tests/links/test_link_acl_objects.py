@@ -81,8 +81,10 @@ def test_commands_are_those_of_the_scripts(thing: str) -> None:
     silent = thing == "spin"
     called -= OPTIONAL
     expected = called | {"evalsha", "eval"} | (set() if silent else HEARING)
-    if thing in ("app", "fenced", "condition", "read-write"):
+    if thing in ("app", "fenced", "condition", "read-write", "semaphore"):
         expected |= QUEUE | {"pubsub|numsub"}
+    if thing == "semaphore":
+        expected |= FOR_QUEUE["semaphore_acquire"]
     if silent:
         expected -= {"publish"}
     assert {word[1:] for word in RIGHTS[thing] if word[0] == "+"} == expected

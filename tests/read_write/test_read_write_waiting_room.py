@@ -103,7 +103,7 @@ def test_a_claim_is_a_writers_once(store: Any) -> None:
     """A claim becomes the hold of one writer of its client, for its lease; nobody else gets it."""
     claim(store)
     for other in (writes(1, "you"), reads(1, "you")):
-        assert 0 < run(store, other) <= 250
+        assert 0 < run(store, other) <= 20_000
     assert run(store, writes(1)) is None
     assert run(store, writes(1)) is None, "sent twice"
     assert run(store, writes(2)) > 29_000
@@ -137,7 +137,7 @@ def claim(store: Any, client: str = "me") -> None:
     """Give the lock to *client*."""
     words = ("mode", "write", f"{client}:0:write", "1")
     store.eval("redis.call('hset', KEYS[1], unpack(ARGV))", 1, "name", *words)
-    store.pexpire("name", 250)
+    store.pexpire("name", 20_000)  # a busy machine must not end the claim
 
 
 def test_what_was_left_free_is_not_a_newcomers(store: Any) -> None:
@@ -155,9 +155,8 @@ def test_a_claim_is_shown_and_can_be_taken_away(redis_url: str, wire: Wire) -> N
     with interlock.connect(redis_url) as client:
         client.read_write_lock("name").read.locked()
         claim(wire.redis, "abc")
-        assert 0 < wire.java_reads() <= 250
-        assert 0 < wire.java_writes() <= 250
-        wire.redis.pexpire("name", 20_000)  # the machine may be slow
+        assert 0 < wire.java_reads() <= 20_000
+        assert 0 < wire.java_writes() <= 20_000
         lock = client.read_write_lock("name")
         assert lock.write.locked()
         assert not lock.read.locked()
@@ -204,16 +203,22 @@ def test_a_release_is_a_claim_of_the_first_who_listens(
         wait_until(lambda: redis_client.pubsub_numsub(CHANNEL)[0][1] == 1, 5, "it is gone")
         future = 2 * time.time_ns() // 10**6  # nobody is left a turn for looking
         redis_client.zadd(QUEUE, {"dead": 1, "me": 2, "gone": future})
-        assert run(redis_client, hold(redis_client, side)) == 1
-        assert redis_client.hgetall("name") == {b"mode": b"write", b"me:0:write": b"1"}
-        assert 0 < redis_client.pttl("name") <= 250
+        call = hold(redis_client, side)
+        with redis_client.pipeline() as pipe:  # one transaction: a claim lasts 250 ms
+            pipe.eval(call.script.text, len(call.keys), *call.keys, *call.args)
+            pipe.hgetall("name")
+            pipe.pttl("name")
+            done, claimed, left = pipe.execute()
+        assert done == 1
+        assert claimed == {b"mode": b"write", b"me:0:write": b"1"}
+        assert 0 < left <= 250
         assert redis_client.zrange(QUEUE, 0, -1) == [b"gone"]
         leaving = scripts.write_lock_release(
             *("name", "{name}:", "me:0:write", 0, "PUBLISH", CHANNEL), leaving=("me",)
         )
-        assert run(redis_client, leaving) in (1, None), "it may have ended before"
+        assert run(redis_client, leaving) == 1
         assert redis_client.exists("name") == 0
-        assert told(ears) in ([b"0", b"0"], [b"0", b"1"])
+        assert told(ears) == [b"0", b"1"]
 
 
 @pytest.mark.parametrize(("side", "message"), [("write", b"01"), ("read", b"00")])
@@ -233,8 +238,12 @@ def test_every_other_release_is_left_to_those_who_only_listen(
         run(redis_client, hold(redis_client, side))
         assert redis_client.exists("name") == 0
         assert told(ears) == [message, b"20"]
-        run(redis_client, hold(redis_client, side))
-        assert redis_client.hgetall("name") == {b"mode": b"write", b"me:0:write": b"1"}
+        call = hold(redis_client, side)
+        with redis_client.pipeline() as pipe:  # as above
+            pipe.eval(call.script.text, len(call.keys), *call.keys, *call.args)
+            pipe.hgetall("name")
+            _, claimed = pipe.execute()
+        assert claimed == {b"mode": b"write", b"me:0:write": b"1"}
 
 
 class Crowd:
@@ -431,6 +440,7 @@ def functions(script: str) -> dict[str, str]:
 def test_all_scripts_have_one_text_for_the_queue(script: str, of: str) -> None:
     """The queue's text is the plain lock's in each script, word for word but for the claim."""
     theirs, plain = functions(script), functions(of)
+    assert plain, "the pattern finds the functions"
     for name, text in plain.items():
         expected = text
         if name == "pass_on":

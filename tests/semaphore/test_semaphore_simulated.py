@@ -302,11 +302,9 @@ def test_dead_clients_in_the_queue_delay_nobody(seed: int) -> None:
     def give(me: Process) -> Work:
         yield iter(Semaphore(me.client.session, "name").release(1))
 
-    released = simulator.now
     _ = simulator.spawn(giver, give, "giver")
     simulator.run_for(1.0)
     assert len(books.waits) == 3
-    assert simulator.now - released < 1.5
     assert _number(simulator) == 1
 
 

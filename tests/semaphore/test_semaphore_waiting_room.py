@@ -193,6 +193,7 @@ def test_a_fleet_is_cheap_and_nobody_starves(redis_url: str, redis_client: redis
             calls = redis_client.info("commandstats")
             assert calls["cmdstat_evalsha"]["calls"] <= 3.2 * sum(turns)
             assert calls["cmdstat_publish"]["calls"] <= 1.3 * sum(turns)
+            # The benchmarks call a tenth starving. A busy machine stops single processes for long.
             assert max(turns) <= 10 * min(turns)
             assert redis_client.get(f"of{permits}") == str(permits).encode()
 

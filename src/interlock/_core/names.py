@@ -71,7 +71,11 @@ def of_channel(prefix: str, channel: str) -> str:
 
 
 def _ours(what: str, channel: str) -> str:
-    """Return what *channel* has for clients of ours: a lock and a semaphore may share a name."""
+    """Return what *channel* has for clients of ours.
+
+    The members of a semaphore's queue are of another form than a lock's. A queue may outlast its
+    object for a while, and the name may be used again.
+    """
     kind = "semaphore_" if channel.startswith(f"{_SEMAPHORE}:") else ""
     return of_channel(f"interlock_{kind}{what}", channel)
 

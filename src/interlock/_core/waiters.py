@@ -46,7 +46,11 @@ LONGEST_OFFER = 0.15
 """Seconds after which a waiter with an offer asks for itself, if it hears no more."""
 
 SHARED = 0.0
-"""The `Waiter.taken_for` of a success after which others may succeed at once."""
+"""The `Waiter.taken_for` of who took some permits: others may succeed at once.
+
+With a place in the server's queue the server wakes the next waiter. Without one it asks, as with
+None.
+"""
 FOR_OTHERS = (b"00", b"01")
 """The messages that a lock is free for those who are not in the server's queue.
 
@@ -306,11 +310,11 @@ class Waiters:
             return left
 
     def freed(self, channel: str, ours: bool) -> None:
-        """Wake the front of *channel* after a release.
+        """Wake the front of *channel* after a release, or after a grant that gave up the place.
 
         Args:
             channel: of the lock.
-            ours: whether the release gave the lock to this very client.
+            ours: whether the front is to ask now.
         """
         with self._mutex:
             queue = self.queues.get(channel)

@@ -45,7 +45,7 @@ def wait_for(
         channel: where to hear that trying again makes sense.
         deadline: on the session's clock; one that has passed means one try.
         taken_for: after a success, for how long nobody else can succeed (a lock's lease); None if
-            others may at once.
+            others may at once, `SHARED` if the server wakes the next one then.
         attempt: returns None for success, else the seconds after which to try again without a
             message.
         *args: for *attempt*.

@@ -305,7 +305,11 @@ class ThreadDriver:
         return self._pool.eval(call, timeout)
 
     def _explain(self, error: BaseException) -> None:
-        """Add to *error*, which a call has ended by, what is known here."""
+        """Prepare *error*, which ended a call, to be raised.
+
+        A daemon thread of a closed client waits here for the interpreter's end. A WrongTypeError
+        costs another round trip to say what was found.
+        """
         if isinstance(error, ClosedError):
             self._end_with_the_process()
         elif isinstance(error, WrongTypeError):

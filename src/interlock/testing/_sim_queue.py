@@ -51,8 +51,8 @@ class BoundedOvertaking:
     and the first who looks takes it. Where nothing goes wrong, no claim ends unused.
 
     Of a read/write lock only writers count: many read together. Clients that wait to read stand in
-    no queue, and listen. So the lock is left to them once for each client that was in front, and a
-    writer may come then.
+    no queue, and listen. So the lock is left to them once for each client in front, and once for
+    the client itself. A writer may come then.
     """
 
     def __init__(self) -> None:
@@ -92,8 +92,8 @@ class BoundedOvertaking:
             self._unused(simulator, lock, before.holder)
         if now.holder is not None and now.holder != before.holder:
             self._granted(place, before, now)
-        # A restart or an operator may have freed it.
         shared = isinstance(lock, WriteLock)
+        # At the first look count a lapse: a restart or an operator may have freed the lock.
         self._update(simulator, place, before, now, lapses=int(lapsed or first), shared=shared)
         for client in now.queue:
             standing = self._standing[place, client]

@@ -25,7 +25,7 @@ local free = tonumber(redis.call('get', semaphore) or 0)
 if not free then
   return redis.error_reply('WRONGTYPE this is not a number of permits')
 end
--- The permits are sent as a text: to make one of a number takes the server long.
+-- Sent on as a text: to turn a number into a text takes the server long.
 local wanted = tonumber(permits)
 local enough = free >= wanted
 if not me then

@@ -27,8 +27,8 @@ if not before and create == '0' then
   return 0
 end
 local free = redis.call('incrby', semaphore, permits)
--- As texts: to make one of a number takes the server long.
-local less = string.byte(permits) == 45
+-- Kept as a text, for the same reason as in semaphore_acquire.
+local less = string.sub(permits, 1, 1) == '-'
 redis.call('set', request, less and string.sub(permits, 2) or '-' .. permits, 'px', ttl)
 if free < 0 or publish == '' then
   return 1

@@ -88,7 +88,7 @@ def stand_in_queue(
     """Add to *call*, an acquire, that *client* stands in *queue* until it holds the lock.
 
     Args:
-        call: of a plain or fenced lock.
+        call: of a plain, fenced or read/write lock.
         client: the client's id.
         queue: the key.
         more: whether others of the client wait, so that it stands there on.
