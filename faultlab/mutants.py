@@ -65,8 +65,11 @@ MUTANTS = (
         "an acquire sets no lease",
         "L-12",
         f"{_LUA}/lock_acquire.lua",
-        "redis.call('pexpire', lock, lease)\n  return nil",
-        "redis.call('persist', lock)\n  return nil",
+        "ARGV[4], ARGV[5], ARGV[6], ARGV[7]\n",
+        "ARGV[4], ARGV[5], ARGV[6], ARGV[7]\n"
+        "local redis = {pcall = redis.pcall, call = function(name, ...)\n"
+        "  return name == 'pexpire' and redis.call('persist', lock) or redis.call(name, ...)\n"
+        "end}\n",
         ("plain",),
         ("kill -9",),
         seconds=30,
