@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from interlock._core.idempotency import IdempotentCall
     from interlock._core.session import Session
 
+OVERTOOK = 2
+"""What an acquire without a place answers if it took permits while others waited in the queue."""
 MAX_PERMITS = 2**31 - 1
 """What Java reads the number as."""
 
@@ -216,9 +218,7 @@ class Semaphore:
                     session.waiters.freed(part, ours=True)
                 return True
         if session.has_queues and session.clock() < deadline:
-            client = session.client_id
-            me = client if permits == 1 else f"{client}:{permits}"
-            session.waiters.place_for(part, client, me)
+            self._make_place(part, permits)
         taken = yield from wait_in_queue(
             session, part, deadline, SHARED, self._try, part, request, permits, deadline
         )
@@ -253,11 +253,20 @@ class Semaphore:
                 call, place.client, self.channel, session.publish, more=more, keep=keep
             )
         self._confirm(call)
-        if not (yield from self._requests.send(request, call)):
+        taken = yield from self._requests.send(request, call)
+        if not taken:
             return NEVER
+        if taken == OVERTOOK and waits and session.has_queues:
+            # Next time it asks as one that stands in the queue.
+            self._make_place(part, permits)
         if place is not None and call.queued:
             place.taken = place.more
         return None
+
+    def _make_place(self, part: str, permits: int) -> None:
+        client = self._session.client_id
+        me = client if permits == 1 else f"{client}:{permits}"
+        self._session.waiters.place_for(part, client, me)
 
     def _leave_queue(
         self, part: str, error: BaseException | None, *, later: bool = False

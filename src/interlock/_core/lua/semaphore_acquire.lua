@@ -11,7 +11,7 @@
 -- ARGV[6]  keep       integer > 0, milliseconds that the queue is kept; may be left out
 -- ARGV[7]  publish    string, PUBLISH or SPUBLISH; may be left out
 --
--- Returns  1 when taken; 0 when too few are free for it, or the call was undone
+-- Returns  1 when taken, 2 if others wait for it; 0 when too few are free, or it was undone
 -- Source   RSemaphore.tryAcquire, Redisson 4.7.0
 -- Wire     the number; the latches are the caller's own, the queue is ours; this text is our own
 local semaphore, request, spent, permits, ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
@@ -32,9 +32,14 @@ if not me then
   if enough then
     redis.call('decrby', semaphore, permits)
     redis.call('set', request, permits, 'px', ttl)
+    -- It was before those in the queue: the client stands there from now on.
+    local of = string.match(request, ':.*:')
+    if redis.pcall('exists', 'interlock_semaphore_queue' .. string.sub(of, 1, -2)) == 1 then
+      enough = 2
+    end
   end
   redis.call('del', spent)
-  return enough and 1 or 0
+  return enough == 2 and 2 or enough and 1 or 0
 end
 local name = string.match(channel, ':.*')
 local queue = 'interlock_semaphore_queue' .. name

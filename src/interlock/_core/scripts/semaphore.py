@@ -7,9 +7,9 @@ and *spent* are its keys, *ttl* the seconds for which it is kept.
 from __future__ import annotations
 
 from interlock._core.effects import NEVER, Eval
-from interlock._core.scripts.script import done, load, milliseconds, number
+from interlock._core.scripts.script import done, load, milliseconds, number, released
 
-_SEMAPHORE_ACQUIRE = load("semaphore_acquire", done)
+_SEMAPHORE_ACQUIRE = load("semaphore_acquire", released)
 _SEMAPHORE_LEAVE = load("semaphore_leave", done)
 _SEMAPHORE_RELEASE = load("semaphore_release", done)
 _SEMAPHORE_DRAIN = load("semaphore_drain", number)
@@ -20,14 +20,14 @@ _SEMAPHORE_QUERY = load("semaphore_query", number)
 
 def semaphore_acquire(
     semaphore: str, request: str, spent: str, permits: int, ttl: float, *, deadline: float = NEVER
-) -> Eval[bool]:
-    """Take *permits*; False when too few are free."""
+) -> Eval[int]:
+    """Take *permits*; 0 when too few are free, 2 if others wait in the queue, else 1."""
     keys = (semaphore, request, spent)
     return Eval(_SEMAPHORE_ACQUIRE, keys, (permits, milliseconds(ttl)), deadline)
 
 
 def stand_in_queue(
-    call: Eval[bool], me: str, channel: str, publish: str, *, more: bool, keep: float
+    call: Eval[int], me: str, channel: str, publish: str, *, more: bool, keep: float
 ) -> None:
     """Add to *call*, an acquire, that *me* stands in the queue until it has its permits.
 
