@@ -25,7 +25,8 @@
 --
 -- Returns  nil when held; else what is left of the other's lease, milliseconds (-1: never ends, -2: a re-entry found no lock)
 -- Source   RedissonReadLock.tryLockInnerAsync, Redisson 4.7.0; never shortens another's lease, and removes the dead
--- Wire     the hash, the entries and their TTLs; "01" on the channel when a claim is read from; this text is our own
+-- Wire     the hash, the entries and their TTLs; "01" on the
+--          channel when a claim is read from; this text is our own
 local lock, entries, lease, holder, depth, writer, prefix = KEYS[1], KEYS, tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local client, queue, more, keep = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local publish, channel = ARGV[10], ARGV[11]
