@@ -384,3 +384,38 @@ def test_a_success_that_leaves_more_wakes_the_next_one(bench: Bench, wakes: Wake
         bench.waiters.leave(second)
 
     assert asks == [True, False]
+
+
+@pytest.mark.parametrize("channel", ["c:n", "interlock_wake:n:me"])
+def test_a_message_between_a_refusal_and_the_wait_counts(
+    bench: Bench, wakes: Wakes, channel: str
+) -> None:
+    """Who was refused before a message came, and waits after it, asks at once."""
+    waiters = bench.waiters
+    waiters.place_for("c:n", "me")
+    waiters.leave(wakes.join("former", "c:n"))
+    place = waiters.places["c:n"]
+    place.taken = True
+    assert not wakes.join("probe", "c:n").asking, "nothing has come"
+    waiters.leave(next(iter(waiters.queues["c:n"])))
+    waiters.notify(channel, b"1" if channel == "c:n" else None)
+    assert wakes.join("newcomer", "c:n").asking
+
+
+def test_a_place_of_who_does_not_wait_is_forgotten(bench: Bench) -> None:
+    """A place that is made without a waiter is subscribed to, and goes when nobody uses it."""
+    bench.waiters.place_for("c:n", "me", waits=False)
+    assert bench.subscribed == ["c:n"]
+    for _ in range(2):
+        bench.waiters.look_for_idle()
+    assert bench.subscribed == []
+    assert bench.waiters.places == {}
+
+
+def test_two_kinds_of_one_name_are_forgotten(bench: Bench) -> None:
+    """A lock and a read/write lock of one name have one wake channel; both rooms come to an end."""
+    for channel in ("redisson_lock__channel:{n}", "redisson_rwlock:{n}"):
+        bench.waiters.place_for(channel, "me")
+    for _ in range(2):
+        bench.waiters.look_for_idle()
+    assert bench.waiters.places == {}

@@ -254,6 +254,39 @@ def test_a_claim_ends(room: Room) -> None:
     assert room.waiting() == ["+a", "+b", "a", "b", "frozen"]
 
 
+def test_permits_of_a_claim_that_they_are_too_few_for_go_on(room: Room) -> None:
+    """If somebody without a place leaves too few for who was woken, the next one is woken."""
+    room.wait("a:2", "b")
+    room.give(2)
+    assert room.woken() == ["a:2"]
+    assert room.take()
+    assert not room.take("a:2", 2)
+    assert room.woken() == ["b"]
+    assert room.waiting() == ["+b", "a:2", "b"]
+
+
+def test_a_claim_of_a_clock_that_was_ahead_is_over(room: Room) -> None:
+    """A claim that ends much later than any may is none."""
+    room.wait("a")
+    room.place("+gone", -3600)
+    room.give()
+    assert room.woken() == ["a"]
+    assert room.waiting() == ["+a", "a"]
+
+
+def test_who_is_told_to_come_later_listens(room: Room) -> None:
+    """While permits are kept for one, the first behind it that listens hears when to look."""
+    room.wait("a:5", "b")
+    room.place("a:5", 9)
+    room.place("dead:4", 3)
+    room.place("b", 2)
+    room.give()
+    [told] = room.woken()
+    assert told.startswith("b"), "and not the dead one"
+    assert 0 < int(told[1:]) <= 1000
+    assert room.waiting() == ["a:5", "b"]
+
+
 def test_each_release_wakes_one_more(room: Room) -> None:
     """Those who were woken and have not come yet do not keep later permits from others."""
     room.wait("a", "b", "c")

@@ -274,6 +274,23 @@ EARLIER = (
 )
 
 
+def test_who_may_not_wake_the_first_tells_all(fresh_server: RedisServer) -> None:
+    """A release of a user with the queue's key, but not its channels, wakes all who wait."""
+    with fresh_server.client() as server:
+        server.execute_command("ACL", "SETUSER", "half", "on", ">x", "~*", "&redisson_*", "+@all")
+    with (
+        interlock.connect(fresh_server.url(0, "half", "x"), card=False) as half,
+        interlock.connect(fresh_server.url(), poll_cap=60) as one,
+        ThreadPoolExecutor(1) as pool,
+        fresh_server.client() as server,
+    ):
+        waiting = pool.submit(one.semaphore("name").acquire)
+        wait_until(lambda: server.zcard(QUEUE) == 1, 5, "it stands in the queue")
+        wait_until(lambda: server.pubsub_numsub(CHANNEL)[0][1] == 1, 5, "it hears")
+        half.semaphore("name").release()
+        assert waiting.result(PROMPT)
+
+
 def test_a_leased_semaphore_shares_the_number(
     giver: interlock.Semaphore, redis_client: redis.Redis, enter: Callable[..., Waiting]
 ) -> None:

@@ -258,15 +258,15 @@ class Semaphore:
             return NEVER
         if taken == OVERTOOK and waits and session.has_queues:
             # Next time it asks as one that stands in the queue.
-            self._make_place(part, permits)
+            self._make_place(part, permits, waits=False)
         if place is not None and call.queued:
             place.taken = place.more
         return None
 
-    def _make_place(self, part: str, permits: int) -> None:
+    def _make_place(self, part: str, permits: int, *, waits: bool = True) -> None:
         client = self._session.client_id
         me = client if permits == 1 else f"{client}:{permits}"
-        self._session.waiters.place_for(part, client, me)
+        self._session.waiters.place_for(part, client, me, waits=waits)
 
     def _leave_queue(
         self, part: str, error: BaseException | None, *, later: bool = False

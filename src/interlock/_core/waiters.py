@@ -97,15 +97,17 @@ class Room:
             somebody waits here without a place: then it must be told of each release.
         heard: whether it was subscribed to.
         idle: how often the subscriber has looked since the last one waited.
+        parts: the sections in which the client has a place.
     """
 
-    __slots__ = ("channels", "counted", "heard", "idle", "wake")
+    __slots__ = ("channels", "counted", "heard", "idle", "parts", "wake")
 
     def __init__(self, channel: str, client: str, *, counted: bool) -> None:
         self.wake = names.wake_channel(channel, client)
         self.channels: tuple[str, ...] = (channel, names.waiting_channel(channel), self.wake)
         self.heard, self.counted = False, True
         self.idle = 0
+        self.parts: set[str] = set()
         if not counted:
             self.discount()
 
@@ -348,18 +350,23 @@ class Waiters:
                 others = payload is None or (payload in FOR_OTHERS and not front.shares)
                 if not others or part not in self.places:
                     front.wake()
+            room = self._rooms.get(channel)
+            if room is not None and payload is not None and payload not in FOR_OTHERS:
+                # Somebody may have been refused before the message, and wait from now on.
+                for part in room.parts - self.queues.keys():
+                    self.places[part].woken = True
 
     def _called(self, whole: str, payload: bytes) -> None:
         """Wake whom a message on the wake channel of *whole* is for."""
         number, _, wanted = payload.partition(b":")
         # A message of strangers is a wake-up, and no more.
         patience = int(number[:4]) / 1000 if number.isdigit() else 0.0
-        parts = [part for part in self.places if _whole(part) == whole]
+        parts = list(self._rooms[whole].parts)
         if payload:
             parts = [section(whole, int(wanted[:10])) if wanted.isdigit() else whole]
         for part in parts:
             place = self.places.get(part)
-            if place is not None and payload:
+            if place is not None and (payload or part not in self.queues):
                 place.woken = True
             if part in self.queues:
                 front = next(iter(self.queues[part]))
@@ -367,10 +374,14 @@ class Waiters:
                     front.inherited = patience
                 front.wake(ask=not patience)
 
-    def place_for(self, channel: str, client: str, me: str = "") -> None:
+    def place_for(self, channel: str, client: str, me: str = "", *, waits: bool = True) -> None:
         """Make a place in the server's queue for this client while it waits for *channel*.
 
-        *me* is its name in the queue, if that is not *client*.
+        Args:
+            channel: a section.
+            client: the client's id.
+            me: its name in the queue, if that is not *client*.
+            waits: whether somebody waits, or is just going to.
         """
         with self._mutex:
             if not self.roomy:
@@ -382,13 +393,15 @@ class Waiters:
                 counted = all(part in self.places or part == channel for part in parts)
                 room = self._rooms[whole] = Room(whole, client, counted=counted)
                 self._woken_by[room.wake] = whole
-                if parts:
-                    # Those before it need no place, and hear the channel alone.
+                if parts or not waits:
+                    # Those before it need no place, and hear the channel alone. If nobody waits,
+                    # the subscriber looks until it is time to forget the room.
                     room.heard = True
                     self._subscriptions.subscribe(whole)
             room.idle = 0  # it stays until the waiter has come
             if channel not in self.places:
                 self.places[channel] = Place(whole, me or client)
+                room.parts.add(channel)
 
     def channels_of(self, channel: str) -> tuple[str, ...]:
         """Return what is subscribed to for *channel*."""
@@ -428,8 +441,10 @@ class Waiters:
                 if room.idle > IDLE_LOOKS:
                     if room.heard:
                         self._subscriptions.unsubscribe(whole)
-                    del self._rooms[whole], self._woken_by[room.wake]
-                    for part in [part for part in self.places if _whole(part) == whole]:
+                    del self._rooms[whole]
+                    # Another kind of lock of the same name has the same wake channel.
+                    _ = self._woken_by.pop(room.wake, None)
+                    for part in room.parts:
                         del self.places[part]
 
     def refused(self) -> None:

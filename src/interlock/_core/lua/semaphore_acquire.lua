@@ -64,9 +64,10 @@ end
 -- permits for 250 ms: "+" and its name, with the end of the claim as a negative score.
 -- A client that does not listen, or did not take them, loses its place. One that wants more than
 -- are free is passed over for 8 s. For the next 2 s nobody behind it is woken, and so on. The
--- function tells whether *caller* is among the first. semaphore_release has the same one.
+-- function tells whether *caller* is among the first, and whether a message was refused.
+-- semaphore_release has the same one.
 local function serve(free, caller)
-  local time, claims, gone, woken, mine = redis.pcall('time'), {}, {}, {}, false
+  local time, claims, gone, woken, mine, refused = redis.pcall('time'), {}, {}, {}, false, false
   local now, at, later = (time[1] or 0) * 1000 + math.floor((time[2] or 0) / 1000), 0, 0
   local numsub = publish == 'PUBLISH' and 'numsub' or 'shardnumsub'
   local function listens(member)
@@ -82,14 +83,15 @@ local function serve(free, caller)
       local wants = tonumber(string.match(claimed or member, ':(%d+)$') or 1)
       if claimed then
         claims[claimed] = true
-        if place + 1e15 > now then
+        -- One that ends much later is from before the clock was set back.
+        if place + 1e15 > now and place + 1e15 < now + 60000 then
           free = free - wants
         else
           gone[#gone + 1], gone[#gone + 2] = member, claimed
         end
       elseif not claims[member] and free > 0 then
         local kept = wants > free and (now - place) % 10000 - 8000 or -1
-        if (wants <= free or kept >= 0) and not listens(member) then
+        if (wants <= free or kept >= 0 or later > 0) and not listens(member) then
           gone[#gone + 1] = member
         elseif later > 0 then
           woken[#woken + 1] = {member, later}
@@ -113,18 +115,20 @@ local function serve(free, caller)
   end
   for _, each in ipairs(woken) do
     local client, wants = string.match(each[1], '^([^:]*)(.*)$')
-    if each[2] == 0 then
+    local wake = 'interlock_semaphore_wake' .. name .. ':' .. client
+    if type(redis.pcall(publish, wake, each[2] .. wants)) ~= 'number' then
+      refused = true
+    elseif each[2] == 0 then
       redis.pcall('zadd', queue, now + 250 - 1e15, '+' .. each[1])
     end
-    redis.pcall(publish, 'interlock_semaphore_wake' .. name .. ':' .. client, each[2] .. wants)
   end
-  return mine
+  return mine, refused
 end
 
-local queued, stands = redis.pcall('exists', queue) == 1, false
+local queued, stands, woken = redis.pcall('exists', queue) == 1, false, false
 if queued then
   -- Who was woken takes its permits, unless somebody without a place was faster.
-  local woken = redis.pcall('zrem', queue, '+' .. me) == 1
+  woken = redis.pcall('zrem', queue, '+' .. me) == 1
   if not woken and free > 0 then
     stands = stand_in_queue()
     local numsub = publish == 'PUBLISH' and 'numsub' or 'shardnumsub'
@@ -147,8 +151,14 @@ if enough then
   if free > wanted and (queued or more == '1') then
     serve(free - wanted)
   end
-elseif not stands then
-  stand_in_queue()
+else
+  if not stands then
+    stand_in_queue()
+  end
+  if woken and free > 0 then
+    -- Too few are left for its claim, which is over. They may do for others.
+    serve(free)
+  end
 end
 redis.call('del', spent)
 return enough and 1 or 0

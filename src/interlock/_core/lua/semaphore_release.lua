@@ -51,9 +51,10 @@ end
 -- permits for 250 ms: "+" and its name, with the end of the claim as a negative score.
 -- A client that does not listen, or did not take them, loses its place. One that wants more than
 -- are free is passed over for 8 s. For the next 2 s nobody behind it is woken, and so on. The
--- function tells whether *caller* is among the first. semaphore_acquire has the same one.
+-- function tells whether *caller* is among the first, and whether a message was refused.
+-- semaphore_acquire has the same one.
 local function serve(free, caller)
-  local time, claims, gone, woken, mine = redis.pcall('time'), {}, {}, {}, false
+  local time, claims, gone, woken, mine, refused = redis.pcall('time'), {}, {}, {}, false, false
   local now, at, later = (time[1] or 0) * 1000 + math.floor((time[2] or 0) / 1000), 0, 0
   local numsub = publish == 'PUBLISH' and 'numsub' or 'shardnumsub'
   local function listens(member)
@@ -69,14 +70,15 @@ local function serve(free, caller)
       local wants = tonumber(string.match(claimed or member, ':(%d+)$') or 1)
       if claimed then
         claims[claimed] = true
-        if place + 1e15 > now then
+        -- One that ends much later is from before the clock was set back.
+        if place + 1e15 > now and place + 1e15 < now + 60000 then
           free = free - wants
         else
           gone[#gone + 1], gone[#gone + 2] = member, claimed
         end
       elseif not claims[member] and free > 0 then
         local kept = wants > free and (now - place) % 10000 - 8000 or -1
-        if (wants <= free or kept >= 0) and not listens(member) then
+        if (wants <= free or kept >= 0 or later > 0) and not listens(member) then
           gone[#gone + 1] = member
         elseif later > 0 then
           woken[#woken + 1] = {member, later}
@@ -100,17 +102,19 @@ local function serve(free, caller)
   end
   for _, each in ipairs(woken) do
     local client, wants = string.match(each[1], '^([^:]*)(.*)$')
-    if each[2] == 0 then
+    local wake = 'interlock_semaphore_wake' .. name .. ':' .. client
+    if type(redis.pcall(publish, wake, each[2] .. wants)) ~= 'number' then
+      refused = true
+    elseif each[2] == 0 then
       redis.pcall('zadd', queue, now + 250 - 1e15, '+' .. each[1])
     end
-    redis.pcall(publish, 'interlock_semaphore_wake' .. name .. ':' .. client, each[2] .. wants)
   end
-  return mine
+  return mine, refused
 end
 
-serve(free)
-if redis.pcall('exists', queue) ~= 1 then
-  -- Nobody of them listens any more.
+local _, refused = serve(free)
+if refused or redis.pcall('exists', queue) ~= 1 then
+  -- The user may not tell them, or nobody of them listens any more.
   redis.call(publish, channel, free)
 end
 return 1
