@@ -46,6 +46,7 @@ class Stage:
             pass
         self._ids: dict[str, str] = {}
         self._owner = re.compile("")
+        self._client = ""
         self._acting = ""
 
     def close(self) -> None:
@@ -58,7 +59,8 @@ class Stage:
         # Threads that never held anything: a lost hold makes Python's owners draw another number.
         threads = {step.thread: f"{step.thread} of {time.monotonic()}" for step in steps}
         self._ids = {agent.owner(own): f"<{thread}>" for thread, own in threads.items()}
-        self._owner = re.compile(rf"{agent.client_ids['main']}:\d+")
+        self._client = agent.client_ids["main"]
+        self._owner = re.compile(rf"{self._client}:\d+")
         states: list[State] = []
         given: dict[int, list[str]] = {}
         waiting: list[Future[Answer]] = []
@@ -125,7 +127,8 @@ class Stage:
                 continue
             if message["data"] == _END.encode():
                 return messages
-            messages.append([self._text(message["channel"]), self._text(message["data"])])
+            channel = self._text(message["channel"]).replace(self._client, "<client>")
+            messages.append([channel, self._text(message["data"])])
 
     def _word(self, owner: str) -> str:
         """Return the word for *owner*: one that nobody has seen before belongs to who acted last."""
