@@ -164,6 +164,7 @@ class SingleBeat:
 
     app: Any
     _hold: Hold | None = None
+    _closed = False
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
         """Send one due task if this beat leads; return the seconds until the next call.
@@ -171,6 +172,10 @@ class SingleBeat:
         Cost:
             No round trip of its own while it leads.
         """
+        if self._closed:
+            # Celery's signal handler closes the scheduler and raises SystemExit. If that strikes
+            # while a task is sent, the transport may swallow it.
+            raise SystemExit
         if not self._hold:
             try:
                 if not self._take_over():
@@ -185,6 +190,7 @@ class SingleBeat:
 
     def close(self) -> None:
         """Close the scheduler, and let another beat take over."""
+        self._closed = True
         try:
             cast("Any", super()).close()
         finally:

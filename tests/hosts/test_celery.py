@@ -289,6 +289,23 @@ def test_beat(project: Hosts, store: redis.Redis) -> None:
     assert not store.exists("celery-beat")
 
 
+def test_a_beat_that_was_closed_never_leads_again(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """A SIGTERM ends a beat, even if the transport swallows the SystemExit of Celery's handler."""
+    app = Celery("work", broker=redis_url)
+    app.conf.interlock_url = redis_url
+    beat = interlock.celery.Beat(app)
+    _ = beat.tick()
+    assert redis_client.exists("celery-beat")
+    beat.close()
+    with pytest.raises(SystemExit):
+        beat.tick()
+    assert not redis_client.exists("celery-beat")
+    interlock.celery.client(app).close()
+    app.close()
+
+
 def test_redbeat(project: Hosts, store: redis.Redis) -> None:
     """RedBeat runs once in a fleet by interlock's lock, as the how-to shows."""
     store.delete("beat")
