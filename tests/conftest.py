@@ -8,7 +8,6 @@ import os
 import tempfile
 import threading
 from collections import Counter
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from interlock._embedded import EmbeddedServer
 from tests.extras import VERSIONS
 from tests.lock.lock_like import Face
 from tests.support.proxy import FaultProxy
+from tests.support.scripts import TEXTS
 from tests.support.servers import RedisServer, binaries, wait_until
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ def redis_client(server: RedisServer, redis_url: str) -> Iterator[redis.Redis]:
 @pytest.fixture
 def loaded(redis_client: redis.Redis) -> redis.Redis:
     """Give a client of a server that knows every script, so that each call is one EVALSHA."""
-    for text in resources.files("interlock._core").joinpath("lua").iterdir():
-        redis_client.script_load(text.read_text())
+    for text in TEXTS.values():
+        redis_client.script_load(text)
     return redis_client
 
 

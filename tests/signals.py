@@ -339,6 +339,123 @@ async def strike_tasks(bed: Bed, kind: Kind, operation: str, strikes: int, *, tw
     return count
 
 
+class Permits:
+    """A semaphore, used as a lock is: it knows what its user was told."""
+
+    hold = None
+
+    def __init__(self, semaphore: Any) -> None:
+        self._semaphore = semaphore
+        self._told: Any = None
+
+    def acquire(self) -> None:
+        """Take a permit, and be told of it."""
+        self._told = self._semaphore.acquire()
+
+    def release(self) -> None:
+        """Give back what was told of, if anything."""
+        told, self._told = self._told, None
+        if told is True:
+            self._semaphore.release()
+        elif told is not None:
+            told.release()
+
+    def whole(self) -> bool:
+        """Return whether no permit is taken."""
+        return self._semaphore.available_permits() == 1
+
+
+class AsyncPermits:
+    """As `Permits`."""
+
+    def __init__(self, semaphore: Any) -> None:
+        self._semaphore = semaphore
+        self._told: Any = None
+
+    async def acquire(self) -> None:
+        """Take a permit, and be told of it."""
+        self._told = await self._semaphore.acquire()
+
+    async def release(self) -> None:
+        """Give back what was told of, if anything."""
+        told, self._told = self._told, None
+        if told is True:
+            await self._semaphore.release()
+        elif told is not None:
+            await told.release()
+
+    async def whole(self) -> bool:
+        """Return whether no permit is taken."""
+        return bool(await self._semaphore.available_permits() == 1)
+
+
+SEMAPHORES = ("semaphore", "leased_semaphore")
+LOST = "a permit is lost"
+
+
+def strike_permits(url: str, kind: str, strikes: int, *, twice: bool) -> Count:
+    """Strike the acquire of a semaphore of the sync face."""
+    count = Count(f"sync {kind} acquire")
+    with interlock.connect(url, lease=60) as client, Timer(twice=twice) as timer:
+        semaphore = getattr(client, kind)("name")
+        semaphore.try_set_permits(1)
+        permits, durations = Permits(semaphore), list[float]()
+        while count.strikes < strikes and len(count.wrong) < 20:
+            before, began = timer.struck, time.perf_counter()
+            if len(durations) < 20:
+                permits.acquire()
+                durations.append(time.perf_counter() - began)
+            else:
+                timer.run(random.uniform(0, typical(durations)), permits.acquire)
+            permits.release()
+            if timer.struck > before:
+                count.strikes += 1
+                until = time.monotonic() + SOON
+                while not permits.whole() and time.monotonic() < until:
+                    time.sleep(0.002)
+                if not permits.whole():
+                    count.wrong.append(LOST)
+                    semaphore.add_permits(1 - semaphore.available_permits())
+    return count
+
+
+async def strike_permit_tasks(url: str, kind: str, strikes: int, *, twice: bool) -> Count:
+    """Strike the acquire of a semaphore of the asyncio face: the signal cancels its task."""
+    count = Count(f"asyncio {kind} acquire")
+    loop = asyncio.get_running_loop()
+    async with interlock.asyncio.connect(url, lease=60) as client:
+        semaphore = getattr(client, kind)("name")
+        await semaphore.try_set_permits(1)
+        permits, durations = AsyncPermits(semaphore), list[float]()
+        with Timer(twice=twice) as timer:
+            while count.strikes < strikes and len(count.wrong) < 20:
+                before, began = timer.struck, time.perf_counter()
+                task = asyncio.ensure_future(permits.acquire())
+
+                def cancel(task: asyncio.Future[None] = task) -> None:
+                    task.cancel()
+                    loop.call_soon_threadsafe(lambda: None)  # as asyncio's runner
+
+                timer.strike = cancel
+                if len(durations) >= 20:
+                    timer.arm(random.uniform(0, typical(durations)))
+                with suppress(asyncio.CancelledError):
+                    await task
+                timer.disarm()
+                if len(durations) < 20:
+                    durations.append(time.perf_counter() - began)
+                await permits.release()
+                if timer.struck > before:
+                    count.strikes += 1
+                    until = time.monotonic() + SOON
+                    while not await permits.whole() and time.monotonic() < until:
+                        pass
+                    if not await permits.whole():
+                        count.wrong.append(LOST)
+                        await semaphore.add_permits(1 - await semaphore.available_permits())
+    return count
+
+
 def yardstick(strikes: int) -> Count:
     """Strike ``with threading.Lock()``."""
     count, lock = Count("with threading.Lock()"), threading.Lock()
@@ -373,6 +490,16 @@ def rows(options: argparse.Namespace) -> Iterator[tuple[str, Kind, str]]:
                     yield face, kind, operation
 
 
+def permit_rows(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Yield both faces and semaphores, or those that were asked for."""
+    for face in ("sync", "asyncio"):
+        for name in SEMAPHORES:
+            wanted = (options.face, options.kind, options.operation)
+            given = (face, name, "acquire")
+            if all(want in (None, have) for want, have in zip(wanted, given, strict=True)):
+                yield face, name
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Strike, print a line for each operation, and return 1 if anything stayed for good."""
     parser = argparse.ArgumentParser(prog="tests.signals", description=__doc__)
@@ -380,7 +507,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--short", action="store_true", help=f"{SHORT} strikes each")
     parser.add_argument("--twice", action="store_true", help="strike the undo of a strike, too")
     parser.add_argument("--face", choices=["sync", "asyncio"])
-    parser.add_argument("--kind", choices=[kind.name for kind in KINDS])
+    kinds = [*(kind.name for kind in KINDS), *SEMAPHORES]
+    parser.add_argument("--kind", choices=kinds)
     parser.add_argument("--operation", choices=list(SYNC))
     options = parser.parse_args(arguments)
     strikes = SHORT if options.short else options.strikes
@@ -398,6 +526,16 @@ def main(arguments: list[str] | None = None) -> int:
                 )
             print(count, flush=True)
             wrong += len(count.wrong)
+        for face, name in permit_rows(options):
+            if face == "sync":
+                count = strike_permits(bed.urls[0], name, strikes, twice=options.twice)
+            else:
+                count = asyncio.run(
+                    strike_permit_tasks(bed.urls[0], name, strikes, twice=options.twice)
+                )
+            print(count, flush=True)
+            wrong += len(count.wrong)
+            bed.flush()
     return 1 if wrong else 0
 
 

@@ -39,7 +39,13 @@ class MisuseWarning(UserWarning):
 
 
 class InterlockError(Exception):
-    """Everything that interlock raises on its own account."""
+    """Everything that interlock raises on its own account.
+
+    Attributes:
+        sent: True when the command may have been executed all the same.
+    """
+
+    sent: bool = False
 
 
 class AcquireTimeoutError(InterlockError, TimeoutError):
@@ -171,7 +177,7 @@ class ReplicationError(InterlockError):
         sent: True: the primary did what it was asked for, before it is undone.
     """
 
-    sent = True
+    sent: bool = True
 
     def __init__(self, message: str, *, wanted: int = 0, acknowledged: int = 0) -> None:
         super().__init__(message)

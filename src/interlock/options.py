@@ -204,6 +204,8 @@ def check_lease(lease: Duration, least: float = MIN_LEASE) -> float:
     Raises:
         ConfigError: unless it is *least* to `MAX_LEASE` seconds.
     """
+    if type(lease) is float and least <= lease <= MAX_LEASE:
+        return lease  # without a call: the rule
     lease = seconds(lease)
     if not _is_number(lease) or not least <= lease <= MAX_LEASE:
         raise ConfigError(f"lease must be {least} to {MAX_LEASE:.0f} seconds, not {lease!r}")

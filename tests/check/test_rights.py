@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.cards import FOR_OPERATORS
+from tests.support.scripts import TEXTS
 
 import interlock
-from interlock._core import lock as core
 from interlock._links.urls import open_url
 from interlock.check import Requirements, examine
 from interlock.check.rights import KINDS, OPERATIONS
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from interlock.options import ReplicaPolicy
 
 ACL_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
-LUA = Path(core.__file__).parent / "lua"
 LEASE = 1.5
 RENEWED = 0.8
 """Seconds: the lease of those clients, and a time in which it was renewed once, with room for a machine that stalls."""
@@ -37,7 +36,7 @@ RENEWED = 0.8
 def test_every_script_belongs_to_an_object() -> None:
     """No Lua file is forgotten: each is a script of some kind, and each script of a kind is there."""
     known = {script for kind in KINDS.values() for script in kind.scripts}
-    assert known | FOR_OPERATORS == {path.stem for path in LUA.glob("*.lua")}
+    assert known | FOR_OPERATORS == TEXTS.keys()
 
 
 def test_every_object_is_called_like_its_factory() -> None:
@@ -47,7 +46,7 @@ def test_every_object_is_called_like_its_factory() -> None:
         assert callable(getattr(interlock.Client, kind))
     made = {
         name
-        for name in vars(interlock.Client)
+        for name in dir(interlock.Client)  # without the names of other libraries
         if name.endswith(
             ("lock", "semaphore", "latch", "event", "election", "barrier", "condition")
         )

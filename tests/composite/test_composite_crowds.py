@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.composite.table import Table
 from tests.lock.children import Child
-from tests.lock.interrupting import Blow, Points
+from tests.lock.interrupting import STRUCK, Blow, Points, SecondBlow
 from tests.support.servers import wait_until
 
 import interlock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tests.support.servers import RedisServer
 
@@ -204,14 +204,23 @@ def test_killed(servers: Sequence[RedisServer], kind: str) -> None:
             client.close()
 
 
-@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-@pytest.mark.parametrize("kind", KINDS)
-def test_ctrl_c_anywhere_in_a_with_statement(servers: Sequence[RedisServer], kind: str) -> None:
-    """Wherever Ctrl-C strikes in a with statement, all members are this thread's to release or none, and none is left behind."""
+@contextlib.contextmanager
+def _three(
+    servers: Sequence[RedisServer],
+) -> Iterator[tuple[list[interlock.Client], Callable[[], bool], list[interlock.Lock]]]:
+    """Give clients of three servers, what tells whether a key is left there, and a lock of each."""
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(interlock.connect(s.url(), lease=60)) for s in servers[:3]]
         lookers = [stack.enter_context(server.client()) for server in servers[:3]]
         locks = [client.lock("name") for client in clients]
+        yield clients, lambda: any(each.dbsize() for each in lookers), locks
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+@pytest.mark.parametrize("kind", KINDS)
+def test_ctrl_c_anywhere_in_a_with_statement(servers: Sequence[RedisServer], kind: str) -> None:
+    """Wherever Ctrl-C strikes in a with statement, all members are this thread's to release or none, and none is left behind."""
+    with _three(servers) as (_, left, locks):
         lock: Any = (interlock.MultiLock if kind == "multi" else interlock.RedLock)(*locks)
         blow = Blow(1)
         while blow.struck:
@@ -222,11 +231,34 @@ def test_ctrl_c_anywhere_in_a_with_statement(servers: Sequence[RedisServer], kin
             if all(holds):
                 # Python has no place between the last step of an acquire and the block that it is for.
                 lock.release()
-            wait_until(
-                lambda: not any(each.dbsize() for each in lookers), 10, f"{blow} leaves nothing"
-            )
+            wait_until(lambda: not left(), 10, f"{blow} leaves nothing")
             blow = blow.next()
     assert blow.at > 400
+
+
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+def test_a_second_ctrl_c_while_the_first_is_undone(
+    servers: Sequence[RedisServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever Ctrl-C strikes, and again in the undo, all members are held or none is."""
+    with _three(servers) as (clients, left, locks):
+        lock = interlock.MultiLock(*locks)
+        with lock:
+            pass  # the servers know the scripts from now on
+        second, blow = SecondBlow(monkeypatch, *STRUCK), Blow(1, returns=False)
+        while blow.struck:
+            # Each distance comes now and then.
+            second.after(blow, blow.at * 11 % 120 + 1)
+            with contextlib.suppress(KeyboardInterrupt), blow:
+                lock.acquire()
+            holds = [one.hold for one in locks]
+            assert all(holds) or holds == [None] * 3, f"{blow} left {holds}"
+            if all(holds):
+                lock.release()
+            wait_until(lambda: not left(), 10, f"{blow} leaves nothing")
+            assert not [hold for c in clients for hold in c._driver.session.holds], f"{blow}"
+            blow = blow.next()
+    assert blow.at > 100
 
 
 @pytest.mark.parametrize("kind", KINDS)

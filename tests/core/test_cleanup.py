@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core.cleanup import FIRST_PAUSE, LONGEST_PAUSE, CleanupQueue
+from interlock._core.cleanup import FIRST_CLEANUP_PAUSE, LONGEST_CLEANUP_PAUSE, CleanupQueue
 from interlock._core.effects import NEVER, Batch, Cleanup, Eval, Script
 from interlock.errors import ClosedError, ServerUnavailableError, WrongTypeError
 
@@ -80,7 +80,9 @@ def test_no_answer_is_tried_again_ever_less_often(background: Background) -> Non
         assert background.run() == []
         background.bench.now += background.pause
 
-    assert pauses == pytest.approx([min(FIRST_PAUSE * 2**n, LONGEST_PAUSE) for n in range(6)])
+    assert pauses == pytest.approx(
+        [min(FIRST_CLEANUP_PAUSE * 2**n, LONGEST_CLEANUP_PAUSE) for n in range(6)]
+    )
 
 
 @pytest.mark.parametrize(("late", "again"), [(1, 1), (0, 0)])
@@ -112,7 +114,7 @@ def test_pauses_of_what_may_still_arrive_grow_without_end(background: Background
         background.bench.now += background.pause
 
     background.run(None)
-    assert background.pause > LONGEST_PAUSE * 10
+    assert background.pause > LONGEST_CLEANUP_PAUSE * 10
 
 
 def test_repeats_end_with_the_use_in_them(background: Background) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock._core.effects import Cleanup, Eval, Wait
+from interlock._core.effects import NEVER, Cleanup, Eval, Wait
+from interlock._core.leased_semaphore import LeasedSemaphore
 from interlock._core.semaphore import Semaphore
 from interlock.errors import ServerUnavailableError, WrongTypeError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.core.bench import Bench, Play
+
+    from interlock._core.effects import Step
 
 
 def test_a_release_that_is_struck_before_it_begins_is_sent(bench: Bench, play: type[Play]) -> None:
@@ -22,7 +28,7 @@ def test_a_release_that_is_struck_before_it_begins_is_sent(bench: Bench, play: t
     assert played.effect.script.name == "semaphore_release"
     with pytest.raises(KeyboardInterrupt):
         played.answer(1)
-    assert not step.over()
+    assert step.over()
 
 
 def test_a_release_without_an_answer_goes_on_in_the_background(
@@ -64,3 +70,69 @@ def test_the_latch_of_an_answered_call_is_removed_by_the_next(
     second.answer(ServerUnavailableError("no answer", sent=True, transient=True))
     assert second.answer(None).answer(1).over
     assert second.effects[0].keys[1] not in play(semaphore.release(1)).effect.keys  # type: ignore[union-attr]
+
+
+def _begin(bench: Bench, what: str) -> tuple[Callable[[], Step[Any]], Step[Any]]:
+    """Return what another caller of the same object does, and the step that is interrupted."""
+    if what == "leased add":
+        leased = LeasedSemaphore(bench.session, "s")
+        return partial(leased.add_permits, 1), leased.add_permits(-3)
+    plain = Semaphore(bench.session, "s")
+    steps = {
+        "acquire": partial(plain.acquire, 3, NEVER),
+        "drain": plain.drain_permits,
+        "add": partial(plain.add_permits, -3),
+    }
+    return partial(plain.release, 1), steps[what]()
+
+
+def _taken(
+    bench: Bench, play: type[Play], what: str
+) -> tuple[Callable[[], Step[Any]], Step[Any], str]:
+    """Return as `_begin`, once the step has taken permits, and the latch of its request."""
+    other, step = _begin(bench, what)
+    taking = play(step)
+    latch = taking.effect.keys[1]
+    assert taking.answer(3 if what == "drain" else 1).over
+    return other, step, latch
+
+
+TAKES = pytest.mark.parametrize("what", ["acquire", "drain", "add", "leased add"])
+
+
+@TAKES
+def test_a_call_is_undone_when_another_removed_its_latch(
+    bench: Bench, play: type[Play], what: str
+) -> None:
+    """A Ctrl-C after the answer loses no permit, though another thread removed the latch."""
+    other, step, latch = _taken(bench, play, what)
+    assert play(other()).effect.keys[2] == latch, "it is removed"
+
+    first = play(step.rest(KeyboardInterrupt()))
+    assert first.effect.script.name == "semaphore_release"
+    assert first.effect.keys[0] == "s"
+    assert first.effect.keys[1] != latch
+    assert first.effect.args[0] == 3
+    with pytest.raises(SystemExit):
+        first.answer(SystemExit()).answer(None)
+    again = play(step.rest(KeyboardInterrupt()))
+    assert again.effect is first.effects[0], "a second Ctrl-C gives nothing twice"
+    with pytest.raises(KeyboardInterrupt):
+        again.answer(1)
+    assert step.over()
+
+
+@TAKES
+def test_nobody_removes_the_latch_of_a_call_that_is_being_undone(
+    bench: Bench, play: type[Play], what: str
+) -> None:
+    """The undo finds the latch, which no other call is given meanwhile."""
+    other, step, latch = _taken(bench, play, what)
+
+    undoing = play(step.rest(KeyboardInterrupt()))
+    assert undoing.effect.script.name == "semaphore_undo"
+    assert undoing.effect.keys[1] == latch
+    assert latch not in play(other()).effect.keys
+    with pytest.raises(KeyboardInterrupt):
+        undoing.answer(1)
+    assert step.over()

@@ -8,7 +8,7 @@ import pytest
 
 from interlock._core import lock_base
 from interlock._core.effects import NEVER, Cleanup, Eval, Wait
-from interlock._core.leased_semaphore import LeasedSemaphore
+from interlock._core.leased_semaphore import LeasedSemaphore, Request
 from interlock._core.permit import Permit
 from interlock.errors import HoldLostError, ReplicationError, ServerUnavailableError
 
@@ -186,7 +186,7 @@ def test_permits_that_were_given_back_in_doubt_have_other_ids(
 ) -> None:
     """A release that may still be executed does not meet what is granted next."""
     semaphore = LeasedSemaphore(bench.session, "s")
-    played = play(semaphore.acquire(bench.owner, 2, NEVER, 5.0))
+    played = play(semaphore.acquire(Request(bench.owner, 2, NEVER, 5.0), lambda made: made))
     permit = next(iter(bench.session.holds))
     assert isinstance(permit, Permit)
     former = permit.ids

@@ -56,7 +56,7 @@ def told(effect: object) -> tuple[str, tuple[str | int, ...]]:
 class Word(Owner):
     """An owner of many threads, each of which may wait for the others."""
 
-    def may_await(self, claim: Hold) -> bool:
+    def may_await(self, pending: Hold) -> bool:
         """Return True: another thread acquires it."""
         return True
 
@@ -681,4 +681,4 @@ class TestOthers:
 
     def test_place_tells_locks_apart(self, bench: Bench) -> None:
         """A lock's place is its server, its key and its kind."""
-        assert bench.lock.place == ("", "x", "lock")
+        assert bench.lock.sort_key == ("", "x", "lock")

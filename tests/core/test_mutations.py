@@ -261,15 +261,15 @@ MUTATIONS = [
     Mutation(
         "release-wakes-the-last",
         "lock_release",
-        "redis.pcall('zrange', queue, 0, 0, 'withscores')",
-        "redis.pcall('zrange', queue, -1, -1, 'withscores')",
+        "redis.pcall('zrange', queue, '0', '0', 'withscores')",
+        "redis.pcall('zrange', queue, '-1', '-1', 'withscores')",
         crowd,
     ),
     Mutation(
         "lock-is-always-left-to-others",
         "lock_release",
-        "math.floor(came / 2000) < math.floor(time[1] / 2)",
-        "true",
+        "math.floor(time[1] / 2)",
+        "math.huge",
         crowd,
     ),
     Mutation(
@@ -281,9 +281,9 @@ MUTATIONS = [
     ),
     Mutation(
         "who-gives-up-keeps-its-place",
-        lock_base.LockBase._leave_queue,
-        "if place is not None:",
-        "if False:",
+        waiting.leave_queue,
+        "if place is None:",
+        "if True:",
         impatience,
     ),
     Mutation(
@@ -351,7 +351,7 @@ MUTATIONS = [
     ),
     Mutation(
         "late-grants-in-vain-are-forgotten",
-        lock_base.LockBase.go_on,
+        lock_base.undo_acquire,
         "hold.late_grants()",
         "hold.offered",
         strays_in_vain,

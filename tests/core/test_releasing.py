@@ -355,7 +355,7 @@ class TestStruckSteps:
         assert step.over()
 
     def test_an_acquire_is_not_over_while_it_may_hold(self, bench: Bench) -> None:
-        """An acquire that has claimed the lock is not over until its hold has ended."""
+        """An acquire that has claimed the lock is not over until its hold was given back."""
         step = bench.lock.acquire(bench.owner, bench.now + 10, None)
         call = step.begin()
         assert call is not None
@@ -363,7 +363,14 @@ class TestStruckSteps:
         assert step.done(call.script.decode(None))
         assert not step.over()
 
-        bench.session.holds.end(step.result)  # type: ignore[arg-type]
+        hold = step.result
+        assert hold is not None
+        bench.session.holds.end(hold)
+        assert not step.over(), "the server may have it"
+        hold.gave_back()
+        bench.session.events.begin_wait(bench.lock, hold, bench.now)
+        assert not step.over(), "operators are shown a wait"
+        bench.session.events.end_wait(hold, None)
         assert step.over()
 
     def test_the_signal_goes_on_if_nothing_is_held(self, bench: Bench, play: type[Play]) -> None:

@@ -8,10 +8,10 @@ import math
 import pkgutil
 import re
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.scripts import LUA, TEXTS
 
 from interlock._core import scripts
 from interlock._core.effects import NEVER, Eval, Script
@@ -27,17 +27,14 @@ from interlock._core.scripts.script import (
     number,
     seconds,
     text,
+    text_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
     from types import ModuleType
 
-TEXTS = {
-    path.name.removesuffix(".lua"): path.read_text(encoding="utf-8")
-    for path in resources.files("interlock._core").joinpath("lua").iterdir()
-    if path.name.endswith(".lua")
-}
 MODULES = [
     importlib.import_module(f"{scripts.__name__}.{module.name}")
     for module in pkgutil.iter_modules(scripts.__path__)
@@ -178,6 +175,24 @@ def test_constructor_sends_what_the_header_declares(stem: str) -> None:
             declared -= header.optional
         assert len(sent) >= declared if table in header.open_ended else len(sent) == declared, table
     assert not any(isinstance(arg, float | bool) for arg in call.args)
+
+
+def test_every_part_is_included_in_some_script() -> None:
+    """Each file in ``lua/parts`` is in two scripts or more, and no line is left to include."""
+    parts = [path.read_text(encoding="utf-8") for path in LUA.joinpath("parts").iterdir()]
+
+    assert parts
+    assert all(sum(part in text for text in TEXTS.values()) > 1 for part in parts)
+    assert not [stem for stem, text in TEXTS.items() if "include:" in text]
+
+
+def test_an_unknown_part_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A script that includes what is not there fails when it is loaded, and says so."""
+    tmp_path.joinpath("own.lua").write_text("local a\n-- include: nowhere\nreturn a\n")
+    monkeypatch.setattr("interlock._core.scripts.script._LUA", tmp_path)
+
+    with pytest.raises(LookupError, match=r"lua/own\.lua includes 'nowhere'"):
+        text_of("own")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from interlock._core.effects import NEVER, Cleanup, Eval, Script, Wait
 from interlock._core.holds import State
-from interlock._core.session import DEAF_POLL, FIRST_PAUSE, GRACE, LONGEST_PAUSE
+from interlock._core.session import DEAF_POLL, FIRST_RETRY_PAUSE, GRACE, LONGEST_RETRY_PAUSE
 from interlock._core.waiters import Waiters
 from interlock.errors import ClosedError, ServerUnavailableError, WrongTypeError
 
@@ -112,7 +112,9 @@ class TestPersist:
             bench.now = played.effect.until
             played.answer(None)
 
-        assert pauses == pytest.approx([min(FIRST_PAUSE * 2**n, LONGEST_PAUSE) for n in range(7)])
+        assert pauses == pytest.approx(
+            [min(FIRST_RETRY_PAUSE * 2**n, LONGEST_RETRY_PAUSE) for n in range(7)]
+        )
         assert played.answer(1).result is True
 
     @pytest.mark.parametrize("sent", [False, True])
@@ -152,7 +154,7 @@ class TestPersist:
 
     def test_gives_up_at_the_deadline(self, bench: Bench, play: type[Play]) -> None:
         """No pause is begun that would not leave time for another try."""
-        played = play(bench.session.persist(call(bench.now + FIRST_PAUSE / 2)))
+        played = play(bench.session.persist(call(bench.now + FIRST_RETRY_PAUSE / 2)))
 
         with pytest.raises(ServerUnavailableError):
             played.answer(unavailable())
@@ -160,7 +162,7 @@ class TestPersist:
     def test_no_try_is_made_when_time_is_up(self, bench: Bench, play: type[Play]) -> None:
         """A pause that chance would make end after the deadline is not begun either: a try after that would have time of its own."""
         bench.random = 0.9
-        played = play(bench.session.persist(call(bench.now + FIRST_PAUSE * 1.2)))
+        played = play(bench.session.persist(call(bench.now + FIRST_RETRY_PAUSE * 1.2)))
 
         with pytest.raises(ServerUnavailableError):
             played.answer(unavailable())

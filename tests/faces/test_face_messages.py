@@ -140,6 +140,8 @@ async def test_names_of_java(client: Any, kind: str) -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
         _ = thing.nonsense
     assert not hasattr(thing, "_private")
+    shown = {*dir(thing), *dir(type(thing))}
+    assert not shown & {line.split()[0] for line in JAVA[kind]}
 
 
 async def test_a_long_lease(face: Face, client: Any) -> None:

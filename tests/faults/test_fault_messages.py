@@ -130,8 +130,8 @@ async def test_a_thousand_failed_subscriptions_leak_nothing(
     stage: Stage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After many broken subscriber connections there is still one thread and one connection, and it hears."""
-    monkeypatch.setattr(subscriber, "FIRST_PAUSE", 0.0)
-    monkeypatch.setattr(subscriber, "LONGEST_PAUSE", 0.0)
+    monkeypatch.setattr(subscriber, "FIRST_RECONNECT_PAUSE", 0.0)
+    monkeypatch.setattr(subscriber, "LONGEST_RECONNECT_PAUSE", 0.0)
     # A card and the search for deadlocks have connections of their own.
     task, lock, owner = await _waiting(stage, proxy, card=False, deadlock="off")
     before = proxy.open_connections

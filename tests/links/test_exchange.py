@@ -9,17 +9,19 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import hiredis
 import pytest
 
 from interlock._links import exchange as exchanges
+from interlock._links import resp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-    Exchange: TypeAlias = Callable[[socket.socket, bytes, float], bytes]
+    Exchange: TypeAlias = Callable[[socket.socket, bytes, float], Any]
 
 SECONDS = 10.0
 
@@ -34,13 +36,20 @@ def in_c() -> Exchange:
     return _exchange.exchange
 
 
-@pytest.fixture(params=["C", "Python"])
+def _ask(sock: socket.socket, data: bytes, seconds: float) -> object:
+    """Exchange by the one in C that knows the shortest replies."""
+    from interlock._links import _exchange
+
+    return _exchange.ask(sock.fileno, data, seconds)
+
+
+@pytest.fixture(params=["C", "ask in C", "Python"])
 def exchange(request: pytest.FixtureRequest) -> Exchange:
     """Give each in turn."""
     if request.param == "Python":
         return exchanges.exchange_in_python
     compiled: Exchange = request.getfixturevalue("in_c")
-    return compiled
+    return _ask if request.param == "ask in C" else compiled
 
 
 @pytest.fixture
@@ -89,7 +98,7 @@ def test_a_reply_is_returned(exchange: Exchange, ends: Ends) -> None:
 def test_no_reference_is_lost(ends: Ends) -> None:
     """Sending adds the reference to None that it returns, whatever Python has compiled it."""
     ours, theirs = ends
-    _, send_all, _ = exchanges.methods_for(ours)
+    send_all = exchanges.methods_for(ours).send_all
     before = sys.getrefcount(None)
     for _ in range(2000):
         send_all(ours, b"x", SECONDS)
@@ -204,6 +213,43 @@ def test_ctrl_c_ends_it(exchange: Exchange, ends: Ends) -> None:
         exchange(ours, b"a command", SECONDS)
 
 
+MANY = [
+    *(b"*1\r\n:1\r\n", b"*2\r\n:1\r\n:-77\r\n", b"*3\r\n:-1\r\n:0\r\n:12345678901\r\n"),
+    b"*8\r\n" + b":7\r\n" * 8,
+]
+OTHER_LISTS = [
+    *(b"*9\r\n" + b":7\r\n" * 9, b"*2\r\n:1\r\n", b"*1\r\n:1\r\n:2\r\n", b"*2\r\n:1\r\n$-1\r\n"),
+    *(b"*1\r\n:1\r", b"*1\r", b"*1\r\n", b"*1\n\n:1\r\n", b"*1\rx:1\r\n", b"*1\r\n*1\r\n:1\r\n"),
+]
+REPLIES = [
+    *MANY,
+    *(b"$-1\r\n", b":0\r\n", b":1\r\n", b":-2\r\n", b":29999\r\n", b":%d\r\n" % (10**18 - 1)),
+]
+"""Those that the one in C reads."""
+OTHERS = [
+    *OTHER_LISTS,
+    *(b"", b":", b":1", b":\r\n", b":-\r\n", b":1\r\n:2\r\n", b":1x\r\n", b":+1\r\n", b":--1\r\n"),
+    *(b":%d\r\n" % 2**63, b"$-1\r", b"$-1\r\n$-1\r\n", b"$1\r\n1\r\n", b"*-1\r\n", b"*0\r\n"),
+    *(b"+OK\r\n", b"-NOSCRIPT\r\n", b"_\r\n", b"$-1\n\n"),
+]
+
+
+@pytest.mark.parametrize("reply", [*REPLIES, *OTHERS], ids=repr)
+def test_short_replies_are_read_as_by_the_parser(in_c: Exchange, ends: Ends, reply: bytes) -> None:
+    """The one in C reads nil and a number as hiredis does, and leaves all others to it."""
+    del in_c
+    ours, theirs = ends
+    theirs.sendall(reply)
+    theirs.shutdown(socket.SHUT_WR)
+    read = _ask(ours, b"a command", SECONDS)
+    if reply in OTHERS:
+        assert read == reply
+    else:
+        parser = hiredis.Reader()
+        parser.feed(reply)
+        assert (read, type(read)) == ((expected := parser.gets()), type(expected))
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -216,7 +262,52 @@ def test_ctrl_c_ends_it(exchange: Exchange, ends: Ends) -> None:
     ],
     ids=repr,
 )
-def test_misuse_is_an_error(in_c: Exchange, arguments: tuple[object, ...]) -> None:
+def test_misuse_is_an_error(in_c: Any, arguments: tuple[object, ...]) -> None:
     """The one in C looks at what it is given."""
     with pytest.raises((TypeError, OSError)):
-        in_c(*arguments)  # type: ignore[arg-type]
+        in_c(*arguments)
+    from interlock._links import _exchange
+
+    ask: Any = _exchange.ask
+    for given in (
+        arguments,
+        (lambda: 0, b"", "text"),
+        (lambda: -1, b"", 1.0),
+        (lambda: "x", b"", 1.0),
+    ):
+        with pytest.raises((TypeError, OSError)):
+            ask(*given)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("PING",),
+        ("EVALSHA", "0" * 40, 1, "key", 30000, "c0ffee:1", 1),
+        ("", 0, -1, 10**15, -(2**63), 2**63 - 1),
+        (2**63, "too large"),
+        ("\u00e9\u4e2d\U0001f512", "a\r\nb\0c"),
+        tuple(map(str, range(300))),
+        (True, "a word"),
+    ],
+    ids=repr,
+)
+def test_commands_are_packed_as_by_hiredis(in_c: Exchange, parts: tuple[str | int, ...]) -> None:
+    """The part in C makes the bytes that hiredis makes, or leaves the command to it."""
+    del in_c
+    from interlock._links import _exchange
+
+    expected = resp.pack_in_python(parts)
+    assert resp.pack(parts) == expected
+    assert _exchange.packed(parts) in (expected, None)
+
+
+def test_what_cannot_be_sent_is_an_error(in_c: Exchange) -> None:
+    """A lone surrogate is refused, as by hiredis, and a list is not taken for a tuple."""
+    del in_c
+    from interlock._links import _exchange
+
+    with pytest.raises(UnicodeEncodeError):
+        resp.pack(("\ud800",))
+    with pytest.raises(TypeError):
+        _exchange.packed([])  # type: ignore[arg-type]

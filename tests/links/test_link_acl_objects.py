@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import renewed
 from tests.support.cards import FOR_OPERATORS
+from tests.support.scripts import TEXTS
 
 from interlock import BrokenBarrierError, LatchDeletedError
-from interlock.check.rights import FOR_QUEUE, OPTIONAL, QUEUE
+from interlock.check.rights import FOR_QUEUE, OPTIONAL
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,7 +29,6 @@ RIGHTS = {
 }
 FOR_CARDS = {"app-with-cards", "operator"}
 """Lines beyond the objects: `tests/operations/test_cards.py` uses their rights."""
-LUA = resources.files("interlock._core").joinpath("lua")
 PLAIN = (
     "lock_acquire",
     "lock_release",
@@ -63,7 +62,7 @@ HEARING = {"subscribe", "unsubscribe", "ping"}
 
 def test_every_script_is_of_some_object() -> None:
     """No script is left out, and no object without a line."""
-    stems = {path.name.removesuffix(".lua") for path in LUA.iterdir()} - FOR_OPERATORS
+    stems = TEXTS.keys() - FOR_OPERATORS
     known = {stem for stem in stems for part in SCRIPTS.values() if stem.startswith(part)}
     assert known == stems
     assert RIGHTS.keys() == SCRIPTS.keys() | FOR_CARDS
@@ -72,19 +71,17 @@ def test_every_script_is_of_some_object() -> None:
 @pytest.mark.parametrize("thing", SCRIPTS)
 def test_commands_are_those_of_the_scripts(thing: str) -> None:
     """A line permits what the object's scripts call and what hearing takes, no command more."""
+    queued = thing in ("app", "fenced", "condition", "read-write", "semaphore")
     called: set[str] = set()
-    for path in LUA.iterdir():
-        stem = path.name.removesuffix(".lua")
+    for stem, text in TEXTS.items():
         if stem.startswith(SCRIPTS[thing]) and stem not in FOR_OPERATORS:
-            calls = set(re.findall(r"redis\.p?call\('?([a-z]+)", path.read_text()))
-            called |= calls - FOR_QUEUE.get(stem, frozenset())
+            calls = set(re.findall(r"redis\.p?call\('?([a-z]+)", text))
+            called |= calls if queued else calls - FOR_QUEUE.get(stem, frozenset())
     silent = thing == "spin"
     called -= OPTIONAL
     expected = called | {"evalsha", "eval"} | (set() if silent else HEARING)
-    if thing in ("app", "fenced", "condition", "read-write", "semaphore"):
-        expected |= QUEUE | {"pubsub|numsub"}
-    if thing == "semaphore":
-        expected |= FOR_QUEUE["semaphore_acquire"]
+    if queued:
+        expected.add("pubsub|numsub")
     if silent:
         expected -= {"publish"}
     assert {word[1:] for word in RIGHTS[thing] if word[0] == "+"} == expected

@@ -5,18 +5,39 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dis
+import functools
 import inspect
 import signal
 import sys
+import threading
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import interlock
+from interlock._core.cleanup import CleanupQueue
+from interlock._core.composite import CompositeLock, Parts
+from interlock._core.effects import Whole
+from interlock._core.holds import Hold, Holds, Owner
+from interlock._core.idempotency import IdempotentCalls
+from interlock._core.leased_semaphore import LeasedSemaphore
+from interlock._core.lock_base import Acquire, LockBase, Reenter, Release
+from interlock._core.multi_lock import MultiLock
+from interlock._core.semaphore import Semaphore
+from interlock._core.session import Session
+from interlock._drivers.renewer import Renewer
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Generator, Iterator
+    from collections.abc import Callable, Coroutine, Generator, Iterator
 
+    import pytest
+
+STRUCK = (
+    *(Acquire, Reenter, Release, LockBase, CompositeLock, MultiLock, Parts, Whole),
+    *(Hold, Holds, Owner, Session, IdempotentCalls, Semaphore, LeasedSemaphore),
+    *(CleanupQueue, Renewer),
+)
+"""Whose methods undo what is interrupted."""
 R = TypeVar("R")
 Moment = Literal["before", "after"]
 
@@ -94,6 +115,8 @@ class Blow:
 
     Args:
         at: which of them, counted from 1 since the ``with`` statement began.
+        returns: whether the end of a function counts. The interpreter looks for signals there
+            only if code in C called it.
 
     Attributes:
         at: as given.
@@ -102,34 +125,43 @@ class Blow:
 
     _PACKAGE = str(Path(interlock.__file__).parent)
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: int, *, returns: bool = True) -> None:
         self.at = at
+        self.returns = returns
         self.struck = True
         self._seen = 0
         self._place = "nowhere"
+        self._thread = 0
 
     def __str__(self) -> str:
         return f"Ctrl-C no. {self.at}, {self._place},"
 
     def __enter__(self) -> Self:
+        self._thread = threading.get_ident()
         sys.setprofile(self._look)
         return self
 
     def __exit__(self, *_: object) -> None:
         sys.setprofile(None)
+        self._thread = 0
         self.struck = self._seen >= self.at
 
     def next(self) -> Blow:
         """Return the next one; it counts as having struck when this one has."""
-        following = Blow(self.at + 1)
+        following = Blow(self.at + 1, returns=self.returns)
         following.struck = self.struck
         return following
+
+    @property
+    def fallen(self) -> bool:
+        """Whether it has struck already, in this thread and ``with`` statement."""
+        return self._thread == threading.get_ident() and self._seen >= self.at
 
     def _look(self, frame: types.FrameType, event: str, _: object) -> None:
         code = frame.f_code
         if event == "c_call" or not code.co_filename.startswith(self._PACKAGE):
             return
-        if event == "return" and code.co_flags & inspect.CO_GENERATOR:
+        if event == "return" and (code.co_flags & inspect.CO_GENERATOR or not self.returns):
             return
         if event == "call" and _goes_on_inside(frame):
             return
@@ -137,6 +169,41 @@ class Blow:
         if self._seen == self.at:
             self._place = f"{event} in {code.co_qualname}, line {frame.f_lineno}"
             raise KeyboardInterrupt
+
+
+class SecondBlow:
+    """Raises KeyboardInterrupt where a method is called after a first blow.
+
+    What the profiler calls can raise only once. So the methods are replaced, as long as
+    *monkeypatch* lasts.
+
+    Args:
+        monkeypatch: replaces the methods.
+        classes: whose.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *classes: type) -> None:
+        self._left = 0
+        self._first: Blow | None = None
+        for each in classes:
+            for name, member in vars(each).items():
+                if inspect.isfunction(member) and not name.startswith("__"):
+                    monkeypatch.setattr(each, name, self._watched(member))
+
+    def after(self, first: Blow, calls: int) -> None:
+        """Strike the call no. *calls* after *first* has struck."""
+        self._first, self._left = first, calls
+
+    def _watched(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if self._left and self._first is not None and self._first.fallen:
+                self._left -= 1
+                if not self._left:
+                    raise KeyboardInterrupt
+            return method(*args, **kwargs)
+
+        return call
 
 
 def _goes_on_inside(frame: types.FrameType) -> bool:

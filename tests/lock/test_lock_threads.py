@@ -100,10 +100,10 @@ def test_ctrl_c_in_front_of_the_queue_passes_it_on(client: Client, other: Client
 
 
 def test_ctrl_c_finds_no_number_half_packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The packer is given text only: where it turns a number into text itself, a Ctrl-C crashes the process."""
+    """Hiredis is given texts only: where it turns a number into text, a Ctrl-C crashes the process."""
     given: list[tuple[object, ...]] = []
     monkeypatch.setattr(resp, "_pack", lambda parts: given.append(parts) or b"")
-    resp.pack(("EVALSHA", "0" * 40, 1, "name", 30_000, "holder:1", 1))
+    resp.pack_in_python(("EVALSHA", "0" * 40, 1, "name", 30_000, "holder:1", 1))
     assert given == [("EVALSHA", "0" * 40, "1", "name", "30000", "holder:1", "1")]
 
 

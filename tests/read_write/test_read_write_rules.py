@@ -251,7 +251,7 @@ def test_two_threads_release_one_reader(redis_url: str, redis_client: redis.Redi
         lock.acquire()
         session = client._driver.session
         hold = session.holds.snapshot()[0]
-        inner, outer = Release(session, hold), Release(session, hold)
+        inner, outer = Release().of(session, hold), Release().of(session, hold)
         calls = [release.begin() for release in (inner, outer)]
         for call in reversed(calls):
             assert call is not None

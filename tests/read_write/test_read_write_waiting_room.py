@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 QUEUE = "interlock_queue:{name}"
 PROMPT = 1.5
 """Seconds: far below the poll cap of these clients."""
-LUA = resources.files("interlock._core").joinpath("lua")
 
 
 class Model:
@@ -419,31 +416,3 @@ def test_a_fleet_of_writers_shares_evenly(redis_url: str, redis_client: redis.Re
         assert max(turns) <= 1.3 * min(turns) + 2
         assert calls["cmdstat_evalsha"]["calls"] <= 3.2 * sum(turns) + 20
         assert calls["cmdstat_publish"]["calls"] <= 1.1 * sum(turns) + 20
-
-
-def functions(script: str) -> dict[str, str]:
-    """Return the texts of the functions of a script, by name."""
-    text = LUA.joinpath(f"{script}.lua").read_text(encoding="utf-8")
-    return dict(re.findall(r"^local function (\w+)(\(.*?^end$)", text, re.MULTILINE | re.DOTALL))
-
-
-@pytest.mark.parametrize(
-    ("script", "of"),
-    [
-        ("fenced_lock_acquire", "lock_acquire"),
-        ("read_lock_acquire", "lock_acquire"),
-        ("write_lock_acquire", "lock_acquire"),
-        ("read_lock_release", "lock_release"),
-        ("write_lock_release", "lock_release"),
-    ],
-)
-def test_all_scripts_have_one_text_for_the_queue(script: str, of: str) -> None:
-    """The queue's text is the plain lock's in each script, word for word but for the claim."""
-    theirs, plain = functions(script), functions(of)
-    assert plain, "the pattern finds the functions"
-    for name, text in plain.items():
-        expected = text
-        if name == "pass_on":
-            expected = re.sub(r"\n +redis.call\('(hset|pexpire)', lock.*", "", text)
-            expected = expected.replace("channel, '00')", "channel, '0' .. freed)")
-        assert theirs[name] == expected

@@ -68,6 +68,62 @@ def exchanged(module: Any, sock: socket.socket, data: bytes) -> bytes:
     return b"".join(parts)
 
 
+def asked(module: Any, sock: socket.socket, data: bytes) -> bytes:
+    """Send *data* and return as much of the reply, or what it says if it is one of the shortest."""
+    first = module.ask(sock.fileno, data, SECONDS)
+    if not isinstance(first, bytes):
+        return written(first)
+    assert first, "the end"
+    left = len(data) - len(first)
+    parts = [first]
+    while left:
+        parts.append(module.exchange(sock, b"", SECONDS))
+        left -= len(parts[-1])
+    return b"".join(parts)
+
+
+def written(data: object) -> bytes:
+    """Return what the server would send for *data*."""
+    if data is None:
+        return b"$-1\r\n"
+    if isinstance(data, list):
+        return b"*%d\r\n" % len(data) + b"".join(map(written, data))
+    return b":%d\r\n" % data
+
+
+def packing(module: Any, chance: random.Random) -> None:
+    """Pack texts and numbers of all lengths."""
+    for length in range(50):
+        parts = [
+            chance.choice(("", "x" * length, "\u4e2d", -length, 10**length)) for _ in range(length)
+        ]
+        got = module.packed(tuple(parts))
+        texts = [str(part).encode() for part in parts]
+        whole = b"".join(b"$%d\r\n%s\r\n" % (len(text), text) for text in texts)
+        assert got in (None, b"*%d\r\n" % length + whole)
+    assert module.packed((1.0,)) is module.packed(("\ud800",)) is module.packed((2**64,)) is None
+
+
+def kept(module: Any) -> None:
+    """Keep something in this thread and in others, and fail to make it."""
+    key = object()
+    for thread in [threading.Thread(target=module.of_thread, args=(key, list)) for _ in range(8)]:
+        thread.start()
+        thread.join()
+    with suppress(ZeroDivisionError):
+        module.of_thread(key, lambda: 1 // 0)
+    outer = module.of_thread(key, lambda: [module.of_thread(key, dict)])
+    assert outer == {}
+    assert module.of_thread(key, list) is outer
+    assert module.boottime() <= module.boottime()
+    for arguments in ((), (key,), ({}, list), (key, None, 1)):
+        try:
+            module.of_thread(*arguments)
+        except TypeError:
+            continue
+        raise AssertionError(f"{arguments} was accepted")
+
+
 def wrong_arguments(module: Any, sock: socket.socket) -> None:
     """Call it as nobody should."""
     closed = socket.socket()
@@ -83,7 +139,7 @@ def wrong_arguments(module: Any, sock: socket.socket) -> None:
         (sock, bytearray(b"x"), 1.0),
         (sock, b"x", 1.0, 2),
     ):
-        for method in (module.exchange, module.send_all):
+        for method in (module.exchange, module.send_all, module.ask):
             try:
                 method(*arguments)
             except (TypeError, ValueError, OSError):
@@ -118,11 +174,18 @@ def main() -> int:
     sock, peer = pair()
     threading.Thread(target=echo, args=(peer, random.Random(seed + 1)), daemon=True).start()
     wrong_arguments(module, sock)
+    kept(module)
+    packing(module, chance)
     for number in range(count):
         size = chance.choice((1, 14, 40, 300, 16_384, 16_385, LONGEST))
         data = chance.randbytes(chance.randint(1, size))
         if exchanged(module, sock, data) != data:
             print(f"exchange {number} with the seed {seed}: another reply than what was sent")
+            return 1
+        many = [chance.randint(-(10**9), 10**17) for _ in range(chance.randint(1, 10))]
+        short = chance.choice((written(None), written(many[0]), written(many), data))
+        if asked(module, sock, short) != short:
+            print(f"question {number} with the seed {seed}: another reply than what was sent")
             return 1
         if number % 50 == 0:
             struck(module, chance)

@@ -133,7 +133,7 @@ def test_sections_share_a_subscription() -> None:
 def test_an_acquire_that_gives_up_forbids_its_copies() -> None:
     """An acquire that ends in vain after an unanswered try leaves it to the background to undo that one."""
     session = _session()
-    operation = Semaphore(session, "name").acquire(1, 100.0)
+    operation = iter(Semaphore(session, "name").acquire(1, 100.0))
     call = cast("Eval[bool]", operation.send(None))
     call.unknown = True
     settling = cast("Cleanup[bool]", operation.send(0))
@@ -148,7 +148,7 @@ def test_a_grant_to_a_newcomer_wakes_who_came_meanwhile() -> None:
     session.waiters.hearing = True
     session.waiters.place_for(semaphore.channel, "a")
     session.waiters.leave(session.waiters.join(semaphore.channel, lambda: None))
-    operation = semaphore.acquire(1, NEVER)
+    operation = iter(semaphore.acquire(1, NEVER))
     call = cast("Eval[bool]", operation.send(None))
     assert call.queued == 5
     waiter = session.waiters.join(semaphore.channel, lambda: None)

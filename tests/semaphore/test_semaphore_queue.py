@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from importlib import resources
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -25,6 +24,8 @@ QUEUE = "interlock_semaphore_queue:{name}"
 WAKE = "interlock_semaphore_wake:{name}:"
 LONG_AGO = 1e15
 """Taken from a time in milliseconds, it is the score of a claim that ends then."""
+START = 1_800_000_000_000
+"""Milliseconds at which the first of five turns begins."""
 
 
 class Server(Protocol):
@@ -115,10 +116,15 @@ class Model:
 
 
 class Room:
-    """A semaphore `name` and those who want its permits."""
+    """A semaphore `name` and those who want its permits.
+
+    Attributes:
+        now: milliseconds that the scripts read from their clock; None when it is the server's own.
+    """
 
     def __init__(self, server: Server) -> None:
         self.server = server
+        self.now: int | None = None
         self._requests = itertools.count(1)
 
     def _latch(self) -> str:
@@ -127,7 +133,12 @@ class Room:
     def run(self, call: Eval[Any]) -> Any:
         """Run a script."""
         keys = [len(call.keys), *call.keys]
-        return self.server.execute("EVAL", call.script.text, *keys, *call.args)
+        text = call.script.text
+        if self.now is not None:
+            assert "redis.pcall('time')" in text
+            stopped = f"{{{self.now // 1000}, {self.now % 1000 * 1000}}}"
+            text = text.replace("redis.pcall('time')", stopped)
+        return self.server.execute("EVAL", text, *keys, *call.args)
 
     def take(self, me: str = "", permits: int = 1, *, more: bool = False, latch: str = "") -> bool:
         """Ask for *permits*: as who waits in the queue, or without a place."""
@@ -146,7 +157,7 @@ class Room:
                 self.place(each, -20)  # a busy machine must not end a claim
 
     def wait(self, *who: str) -> None:
-        """Have each of *who* stand in the queue, and hear when it is next."""
+        """Put each of *who* into the queue by an acquire, and listen for its wake-up."""
         for me in who:
             client, _, permits = me.partition(":")
             self.server.listen(WAKE + client)
@@ -155,7 +166,8 @@ class Room:
     def place(self, who: str, seconds: float) -> None:
         """Put *who* into the queue, as if since *seconds*; with a plus it is a claim."""
         ends = -LONG_AGO if who[0] == "+" else 0
-        self.server.execute("ZADD", QUEUE, str((time.time() - seconds) * 1000 // 1 + ends), who)
+        now = time.time() * 1000 // 1 if self.now is None else self.now
+        self.server.execute("ZADD", QUEUE, str(now - seconds * 1000 // 1 + ends), who)
 
     def woken(self) -> list[str]:
         """Return who was told to come, and what, if it is more than that."""
@@ -335,6 +347,80 @@ def test_nothing_is_kept_for_who_is_gone(room: Room) -> None:
     assert "dead:3" not in room.waiting()
 
 
+def test_those_who_want_too_many_take_turns(room: Room) -> None:
+    """Permits are kept for one of five at a time, in the last two seconds of its turn."""
+    room.wait("a", "b", *(f"big{number}:3" for number in range(5)))
+
+    def told(now: int) -> list[str]:
+        """Return what a release tells the next one: `a` behind the first, or `b` behind all."""
+        room.now = now
+        room.server.execute("DEL", QUEUE)
+        room.server.execute("SET", "name", 0)
+        for number in range(5):
+            # Of no account is how long each has waited.
+            room.server.execute("ZADD", QUEUE, START - 90_000 + 1_900 * number, f"big{number}:3")
+        room.server.execute("ZADD", QUEUE, START - 89_000, "a")
+        room.server.execute("ZADD", QUEUE, START - 10_000, "b")
+        room.give()
+        return room.woken()
+
+    for turn in range(5):
+        began = START + 10_000 * turn
+        for now in range(began, began + 8_000, 500):
+            assert told(now) == ["a"], "nothing is kept"
+        for now in range(began + 8_000, began + 10_000, 500):
+            left = began + 10_000 - now
+            assert told(now) == [f"a{left}" if turn == 0 else "a"]
+
+
+def test_permits_are_kept_for_two_whole_seconds(room: Room) -> None:
+    """Each of two has its two seconds in one piece, and the next one looks when they end."""
+    room.wait("a", "o1", "o2")
+    for behind in range(0, 10_000, 1_000):
+        for now in range(START, START + 20_000, 500):
+            room.now = now
+            room.server.execute("DEL", QUEUE)
+            room.server.execute("SET", "name", 0)
+            room.server.execute("ZADD", QUEUE, START - 90_000 + behind, "o1:5")
+            room.server.execute("ZADD", QUEUE, START - 70_000, "o2:5")
+            room.server.execute("ZADD", QUEUE, START - 60_000, "a")
+            room.give()
+            left = 10_000 - now % 10_000
+            following = f"o2{left}:5" if now < START + 10_000 else f"a{left}"
+            assert room.woken() == [following if left <= 2_000 else "a"]
+
+
+def test_nobody_who_is_gone_stays_among_those_who_want_too_many(room: Room) -> None:
+    """Those who want too many and do not listen lose their places, and one that does is alone."""
+    room.server.listen(WAKE + "a", WAKE + "b")
+    room.now = START + 9_000
+    for number, who in enumerate(("dead:3", "a:3", "gone:3", "b")):
+        # The two seconds of a turn, and of none who is alone.
+        room.server.execute("ZADD", QUEUE, START - 86_000 + number, who)
+    room.give()
+    assert room.woken() == ["b"]
+    assert room.waiting() == ["+b", "a:3", "b"]
+
+
+def test_many_who_want_too_many_cost_a_release_few_commands(redis_client: redis.Redis) -> None:
+    """A release asks once who of them listens, however many they are and whose turn it is."""
+    server = Real(redis_client)
+    room = Room(server)
+    names = [f"big{number}" for number in range(126)]
+    server.listen(*(WAKE + name for name in names))
+    room.now = START + 9_000
+    for number, name in enumerate(names):
+        server.execute("ZADD", QUEUE, START - 1_000 + number, f"{name}:5")
+    server.execute("SET", "name", 0)
+    server.execute("CONFIG", "RESETSTAT")
+    room.give()
+    stats = redis_client.info("commandstats")
+    server.close()
+    asked = sum(each["calls"] for key, each in stats.items() if key.startswith("cmdstat_pubsub"))
+    assert 0 < asked <= 3
+    assert len(room.waiting()) == 126
+
+
 def test_sections_of_a_client_have_places_of_their_own(room: Room) -> None:
     """A client that waits for one and for two hears which of its waiters is next."""
     room.wait("a:2", "a")
@@ -433,13 +519,3 @@ def test_the_first_are_found_behind_many_who_cannot_go(room: Room) -> None:
     room.wait("a")
     room.give()
     assert room.woken() == ["a"]
-
-
-def test_both_scripts_wake_alike() -> None:
-    """The acquire and the release have the same text for whom to wake."""
-    texts = [
-        resources.files("interlock._core").joinpath("lua", f"semaphore_{name}.lua").read_text()
-        for name in ("acquire", "release")
-    ]
-    first, second = (text.partition("function serve")[2].partition("\nend\n")[0] for text in texts)
-    assert first == second != ""

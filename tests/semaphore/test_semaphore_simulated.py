@@ -11,7 +11,7 @@ from tests.lock.every_fault import FAULTS, OPTIONS
 
 from interlock._core.effects import NEVER
 from interlock._core.holds import Owner, State
-from interlock._core.leased_semaphore import LeasedSemaphore
+from interlock._core.leased_semaphore import LeasedSemaphore, Request
 from interlock._core.semaphore import Semaphore
 from interlock.errors import InterlockError, ServerUnavailableError
 from interlock.testing._sim_queue import PermitsInOrder
@@ -104,7 +104,9 @@ def leaser(*wants: int, lease: float | None = None) -> Callable[[Process], Work]
         for number in wants:
             owner = Owner(me.name)
             try:
-                permit: Permit | None = yield semaphore.acquire(owner, number, NEVER, lease)
+                permit: Permit | None = yield semaphore.acquire(
+                    Request(owner, number, NEVER, lease), lambda made: made
+                )
                 yield me.sleep(0.05)
                 assert permit is not None
                 if permit.state is State.HELD:
@@ -319,9 +321,10 @@ def test_who_wants_several_is_not_overtaken_for_ever(seed: int) -> None:
     assert max(several.waits) < 10
 
 
+@pytest.mark.parametrize("greedy", [1, 5])
 @pytest.mark.parametrize("seed", range(2))
-def test_who_wants_too_many_stops_nobody(seed: int) -> None:
-    """A request for more permits than there are delays the others by two seconds at a time."""
+def test_who_wants_too_many_stops_nobody(seed: int, greedy: int) -> None:
+    """Requests for more permits than there are delay the others by 2 s at a time, or 4 s."""
     books = Books()
     programs = [fleet(books, 100, work=0.05)] * 6
     simulator = Simulator(seed, invariants=(PermitsInOrder(),))
@@ -329,17 +332,42 @@ def test_who_wants_too_many_stops_nobody(seed: int) -> None:
     for number, program in enumerate(programs):
         simulator.spawn(simulator.client(poll_cap=60.0), program, f"p{number}")
 
-    def greedy(me: Process) -> Work:
+    def want_three(me: Process) -> Work:
         assert not (yield Semaphore(me.client.session, "name").acquire(3, me.client.clock() + 60))
 
-    simulator.spawn(simulator.client(poll_cap=60.0), greedy, "greedy")
+    for number in range(greedy):
+        simulator.spawn(simulator.client(poll_cap=60.0), want_three, f"greedy {number}")
+        simulator.run_for(2)
     for _ in range(80):
         simulator.run_for(1)
         if not simulator.running():
             break
     assert len(books.waits) == 600
-    assert max(books.waits) < 3
+    assert max(books.waits) < (3 if greedy == 1 else 5)
     assert _number(simulator) == 2
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_who_wants_several_behind_one_who_wants_too_many(seed: int) -> None:
+    """One who wants all permits has them, though an earlier one wants more than all."""
+    books, several = Books(), Books()
+    simulator = Simulator(seed, invariants=(PermitsInOrder(),))
+    simulator.network.server.execute("SET", "name", "4")
+
+    def want_five(me: Process) -> Work:
+        assert not (yield Semaphore(me.client.session, "name").acquire(5, me.client.clock() + 60))
+
+    simulator.spawn(simulator.client(poll_cap=60.0), want_five, "greedy")
+    simulator.run_for(0.5)
+    programs = [fleet(books, 400, work=0.05)] * 6
+    for number, program in enumerate([*programs, fleet(several, 1, 4)]):
+        simulator.spawn(simulator.client(poll_cap=60.0), program, f"p{number}")
+    for _ in range(35):
+        simulator.run_for(1)
+        if several.waits:
+            break
+    assert several.waits, "nothing was kept for it"
+    assert len(books.waits) < 6 * 400, "the others still want some"
 
 
 @pytest.mark.parametrize("seed", range(3))

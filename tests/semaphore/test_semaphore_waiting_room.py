@@ -6,10 +6,12 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.children import Child
+from tests.lock.queued import entering, first_process
 from tests.support.servers import wait_until
 
 import interlock
@@ -51,7 +53,13 @@ class Waiting:
     """Somebody who waits in a client of its own."""
 
     def __init__(
-        self, pool: ThreadPoolExecutor, url: str, permits: int, timeout: float, poll_cap: float
+        self,
+        url: str,
+        pool: ThreadPoolExecutor,
+        *,
+        permits: int = 1,
+        timeout: float = 60,
+        poll_cap: float = 30,
     ) -> None:
         self.client = interlock.connect(url, poll_cap=poll_cap)
         self.semaphore = self.client.semaphore("name")
@@ -74,26 +82,14 @@ def giver(redis_url: str, redis_client: redis.Redis) -> Iterator[interlock.Semap
 @pytest.fixture
 def enter(redis_url: str, redis_client: redis.Redis) -> Iterator[Callable[..., Waiting]]:
     """Give what makes another client wait, in the order of the calls."""
-    waiting: list[Waiting] = []
-    with ThreadPoolExecutor(10) as pool:
-
-        def enter(permits: int = 1, *, timeout: float = 60, poll_cap: float = 30) -> Waiting:
-            before = redis_client.zcard(QUEUE)
-            waiting.append(Waiting(pool, redis_url, permits, timeout, poll_cap))
-            wait_until(lambda: redis_client.zcard(QUEUE) > before, 5, "it stands in the queue")
-            return waiting[-1]
-
+    with entering(redis_client, QUEUE, partial(Waiting, redis_url)) as enter:
         yield enter
-        for each in waiting:
-            each.client.close()
 
 
 @pytest.fixture
 def child(redis_url: str, redis_client: redis.Redis, giver: object) -> Iterator[Child]:
     """Give a process that waits: it is the first in the queue."""
-    with Child(WAIT, redis_url) as waiter:
-        assert waiter.hear() == "waits"
-        wait_until(lambda: redis_client.zcard(QUEUE) == 1, 10, "it stands in the queue")
+    with first_process(redis_client, QUEUE, WAIT, redis_url) as waiter:
         yield waiter
 
 
@@ -160,7 +156,7 @@ def test_who_gives_up_leaves_the_queue(
     redis_client: redis.Redis, giver: interlock.Semaphore, enter: Callable[..., Waiting]
 ) -> None:
     """A wait that ends in vain leaves no place behind, and the next one is served at once."""
-    assert not enter(3, timeout=0.5).got.result(PROMPT)
+    assert not enter(permits=3, timeout=0.5).got.result(PROMPT)
     assert not enter(timeout=0.5).got.result(PROMPT)
     wait_until(lambda: redis_client.zcard(QUEUE) == 0, PROMPT, "nobody stands in the queue")
     second = enter()

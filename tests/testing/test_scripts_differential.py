@@ -11,10 +11,10 @@ import re
 import time
 from collections import Counter
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.scripts import TEXTS
 from tests.testing.redis_twin import LONG, Twin, comparable, real_redis
 
 if TYPE_CHECKING:
@@ -119,16 +119,7 @@ class _Script:
         return ["EVAL", self.text, len(keys), *keys, *args]
 
 
-def _scripts() -> list[_Script]:
-    folder = resources.files("interlock._core").joinpath("lua")
-    return [
-        _Script.parse(file.name.removesuffix(".lua"), file.read_text(encoding="utf-8"))
-        for file in sorted(folder.iterdir(), key=lambda file: file.name)
-        if file.name.endswith(".lua")
-    ]
-
-
-_SCRIPTS = _scripts()
+_SCRIPTS = [_Script.parse(name, text) for name, text in TEXTS.items()]
 _FAMILIES = sorted({script.family for script in _SCRIPTS})
 
 

@@ -85,9 +85,20 @@ type rueidisLock struct {
 	cancel context.CancelFunc
 }
 
+// Acquire asks anew after each second. A waiter that misses the one message which would wake it waits
+// for ever, and some do.
 func (l *rueidisLock) Acquire() (err error) {
-	_, l.cancel, err = l.locker.WithContext(context.Background(), l.name)
-	return err
+	for {
+		waiting, giveUp := context.WithCancel(context.Background())
+		timer := time.AfterFunc(time.Second, giveUp)
+		_, l.cancel, err = l.locker.WithContext(waiting, l.name)
+		if timer.Stop() {
+			return err
+		}
+		if err == nil {
+			l.cancel() // it came too late: the lock ends with what it was waited for
+		}
+	}
 }
 
 // Release returns when the key is deleted.

@@ -66,17 +66,7 @@ class Barrier(Meeting):
     def wait(self, deadline: float) -> Op[int]:
         """Wait until all parties have arrived; return which of them this one is, from 0 on.
 
-        Raises:
-            BrokenBarrierError: it is broken, was reset, or *deadline* came first.
-            ConfigError: others wait here for another number of parties.
-            ServerUnavailableError: the server gave no usable answer in time.
-
-        Cost:
-            One round trip for the last party. For others one more at the end, for a client; while
-            they wait, one per message and per poll cap for the whole process.
-
-        Source:
-            threading.Barrier.wait.
+        The public `Barrier.wait` tells errors and costs.
         """
         owner = Owner(f"a party of barrier {self.name!r}")
         request = self._calls.begin(deadline)
@@ -85,7 +75,7 @@ class Barrier(Meeting):
         try:
             return (yield from undoing(arriving, undo_acquire, self.session, party, None))
         finally:
-            # An abandoned wait is not undone: no claim may stay in the table.
+            # An abandoned wait is not undone: nothing PENDING may stay in the table.
             if party.state is State.PENDING:
                 self.session.holds.end(party)
 

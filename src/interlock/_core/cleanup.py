@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from interlock._core.effects import Cleanup, Eval, Op
 
-FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 1.0
+FIRST_CLEANUP_PAUSE = 0.1
+LONGEST_CLEANUP_PAUSE = 1.0
 """Seconds between two tries while the server does not answer."""
 
 
@@ -42,7 +42,7 @@ class CleanupEntry:
     effect: Cleanup[object]
     due: float
     late: int
-    pause: float = FIRST_PAUSE
+    pause: float = FIRST_CLEANUP_PAUSE
 
 
 class CleanupQueue:
@@ -99,4 +99,4 @@ class CleanupQueue:
             entry.due = min(now + entry.pause, entry.effect.until)
             entry.pause *= 2
             if unanswered:
-                entry.pause = min(entry.pause, LONGEST_PAUSE)
+                entry.pause = min(entry.pause, LONGEST_CLEANUP_PAUSE)

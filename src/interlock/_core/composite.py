@@ -22,8 +22,8 @@ Source: RedissonMultiLock, Redisson 4.7.0.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from interlock._core.effects import Eval, Gather, RunOn, Wait, Whole, ended, undoing
 from interlock._core.holds import State
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from interlock._core.effects import Client, Effect, Op, R, Step
-    from interlock._core.holds import Hold, Owner
+    from interlock._core.holds import CoreLock, Hold, Owner
     from interlock._core.lock_base import LockBase
     from interlock.errors import AcquireTimeoutError, LossReason
 
-LONGEST_PAUSE = 0.1
+LONGEST_BACKOFF = 0.1
 """Seconds between two tries of those who got in each other's way, at the longest."""
 TRIES = 2
 """How often a script is sent to a server that fails at once.
@@ -68,32 +68,66 @@ class Claim:
         deadline: on the clock of the clients; one that has passed means one try.
         lease: seconds, or None for holds that are renewed.
         hold: what the owner has already, unless that is lost.
+        parts: what it does at the members.
         former: how deep the owner held each member before.
-        entered: what this acquire has entered, and not given back yet, by the id of the member.
     """
 
     owner: Owner
     deadline: float
     lease: float | None
     hold: CompositeHold | None
+    parts: Parts
     former: list[int]
-    entered: dict[int, Hold] = field(default_factory=dict[int, "Hold"])
 
     def enter(self, member: LockBase, deadline: float) -> Op[Hold | None]:
-        """Acquire *member* until *deadline*, and note it in the same step."""
+        """Acquire *member* until *deadline*."""
         step = member.acquire(self.owner, deadline, self.lease)
-        try:
-            hold = yield from step
-            if hold is not None:
-                self.entered[id(member)] = hold
-        except GeneratorExit:
-            raise
-        except BaseException:
-            # A Ctrl-C may strike when the step is done and nobody else clears up behind it.
-            if step.result is not None and not step.over():
-                self.entered[id(member)] = step.result
-            raise
-        return hold
+        self.parts.add(member, step)
+        return (yield from step)
+
+
+class Parts:
+    """The members' steps of one operation: the last one at each member.
+
+    Each step knows what is left to undo of it, or to carry through. So an operation that is
+    interrupted, and the undo too, goes on with the steps that are not over.
+    """
+
+    def __init__(self) -> None:
+        self._steps: dict[object, tuple[Client, Step[Any]]] = {}
+
+    def add(self, member: LockBase | CoreLock, step: Step[Any]) -> None:
+        """Note that *step* is performed at *member*; it takes the place of an earlier one."""
+        self.add_all([(member, step)])
+
+    def add_all(self, steps: Sequence[tuple[LockBase | CoreLock, Step[Any]]]) -> None:
+        """Note all of *steps*, each with its member, or none if a Ctrl-C strikes."""
+        noted: dict[object, tuple[Client, Step[Any]]] = {
+            (id(member.session), member.hold_key): (member.session, step) for member, step in steps
+        }
+        self._steps.update(noted)
+
+    def __bool__(self) -> bool:
+        """Return whether any step was begun."""
+        return bool(self._steps)
+
+    def entered(self) -> list[Hold]:
+        """Return what was acquired and not given back."""
+        steps = [step for _, step in self._steps.values()]
+        return [step.result for step in steps if step.result is not None and not step.over()]
+
+    def over(self) -> bool:
+        """Return whether nothing is left of any step."""
+        return all(step.over() for _, step in list(self._steps.values()))
+
+    def settle(self, error: BaseException) -> Op[None]:
+        """Do what is left of each step that *error* has ended, at all members at once."""
+        rest = [
+            (session, step.rest(error))
+            for session, step in list(self._steps.values())
+            if not step.over()
+        ]
+        _ = yield from lockstep(rest, interruption=error)
 
 
 class CompositeLock(ABC):
@@ -119,10 +153,10 @@ class CompositeLock(ABC):
     def __init__(self, members: Sequence[LockBase], needed: int) -> None:
         if not members:
             raise ConfigError(f"a {self.kind} needs members")
-        self.members = sorted(members, key=lambda member: member.place)
+        self.members = sorted(members, key=lambda member: member.sort_key)
         for one, other in zip(self.members, self.members[1:], strict=False):
             # Kinds that share a key exclude each other, or are different views of one lock.
-            if one.place[:2] == other.place[:2]:
+            if one.sort_key[:2] == other.sort_key[:2]:
                 raise ConfigError(f"{one.kind} {one.name!r} is a member twice")
         self.name = " + ".join(dict.fromkeys(member.name for member in self.members))
         self.needed = needed
@@ -170,10 +204,12 @@ class CompositeLock(ABC):
                 was taken is given back.
             QuorumError: of a red lock: so many servers cannot be reached that there is no quorum.
         """
-        return Whole(self._acquire(owner, deadline, lease))
+        parts = Parts()
+        acquiring = self._acquire(owner, deadline, lease, parts)
+        return Whole(acquiring, parts.over, parts.settle)
 
     def _acquire(
-        self, owner: Owner, deadline: float, lease: float | None
+        self, owner: Owner, deadline: float, lease: float | None, parts: Parts
     ) -> Op[CompositeHold | None]:
         lease = None if lease is None else check_lease(lease)
         holds = self._holds(owner)
@@ -185,9 +221,9 @@ class CompositeLock(ABC):
                 raise self._lost(hold)
             # What is left of it would be entered again, and what is lost acquired anew: their
             # depths would differ.
-            yield from self._end(hold)
+            yield from self._end(hold, parts)
             hold, holds = None, self._holds(owner)
-        claim = Claim(owner, deadline, lease, hold, depths(holds))
+        claim = Claim(owner, deadline, lease, hold, parts, depths(holds))
         return (yield from undoing(self._obtain(claim), self._undo, claim))
 
     def refusal(self, timeout: float) -> Op[AcquireTimeoutError]:
@@ -203,10 +239,10 @@ class CompositeLock(ABC):
 
     def release(self, owner: Owner) -> Step[None]:
         """Go down by one depth in every member; errors as `release_hold`."""
-        return Whole(self._release_own(owner), carried_through=True)
+        return self._carried_through(lambda parts: self._release_own(owner, parts))
 
-    def _release_own(self, owner: Owner) -> Op[None]:
-        yield from self._release(self._mine(owner))
+    def _release_own(self, owner: Owner, parts: Parts) -> Op[None]:
+        yield from self._release(self._mine(owner), parts)
 
     def release_hold(self, hold: CompositeHold) -> Step[None]:
         """Go down by one depth in every member of *hold*, for any caller.
@@ -220,19 +256,35 @@ class CompositeLock(ABC):
         Cost:
             One round trip to all servers at once.
         """
-        return Whole(self._release(hold), carried_through=True)
+        return self._carried_through(lambda parts: self._release(hold, parts))
 
-    def _release(self, hold: CompositeHold) -> Op[None]:
+    @staticmethod
+    def _carried_through(release: Callable[[Parts], Op[None]]) -> Step[None]:
+        """Return the step that performs *release*, wherever a Ctrl-C strikes."""
+        parts, refused = Parts(), False
+
+        def over() -> bool:
+            return refused or (bool(parts) and parts.over())
+
+        def go_on(error: BaseException) -> Op[None]:
+            nonlocal refused
+            # An error of its own, before it began at any member: it is not held.
+            refused = not parts and isinstance(error, Exception)
+            return parts.settle(error) if parts or refused else release(parts)
+
+        return Whole(release(parts), over, go_on, carried_through=True)
+
+    def _release(self, hold: CompositeHold, parts: Parts) -> Op[None]:
         present = [member for member in hold.members if member.state is not State.ENDED]
         begun = any(member.state is State.ENDING for member in present)
         if len(present) < self.needed and not begun:
             raise not_held(self.kind, self.name, hold.label)
-        outcomes = yield from self._release_all(present)
+        outcomes = yield from self._release_all(present, parts)
         if outcomes.count(None) == len(outcomes):
             return  # the rule; what follows is about failures
         lost = [outcome for outcome in outcomes if isinstance(outcome, HoldLostError)]
         if lost and len(outcomes) - len(lost) < self.needed:
-            yield from self._end(hold)
+            yield from self._end(hold, parts)
             raise self._lost(hold, lost[0]) from lost[0]
         unreached = [
             outcome
@@ -260,7 +312,7 @@ class CompositeLock(ABC):
         failure = yield from self._extend(owner, check_lease(lease))
         if isinstance(failure, HoldLostError):
             # Who asked for a lost member to be extended has it no more; so it goes with the others.
-            yield from self._end(hold)
+            yield from self._end(hold, Parts())
             raise self._lost(hold, failure) from failure
         if failure is not None:
             raise failure
@@ -354,10 +406,10 @@ class CompositeLock(ABC):
         lost = [failure for failure in failures if isinstance(failure, HoldLostError)]
         return next(iter(lost or failures), None)
 
-    def _end(self, hold: CompositeHold) -> Op[None]:
+    def _end(self, hold: CompositeHold, parts: Parts) -> Op[None]:
         """Give back what is left of a lost hold, at all depths."""
         for _ in range(max(member.depth for member in hold.members)):
-            _ = yield from self._release_all(hold.members)
+            _ = yield from self._release_all(hold.members, parts)
         self._forget(hold.members)
 
     def _give_back(self, claim: Claim) -> Op[None]:
@@ -366,31 +418,30 @@ class CompositeLock(ABC):
         What cannot be reached ends later, by the background or its lease.
         """
         taken = self._taken(claim)
-        claim.entered.clear()
         # A release that fails has left the rest to the background; the try failed for its own
         # reason.
-        _ = yield from self._release_all(taken)
+        _ = yield from self._release_all(taken, claim.parts)
         self._forget(taken)
+
+    def _undo(self, claim: Claim, error: BaseException) -> Op[None]:
+        """Go down by one depth wherever *claim* was granted; undo what is still under way."""
+        yield from self._give_back(claim)
+        yield from claim.parts.settle(error)
 
     def _taken(self, claim: Claim) -> list[Hold]:
         """Return what *claim* has taken and not given back, each of which goes down by one depth.
 
         The tables of the members tell it exactly for an owner of its own. For an owner that threads
-        or tasks share they also hold what the others enter meanwhile, so the notes of `enter`
-        decide.
+        or tasks share they also hold what the others enter meanwhile, so its own steps decide.
         """
         entered = (State.HELD, State.LOST)
         if claim.owner.shared:
-            return [h for h in claim.entered.values() if h.state in entered and h.depth]
+            return [h for h in claim.parts.entered() if h.state in entered and h.depth]
         return [
             hold
             for hold, depth in zip(self._holds(claim.owner), claim.former, strict=True)
             if hold and hold.state in entered and hold.depth > depth
         ]
-
-    def _undo(self, claim: Claim, error: BaseException) -> Op[None]:
-        del error
-        yield from self._give_back(claim)
 
     def _lost(self, hold: CompositeHold, first: HoldLostError | None = None) -> HoldLostError:
         reason = hold.reason or hold.expiry_reason()
@@ -404,7 +455,7 @@ class CompositeLock(ABC):
     def _pause(self, deadline: float) -> Op[None]:
         """Wait so long that those who got in each other's way come one after the other."""
         session = self._session
-        until = session.clock() + LONGEST_PAUSE * (0.1 + 0.9 * session.random())
+        until = session.clock() + LONGEST_BACKOFF * (0.1 + 0.9 * session.random())
         yield from Wait(None, min(deadline, until))
 
     # One operation of each member at the same time.
@@ -423,35 +474,20 @@ class CompositeLock(ABC):
         chosen = self.members if members is None else members
         return lockstep([(m.session, op(m)) for m in chosen], self._patience(lease))
 
-    def _release_all(self, holds: Sequence[Hold]) -> Op[list[InterlockError | None]]:
+    def _release_all(self, holds: Sequence[Hold], parts: Parts) -> Op[list[InterlockError | None]]:
         """Go down by one depth in each of *holds*.
 
         One that cannot be reached does so all the same, as far as is known here.
         """
-        outcomes = yield from undoing(
-            self._release_each(holds), self._release_rest, holds, [hold.depth for hold in holds]
-        )
+        releases = [(hold.core, hold.release()) for hold in holds]
+        parts.add_all(releases)
+        steps = [(core.session, release) for core, release in releases]
+        outcomes = yield from undoing(lockstep(steps, self._patience()), parts.settle)
         for hold, outcome in zip(holds, outcomes, strict=True):
             if hold.state is State.HELD and outcome is not None:
                 # Depths are told absolutely: the server learns of this one later, or need not.
                 _ = hold.leave()
         return outcomes
-
-    def _release_each(self, holds: Sequence[Hold]) -> Op[list[InterlockError | None]]:
-        releases = [(hold.core.session, hold.release()) for hold in holds]
-        return lockstep(releases, self._patience())
-
-    def _release_rest(
-        self, holds: Sequence[Hold], former: Sequence[int], error: BaseException
-    ) -> Op[None]:
-        """Go down in those of *holds* whose release had not begun when *error* struck."""
-        del error
-        rest = [
-            hold
-            for hold, depth in zip(holds, former, strict=True)
-            if hold.state is State.HELD and hold.depth == depth
-        ]
-        _ = yield from self._release_each(rest)
 
     @staticmethod
     def _forget(holds: Sequence[Hold]) -> None:
@@ -580,6 +616,14 @@ class CompositeHold:
 
     def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
         """Keep every member as long as what *handle* refers to; arguments as for a `Hold`."""
+        try:
+            self._hand_all(handle, alone)
+        except BaseException:
+            # A Ctrl-C: all members are handed over, or one would be kept without the others.
+            self._hand_all(handle, alone)
+            raise
+
+    def _hand_all(self, handle: Callable[[], object], alone: bool) -> None:
         for hold in self.members:
             hold.hand(handle, alone=alone)
 
@@ -678,11 +722,13 @@ class _Run:
 
     __slots__ = ("_call", "_op", "_tries", "effect", "interruption", "result", "session")
 
-    def __init__(self, session: Client, op: Op[Any] | Step[Any]) -> None:
+    def __init__(
+        self, session: Client, op: Op[Any] | Step[Any], interruption: BaseException | None
+    ) -> None:
         self.session = session
         self.effect: Effect | None = None
-        self.result: object = None
-        self.interruption: BaseException | None = None
+        self.result: Any = None
+        self.interruption = interruption
         self._op: Op[object] = iter(op)
         self._call: Eval[object] | None = None
         self._tries = 0
@@ -740,7 +786,9 @@ class _Run:
 
 
 def lockstep(
-    ops: Sequence[tuple[Client, Op[R] | Step[R]]], patience: float | None = None
+    ops: Sequence[tuple[Client, Op[R] | Step[R]]],
+    patience: float | None = None,
+    interruption: BaseException | None = None,
 ) -> Op[list[R | InterlockError]]:
     """Run *ops*, each for the client of its session.
 
@@ -748,6 +796,7 @@ def lockstep(
         ops: the operations.
         patience: seconds that each script is given in place of its own deadline: no outage is sat
             out.
+        interruption: what each of them clears up behind, and may raise again.
 
     Returns:
         What each came to: its result, or our error.
@@ -755,9 +804,9 @@ def lockstep(
     Cost:
         The longest of their round trips, step by step.
     """
-    runs = [_Run(session, op) for session, op in ops]
+    runs = [_Run(session, op, interruption) for session, op in ops]
     yield from undoing(_run(runs, patience), _interrupt, runs)
-    return [cast("R | InterlockError", run.result) for run in runs]
+    return [run.result for run in runs]
 
 
 def _run(runs: Sequence[_Run], patience: float | None) -> Op[None]:
@@ -775,7 +824,7 @@ def _go_on(runs: Sequence[_Run], patience: float | None) -> Op[None]:
             continue
         # The operations decode for themselves: they are given the bare replies.
         questions = tuple([run.question(patience) for run in active])
-        replies = cast("list[object]", (yield Gather(questions)))
+        replies: Any = yield Gather(questions)
         for run, reply in zip(active, replies, strict=True):
             if isinstance(reply, Exception):
                 run.failed(reply, patience)

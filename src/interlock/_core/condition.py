@@ -73,25 +73,11 @@ class Condition(Meeting):
     def wait(self, owner: Owner, deadline: float) -> Op[bool]:
         """Release the lock, wait until notified or *deadline*, and acquire the lock again.
 
+        The public `Condition.wait` tells what it returns, its errors and costs.
+
         Args:
             owner: who holds the lock.
             deadline: on the session's clock; it bounds the wait for a notification alone.
-
-        Returns:
-            Whether it was notified. False too for a waiter that was not renewed for its lease.
-
-        Raises:
-            NotHeldError: *owner* does not hold the lock; nothing was changed.
-            ConfigError: *owner* is a word that others may use. Its entries cannot be told apart.
-            HoldLostError: the lock is lost, or could not be acquired again.
-            ServerUnavailableError: no usable answer; the lock is held.
-
-        Cost:
-            What the lock's release and acquire cost. Besides, three round trips, and while it waits
-            one per poll cap.
-
-        Source:
-            threading.Condition.wait.
         """
         hold = self._held(owner)
         if owner.shared:
@@ -107,7 +93,7 @@ class Condition(Meeting):
         try:
             return (yield from undoing(waiting, self._undo, waiter, before))
         finally:
-            # An abandoned wait is not undone: no claim may stay in the table.
+            # An abandoned wait is not undone: nothing PENDING may stay in the table.
             if waiter.state is State.PENDING:
                 self.session.holds.end(waiter)
 
@@ -203,22 +189,7 @@ class Condition(Meeting):
     def notify(self, owner: Owner, count: int) -> Step[bool]:
         """Notify the *count* waiters that came first, -1 for all of them.
 
-        It is carried through when it is interrupted.
-
-        Args:
-            owner: who holds the lock.
-            count: how many waiters.
-
-        Raises:
-            NotHeldError: *owner* does not hold the lock; nothing was changed.
-            HoldLostError: the lock is lost; nothing was changed.
-            ServerUnavailableError: no reply in time; it is still being sent in the background.
-
-        Cost:
-            One round trip, and a message for each that is notified.
-
-        Source:
-            threading.Condition.notify.
+        *owner* holds the lock. The public `Condition.notify` tells errors and costs.
         """
         _ = self._held(owner)
         return self._calls.carried_through(lambda call: self._notify_script(call, count))

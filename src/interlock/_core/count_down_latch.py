@@ -54,7 +54,10 @@ def check_count(count: object) -> int:
 
 
 class CountDownLatch:
-    """The operations of one latch for one client."""
+    """The operations of one latch for one client.
+
+    The public `CountDownLatch` tells errors and costs.
+    """
 
     kind = "latch"
 
@@ -70,13 +73,6 @@ class CountDownLatch:
 
     def try_set_count(self, count: int) -> Op[bool]:
         """Set *count* unless the latch has one; return whether it was set.
-
-        Raises:
-            ServerUnavailableError: no usable answer; it may have been set.
-            WrongTypeError: the key is something else's.
-
-        Cost:
-            One round trip.
 
         Source:
             RCountDownLatch.trySetCount.
@@ -97,16 +93,6 @@ class CountDownLatch:
 
     def count_down(self) -> Step[bool]:
         """Take one from the count, and open the latch at 0; nothing happens to one that is open.
-
-        It is carried through when it is interrupted.
-
-        Raises:
-            ServerUnavailableError: no reply in time; it is still being sent in the background for
-                a while.
-            WrongTypeError: the key is something else's.
-
-        Cost:
-            One round trip.
 
         Source:
             RCountDownLatch.countDown.
@@ -136,15 +122,6 @@ class CountDownLatch:
     def wait(self, deadline: float) -> Op[bool]:
         """Wait until the latch is open or *deadline* passes; return whether it is open.
 
-        Raises:
-            LatchDeletedError: it was deleted meanwhile, and will not open.
-            ServerUnavailableError: the server gave no usable answer in time.
-            WrongTypeError: the key is something else's.
-
-        Cost:
-            One round trip when it is open; while waiting, one per message and per poll cap for
-            the whole process, and one for each waiter in the end.
-
         Source:
             RCountDownLatch.await.
         """
@@ -160,9 +137,6 @@ class CountDownLatch:
 
     def delete(self) -> Op[bool]:
         """Remove the latch; who waits for it is told by an error. Return whether there was one.
-
-        Cost:
-            One round trip.
 
         Source:
             RCountDownLatch.delete.

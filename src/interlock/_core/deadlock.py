@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 5.0
 """Seconds that a thread or task waits before it is suspected to be in a deadlock."""
-FIRST_PAUSE = 2.0
-LONGEST_PAUSE = 60.0
+FIRST_SEARCH_PAUSE = 2.0
+LONGEST_SEARCH_PAUSE = 60.0
 """Seconds between two checks of one client: the first ones, and the longest."""
 MOST_OWNERS = 200
 """Owners that one check follows."""

@@ -66,11 +66,15 @@ class Script(Generic[R_co]):
         text: what EVAL takes.
         sha: what EVALSHA takes.
         decode: turns the reply into core units (seconds, bool, str).
+        varies: whether each call has other arguments, so that packing it is not worth remembering.
     """
 
-    __slots__ = ("decode", "name", "sha", "text")
+    __slots__ = ("decode", "name", "sha", "text", "varies")
 
-    def __init__(self, name: str, text: str, decode: Callable[[object], R_co]) -> None:
+    def __init__(
+        self, name: str, text: str, decode: Callable[[object], R_co], *, varies: bool = False
+    ) -> None:
+        self.varies = varies
         self.name = name
         self.text = text
         self.sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
@@ -123,6 +127,7 @@ class Eval(Generic[R_co]):
             self.args,
             self.deadline,
             replication=self.replication,
+            packed=self.packed,
             queued=self.queued,
         )
 
@@ -187,7 +192,8 @@ class RunOn(Generic[R_co]):
     op: Op[R_co]
 
     def __iter__(self) -> Generator[Effect, object, R_co]:
-        return cast("R_co", (yield self))
+        result: Any = yield self
+        return result  # type: ignore[no-any-return]
 
 
 @dataclass(slots=True)
@@ -271,7 +277,7 @@ class Step(Generic[R_co]):
     def rest(self, failure: BaseException | None) -> Op[R_co]:
         """Return the operation that goes on after `begin` or `done`, or cleans up after *failure*.
 
-        A driver may ask for it once more, if a Ctrl-C strikes before the first one has begun.
+        A Ctrl-C may strike in it, too. Then a driver asks for it again, unless `over` says True.
         """
         raise NotImplementedError
 
@@ -300,28 +306,46 @@ class Step(Generic[R_co]):
 class Whole(Step[R]):
     """A step without a first command of its own: all of it is *op*.
 
+    *op* undoes what it did if it is interrupted. A Ctrl-C may strike in this, or after it, when
+    the caller does not have the result yet. Then *undo* does what is left.
+
     Args:
         op: the operation.
-        carried_through: whether it is performed even if a Ctrl-C strikes before it begins.
+        over: tells whether nothing is left that the caller does not know of.
+        undo: returns the operation that sees to the rest; it may be begun any number of times.
+        carried_through: whether *op* is performed even if a Ctrl-C strikes before it begins.
     """
 
-    __slots__ = ("_carried_through", "_op")
+    __slots__ = ("_carried_through", "_op", "_over", "_undo")
 
-    def __init__(self, op: Op[R], *, carried_through: bool = False) -> None:
+    def __init__(
+        self,
+        op: Op[R],
+        over: Callable[[], bool],
+        undo: Callable[[BaseException], Op[object]],
+        *,
+        carried_through: bool = False,
+    ) -> None:
         self._op = op
+        self._over = over
+        self._undo = undo
         self._carried_through = carried_through
 
     def rest(self, failure: BaseException | None) -> Op[R]:
-        """Return the operation."""
+        """Return the operation, or what is left to do after *failure*."""
         if failure is None:
             return self._op
+        if self._begun():
+            return failing(failure, self._undo(failure))
         through = self._carried_through and not isinstance(failure, Exception)
         return failing(failure, self._op if through else None)
 
     def over(self) -> bool:
-        """Return whether it has begun, or need not."""
-        begun = inspect.getgeneratorstate(self._op) != inspect.GEN_CREATED
-        return begun or not self._carried_through
+        """Return whether nothing is left to undo or to carry through."""
+        return self._over() if self._begun() else not self._carried_through
+
+    def _begun(self) -> bool:
+        return inspect.getgeneratorstate(self._op) != inspect.GEN_CREATED
 
 
 def failing(failure: BaseException | None, op: Op[object] | None = None) -> Op[Any]:

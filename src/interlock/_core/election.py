@@ -126,10 +126,11 @@ class Election(FencedLock):
             Two round trips when nobody leads. While waiting, one per message and per poll cap for
             the whole process; with more than `FEW` clients, less often.
         """
-        return Whole(self._campaign(owner, deadline, lease))
+        step = super().acquire(owner, deadline, lease)
+        return Whole(self._campaign(step, deadline), step.over, step.rest)
 
-    def _campaign(self, owner: Owner, deadline: float, lease: float | None) -> Op[Hold | None]:
-        hold = yield from super().acquire(owner, deadline, lease)
+    def _campaign(self, step: Step[Hold | None], deadline: float) -> Op[Hold | None]:
+        hold = yield from step
         if hold is not None:
             yield from undoing(self._announce(hold, deadline), self._resign, hold)
         return hold
@@ -173,8 +174,12 @@ class Election(FencedLock):
             return
         until, late = cleanup_limits(hold, hold.valid_until, session.clock())
         renumber_owner(hold)
+        # Not released before that is known: a Ctrl-C may strike in this, too.
+        depth = hold.depth
         session.holds.released(hold)
+        hold.found(depth)
         yield from session.clean_up_after(error, self.release_script(hold, 0), until, late)
+        hold.released()
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that ends the term of *hold*; a term has no depths."""

@@ -37,7 +37,7 @@ NOTE_TTL = 60.0
 
 
 class Event:
-    """The operations of one event for one client."""
+    """The operations of one event for one client; the public `Event` tells errors and costs."""
 
     kind = "event"
 
@@ -51,28 +51,11 @@ class Event:
         self._note_ttl = NOTE_TTL + 2 * session.options.poll_cap
 
     def set(self) -> Step[bool]:
-        """Set it, and wake every waiter of every process.
-
-        It is carried through when it is interrupted.
-
-        Raises:
-            ServerUnavailableError: no reply in time; it is still being sent in the background.
-            WrongTypeError: the key is something else's.
-
-        Cost:
-            One round trip, and one message if it was not set.
-
-        Source:
-            threading.Event.set.
-        """
+        """Set it, and wake every waiter of every process by one message if it was not set."""
         return self._calls.carried_through(self._set_script)
 
     def clear(self) -> Step[bool]:
-        """Clear it; carried through, errors and cost as of `set`, without a message.
-
-        Source:
-            threading.Event.clear.
-        """
+        """Clear it, without a message."""
         return self._calls.carried_through(self._clear_script)
 
     def is_set(self) -> Op[bool]:
@@ -80,19 +63,7 @@ class Event:
         return (yield from self._status()).is_set
 
     def wait(self, deadline: float) -> Op[bool]:
-        """Wait until it is set or *deadline* passes; return whether it was set.
-
-        Raises:
-            ServerUnavailableError: the server gave no usable answer in time.
-            WrongTypeError: the key is something else's.
-
-        Cost:
-            One round trip when it is set. While waiting, one per message and per poll cap for the
-            whole process.
-
-        Source:
-            threading.Event.wait.
-        """
+        """Wait until it is set or *deadline* passes; return whether it was set."""
         session = self._session
         found = yield from self._status(deadline)
         if found.is_set:

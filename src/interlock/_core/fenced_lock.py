@@ -75,7 +75,7 @@ class FencedLock(Lock):
 
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
         """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
-        if isinstance(answer, Grant) and (answer.token or 0) <= self._epoch_floor():
+        if type(answer) is Grant and (answer.token or 0) <= self._epoch_floor():
             hold.uncount_try()
             hold.refuse_grant()  # it stands on the server until it is given back
             return False

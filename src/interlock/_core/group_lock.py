@@ -60,10 +60,10 @@ class GroupLock(LockBase):
     def __init__(
         self, session: Session, name: str, values: Iterable[str], *, reentrant: bool = True
     ) -> None:
+        self.renewal = self._renew
         super().__init__(session, name, reentrant=reentrant)
         self.values = check_values(values)
         self.channel = names.lock_channel(self.key)
-        self.renewal = self._renew
         self._fields = tuple(highway_hash.field(value) for value in self.values)
         self.hold_key = (self.key, self._fields)
         # Where those stand who want the same values.

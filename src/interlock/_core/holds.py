@@ -83,12 +83,12 @@ class Owner:
         """Return whether the thread or task has ended."""
         return self._gone is not None and self._gone()
 
-    def may_await(self, claim: Hold) -> bool:
-        """Return whether *claim*, which is being acquired for this owner, will end meanwhile.
+    def may_await(self, pending: Hold) -> bool:
+        """Return whether *pending*, which is being acquired for this owner, will end meanwhile.
 
         It will not if this very thread or task acquires it, and was interrupted by a signal.
         """
-        del claim
+        del pending
         return False
 
 
@@ -297,12 +297,22 @@ class Hold:
 
     def failed(self, error: InterlockError) -> None:
         """Note that a try ended by *error*; what was not sent, or refused, will not be executed."""
-        if not isinstance(error, ClosedError) and not getattr(error, "sent", False):
+        if not isinstance(error, ClosedError) and not error.sent:
             self.unanswered -= 1
 
     def late_grants(self) -> int:
         """Return how many commands may still make it the holder, whatever becomes of it."""
         return self.unanswered + self.offered + self.queued
+
+    def settled(self) -> bool:
+        """Return whether an acquire of it that ends by an error has nothing left to undo."""
+        if self.state is ENDED:
+            return not (self.depth or self.late_grants())
+        return self.state is not PENDING and self.state is not HELD
+
+    def entered_again(self) -> bool:
+        """Return whether it was entered once more since it was acquired."""
+        return self.state is HELD and self.depth > 1
 
     def offer(self) -> None:
         """Note that another holder, which releases, may make it the holder."""
@@ -413,15 +423,18 @@ class Hold:
         if self.state is ENDING:
             self.state = HELD
 
-    def begin_release(self) -> tuple[int, bool] | None:
+    def begin_release(self, now: float = -NEVER) -> tuple[int, bool] | None:
         """Go one less deep; at the last depth enter ENDING, in which it is not renewed.
 
-        Makes no call, so that of two threads that release it each goes down by one.
+        Makes no call once it has looked, so that of two threads that release it each goes down by
+        one.
 
         Returns:
-            The depth to reach, and whether no release to it was begun before; None if it is not
-            held.
+            The depth to reach, and whether no release to it was begun before; None if it is lost
+            at *now*, or not held.
         """
+        if (self.state is not HELD or now >= self.valid_until) and self.lost(now):
+            return None
         state = self.state
         if state is PENDING or state is ENDED:
             return None
@@ -657,6 +670,10 @@ class Permit(Hold):
         self.renewal = renewal
         self.ends_at = NEVER if renewal is not None else ends_at
 
+    def begin_release(self, now: float = -NEVER) -> tuple[int, bool] | None:
+        """Begin to give them back; see `Hold.begin_release`."""
+        return None if now >= self.ends_at and self.lost(now) else super().begin_release(now)
+
     def valid(self, now: float) -> bool:
         """Return whether nobody else can have the permits at *now*."""
         return now < self.ends_at and super().valid(now)
@@ -697,7 +714,7 @@ class Holds:
         """Enter *hold* before the first try to get it is sent, and count that.
 
         Args:
-            hold: the claim.
+            hold: PENDING.
             former: what it may replace: a hold of the same owner that is over.
 
         Returns:
@@ -707,7 +724,7 @@ class Holds:
         if former is not None and found is former:
             self._forget(former)
             found = self.table.setdefault(hold.table_key, hold)
-        # Not before: a claim that came too late has sent nothing, and must undo nothing.
+        # Not before: a hold that came too late has sent nothing, and must undo nothing.
         if found is hold:
             hold.unanswered = 1
         return found
@@ -718,8 +735,9 @@ class Holds:
 
     def end(self, hold: Hold) -> None:
         """Forget *hold*; a later one of the same owner stays."""
-        hold.end()
+        # In this order: a Ctrl-C may strike in between, and then it is done once more.
         self._forget(hold)
+        hold.end()
 
     def released(self, hold: Hold) -> None:
         """Forget *hold*, which the server has no more."""

@@ -18,6 +18,8 @@ Rules:
   their own.
 * The next call through the same object removes the latch of one that was answered; that costs
   nothing. It stays, to expire, where any copy was not answered and may still arrive.
+* A latch that was given to a later call may be gone, so it undoes nothing any more. All copies of
+  its own call were answered, so the opposite of that is sent, with a latch of its own.
 
 Source: the unlock latch of Redisson 4.7.0.
 """
@@ -27,10 +29,11 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections import deque
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from interlock._core import names
-from interlock._core.effects import NEVER, Step, failing, undoing
+from interlock._core.effects import NEVER, Step, Whole, failing, undoing
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
 from interlock.options import MAX_LEASE
 
@@ -39,6 +42,9 @@ if TYPE_CHECKING:
 
     from interlock._core.effects import Eval, Op, R
     from interlock._core.session import Session
+
+    Opposite: TypeAlias = Callable[["IdempotentCall"], Eval[bool]]
+    """Makes the call that does the opposite, which is sent with a latch of its own."""
 
 MAX_OLD_LATCHES = 64
 """Latches that an object remembers to remove; what is beyond expires by itself."""
@@ -62,16 +68,36 @@ class IdempotentCall:
             there when there is none.
         id: what tells it from all others.
         unanswered: True when a copy was sent that was not answered, and may still arrive.
+        done: True when it was executed and has not been undone.
+        answer: what it was answered.
+        ended: True when a later call may remove the latch.
+        opposite: the call that makes up for it when its latch is gone.
     """
 
-    __slots__ = ("id", "key", "old_latch", "ttl", "unanswered")
+    __slots__ = (
+        "answer",
+        "done",
+        "ended",
+        "id",
+        "key",
+        "old_latch",
+        "opposite",
+        "ttl",
+        "unanswered",
+    )
 
     def __init__(self, key: str, ttl: float, old_latch: str, id_: str = "") -> None:
         self.key = key
         self.id = id_
         self.ttl = ttl
         self.old_latch = old_latch
-        self.unanswered = False
+        self.unanswered = self.done = self.ended = False
+        self.answer: object = None
+        self.opposite: Eval[bool] | None = None
+
+    def settled(self) -> bool:
+        """Return whether there is nothing to undo."""
+        return not (self.unanswered or self.done)
 
 
 class IdempotentCalls:
@@ -122,12 +148,16 @@ class IdempotentCalls:
         except InterlockError as error:
             self.failed(request, error, before=unanswered)
             raise
+        # In this order: a Ctrl-C may strike in between, and until the caller has the answer.
+        request.answer = answer
+        request.done = bool(answer)
         request.unanswered = unanswered or call.unknown > 0
         return answer
 
     def end(self, request: IdempotentCall) -> None:
         """Note that the answer to *request* was read."""
         if not request.unanswered:
+            request.ended = True
             self._old_latches.append(request.key)
 
     def carried_through(self, make: Callable[[IdempotentCall], Eval[bool]]) -> CarriedThrough:
@@ -143,18 +173,40 @@ class IdempotentCalls:
         """Note by what *error* a call ended; *before*: a copy was sent and not answered already."""
         if isinstance(error, InterlockError) and not isinstance(error, ClosedError):
             # What the server refused, or was never sent, is not under way any more.
-            request.unanswered = before or bool(getattr(error, "sent", False))
+            request.unanswered = before or error.sent
 
-    def undone(self, request: IdempotentCall, call: Eval[R], undo: Eval[bool]) -> Op[R]:
-        """Send *call*; if it is interrupted, send *undo*."""
-        answer = yield from undoing(self.send(request, call), self.retract, request, undo)
+    def undone(
+        self, request: IdempotentCall, call: Eval[R], undo: Eval[bool], opposite: Opposite
+    ) -> Step[R]:
+        """Return the step that sends *call*; if it is interrupted, it is undone as by `retract`."""
+        op = undoing(self._send_and_end(request, call), self.retract, request, undo, opposite)
+        return Whole(op, request.settled, partial(self.retract, request, undo, opposite))
+
+    def _send_and_end(self, request: IdempotentCall, call: Eval[R]) -> Op[R]:
+        answer = yield from self.send(request, call)
         self.end(request)
         return answer
 
-    def retract(self, request: IdempotentCall, undo: Eval[bool], error: BaseException) -> Op[None]:
-        """Have *undo* sent, if *request*, which ended by *error*, may have done something or do it yet."""
-        if request.unanswered:
-            yield from self._clean_up(undo, error)
+    def retract(
+        self, request: IdempotentCall, undo: Eval[bool], opposite: Opposite, error: BaseException
+    ) -> Op[None]:
+        """Undo *request*, which ended by *error*, if it may have done something or do it yet.
+
+        By *undo*, or by *opposite* if another call was given the latch to remove.
+        """
+        if request.settled():
+            return
+        if request.ended:
+            try:
+                # First of all: from now on no other call removes it.
+                self._old_latches.remove(request.key)
+                request.ended = False
+            except ValueError:
+                # Once only: this may be interrupted and begun again.
+                request.opposite = request.opposite or opposite(self.begin())
+                undo = request.opposite
+        yield from self._clean_up(undo, error)
+        request.unanswered = request.done = False
 
     def go_on(self, request: IdempotentCall, call: Eval[bool], error: BaseException) -> Op[None]:
         """Have *call* sent in the background if *request*, which ended by *error*, may not have been executed."""
@@ -172,7 +224,7 @@ class CarriedThrough(Step[bool]):
     An interruption anywhere leaves it to the background.
     """
 
-    __slots__ = ("_answered", "_call", "_make", "_request", "_requests", "result")
+    __slots__ = ("_call", "_make", "_over", "_request", "_requests", "result")
 
     def __init__(
         self, requests: IdempotentCalls, make: Callable[[IdempotentCall], Eval[bool]]
@@ -181,7 +233,7 @@ class CarriedThrough(Step[bool]):
         self._make = make
         self._request: IdempotentCall | None = None
         self._call: Eval[bool] | None = None
-        self._answered = self.result = False
+        self._over = self.result = False
 
     def begin(self) -> Eval[bool]:
         """Return the call."""
@@ -195,7 +247,7 @@ class CarriedThrough(Step[bool]):
         assert self._request is not None
         self._request.unanswered = False
         self._requests.end(self._request)
-        self._answered, self.result = True, answer
+        self._over, self.result = True, answer
         return True
 
     def rest(self, failure: BaseException | None) -> Op[bool]:
@@ -211,16 +263,18 @@ class CarriedThrough(Step[bool]):
         return self._go_on(self._request, self._call, failure)
 
     def over(self) -> bool:
-        """Return whether it was answered."""
-        return self._answered
+        """Return whether it was answered, or left to the background."""
+        return self._over
 
     def _go_on(self, request: IdempotentCall, call: Eval[bool], failure: BaseException) -> Op[bool]:
-        answer = yield from undoing(
-            self._again(request, call, failure), self._requests.go_on, request, call
-        )
-        self._answered, self.result = True, answer
+        answer = yield from undoing(self._again(request, call, failure), self._leave, request, call)
+        self._over, self.result = True, answer
         self._requests.end(request)
         return answer
+
+    def _leave(self, request: IdempotentCall, call: Eval[bool], error: BaseException) -> Op[None]:
+        yield from self._requests.go_on(request, call, error)
+        self._over = True
 
     def _again(self, request: IdempotentCall, call: Eval[bool], failure: BaseException) -> Op[bool]:
         self._requests.failed(request, failure)

@@ -19,10 +19,11 @@ Source: RPermitExpirableSemaphore, Redisson 4.7.0.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from interlock._core import names
-from interlock._core.effects import Eval, undoing
+from interlock._core.effects import Eval, Whole, undoing
 from interlock._core.holds import State
 from interlock._core.idempotency import IdempotentCalls, new_id
 from interlock._core.lock_base import (
@@ -35,7 +36,7 @@ from interlock._core.lock_base import (
 from interlock._core.permit import Permit, update_lease
 from interlock._core.scripts import leased_semaphore as scripts
 from interlock._core.scripts.script import Grant
-from interlock._core.scripts.semaphore import semaphore_undo
+from interlock._core.scripts.semaphore import semaphore_release, semaphore_undo
 from interlock._core.semaphore import (
     check_change,
     check_permits,
@@ -48,13 +49,34 @@ from interlock.errors import ClosedError, ConfigError, InterlockError
 from interlock.options import check_lease, check_name
 
 if TYPE_CHECKING:
-    from interlock._core.effects import Op
+    from collections.abc import Callable
+
+    from interlock._core.effects import Op, Step
     from interlock._core.holds import Hold, Owner, Renewal
+    from interlock._core.idempotency import IdempotentCall
     from interlock._core.session import Session
+
+R = TypeVar("R")
 
 MAX_TOGETHER = 10_000
 """Permits in one acquire; each has an id."""
 _ID = re.compile("[0-9a-f]{32}")
+
+
+class Request(NamedTuple):
+    """What is wanted of a leased semaphore.
+
+    Attributes:
+        owner: stands for what the user is given, and lives as long.
+        permits: how many.
+        deadline: on the session's clock; one that has passed means one try.
+        lease: seconds, or None for permits that the watchdog renews.
+    """
+
+    owner: Owner
+    permits: int
+    deadline: float
+    lease: float | None
 
 
 class LeasedSemaphore:
@@ -71,19 +93,15 @@ class LeasedSemaphore:
         self.session = session
         self._requests = IdempotentCalls(session, self.key)
 
-    def acquire(
-        self, owner: Owner, permits: int, deadline: float, lease: float | None
-    ) -> Op[Permit | None]:
-        """Take *permits* together, waiting until *deadline*.
+    def acquire(self, request: Request, made: Callable[[Permit], R]) -> Step[R | None]:
+        """Take permits together, waiting until the deadline of *request*.
 
         Args:
-            owner: stands for what the user is given, and lives as long.
-            permits: how many.
-            deadline: on the session's clock; one that has passed means one try.
-            lease: seconds, or None for permits that the watchdog renews.
+            request: what is wanted.
+            made: makes of the permit what the user is given.
 
         Returns:
-            The permit for all of them, or None when *deadline* came first.
+            What *made* has made of all of them, or None when the deadline came first.
 
         Raises:
             ServerUnavailableError: the server gave no usable answer in time; nothing stays taken.
@@ -96,15 +114,44 @@ class LeasedSemaphore:
         Source:
             RPermitExpirableSemaphore.acquire and tryAcquire.
         """
-        session = self.session
-        if check_permits(permits) > MAX_TOGETHER:
+        permit = self._permit(request)
+
+        def acquire() -> Op[R | None]:
+            taken = yield from self._acquire(permit, request)
+            return made(permit) if taken else None
+
+        return Whole(acquire(), permit.settled, partial(undo_acquire, self.session, permit, None))
+
+    def acquire_or_raise(
+        self, request: Request, timeout: float, made: Callable[[Permit], R]
+    ) -> Step[R]:
+        """Acquire as `acquire` does, or raise.
+
+        Raises:
+            AcquireTimeoutError: the deadline came first.
+        """
+        permit = self._permit(request)
+
+        def acquire() -> Op[R]:
+            if not (yield from self._acquire(permit, request)):
+                raise out_of_time(self.kind, self.name, request.permits, timeout)
+            return made(permit)
+
+        return Whole(acquire(), permit.settled, partial(undo_acquire, self.session, permit, None))
+
+    def _permit(self, request: Request) -> Permit:
+        """Return the permit for *request*, which is nowhere yet."""
+        if check_permits(request.permits) > MAX_TOGETHER:
             raise ConfigError(f"at most {MAX_TOGETHER} permits can be acquired together")
-        wanted = session.options.lease if lease is None else check_lease(lease)
-        permit = Permit(
-            self, owner, self._new_ids(permits), wanted, self.renewal if lease is None else None
-        )
+        lease = request.lease
+        wanted = self.session.options.lease if lease is None else check_lease(lease)
+        renewal = self.renewal if lease is None else None
+        return Permit(self, request.owner, self._new_ids(request.permits), wanted, renewal)
+
+    def _acquire(self, permit: Permit, request: Request) -> Op[bool]:
+        session, deadline = self.session, request.deadline
         # Apart from those of a semaphore, which stand in a queue on the server.
-        channel = section(self.channel, f"{permits} leased")
+        channel = section(self.channel, f"{request.permits} leased")
         try:
             session.holds.begin(permit)
             taken = yield from undoing(
@@ -114,31 +161,17 @@ class LeasedSemaphore:
                 permit,
                 None,
             )
-            if taken:
-                return permit
-            yield from undo_acquire(session, permit, None, None)
+            if not taken:
+                yield from undo_acquire(session, permit, None, None)
+            return taken
         finally:
-            # A signal may strike between two steps: no claim may stay in the table.
+            # A signal may strike between two steps: nothing PENDING may stay in the table.
             if permit.state is State.PENDING:
                 session.holds.end(permit)
-        return None
-
-    def acquire_or_raise(
-        self, owner: Owner, permits: int, deadline: float, timeout: float, lease: float | None
-    ) -> Op[Permit]:
-        """Acquire as `acquire` does, or raise.
-
-        Raises:
-            AcquireTimeoutError: *deadline* came first.
-        """
-        permit = yield from self.acquire(owner, permits, deadline, lease)
-        if permit is None:
-            raise out_of_time(self.kind, self.name, permits, timeout)
-        return permit
 
     def release_hold(self, hold: Hold) -> Release:
         """Give *hold* back, whoever asks."""
-        return Release(self.session, hold)
+        return Release().of(self.session, hold)
 
     def last_release(self, hold: Hold) -> Eval[int]:
         """Return the script that gives *hold* back."""
@@ -217,7 +250,7 @@ class LeasedSemaphore:
         call = scripts.leased_semaphore_set(self.key, permits, session.publish, self.channel)
         _ = yield from session.persist(call)
 
-    def add_permits(self, permits: int) -> Op[None]:
+    def add_permits(self, permits: int) -> Step[bool]:
         """Add *permits* for good, or take them away when negative.
 
         The number of free ones may fall below 0.
@@ -243,7 +276,9 @@ class LeasedSemaphore:
             self.channel,
         )
         undo = semaphore_undo(self.key, request.key, request.ttl, session.publish, self.channel)
-        _ = yield from self._requests.undone(request, call, undo)
+        return self._requests.undone(
+            request, call, undo, lambda again: self._take_back_script(again, permits)
+        )
 
     def counts(self) -> Op[tuple[int, int]]:
         """Return how many permits are free and how many are held; one round trip."""
@@ -255,6 +290,19 @@ class LeasedSemaphore:
         """Raise NotHeldError unless a permit of the semaphore *name* is one of this."""
         if name != self.name:
             raise self._not_held(f"a permit of {name!r}")
+
+    def _take_back_script(self, request: IdempotentCall, permits: int) -> Eval[bool]:
+        # The plain semaphore's, which makes none that is missing.
+        return semaphore_release(
+            self.key,
+            request.key,
+            request.old_latch,
+            -permits,
+            0,
+            request.ttl,
+            self.session.publish,
+            self.channel,
+        )
 
     def _new_ids(self, permits: int) -> tuple[str, ...]:
         return tuple(new_id(self.session) for _ in range(permits))

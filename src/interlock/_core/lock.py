@@ -61,6 +61,22 @@ class Lock(LockBase):
         """Return the script that takes *hold* to *depth*."""
         return scripts.lock_acquire(self.key, lease, hold.holder, depth, deadline=deadline)
 
+    def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
+        kept, waiters = self._kept, self.session.waiters
+        place = waiters.places.get(self.queue)
+        if kept is None or place is None or deadline <= now or not kept.serves(hold):
+            return super()._request(hold, deadline, now)
+        more = not waiters.alone(self.queue)
+        last = kept.waiting.get(more)
+        if last is None:
+            call = super()._request(hold, deadline, now)
+        else:
+            place.stand(more)
+            call = last.anew()
+            call.deadline = self.answer_by(deadline, now)
+        kept.waiting[more] = call
+        return call
+
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that takes *hold* down to *depth*."""
         return scripts.lock_release(self.key, hold.holder, depth, self._publish, self.channel)
@@ -70,7 +86,7 @@ class Lock(LockBase):
         session = self.session
         if self.queue in session.waiters.queues and self.hands_over and session.counts_waiters:
             return HandOver(self, hold)
-        return Release(session, hold)
+        return Release().of(session, hold)
 
     def hand_over_script(self, hold: Hold, successor: Hold, place: Place | None) -> Eval[int]:
         """Return the script that makes *successor* the holder instead of *hold*.
@@ -125,7 +141,7 @@ class HandOver(Release):
     __slots__ = ("_freeing", "_lock", "_offer", "_sent_at")
 
     def __init__(self, lock: Lock, hold: Hold) -> None:
-        super().__init__(lock.session, hold)
+        self.of(lock.session, hold)
         self._lock = lock
         self._freeing = False
         self._offer: _Offer | None = None

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from copy import copy
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 from interlock._core.effects import NEVER, Step, Wait, failing, undoing
 from interlock._core.forced_note import ask_why, leave_note, take_note_back
@@ -52,7 +52,7 @@ from interlock._core.replication import Replication
 from interlock._core.scripts.lock import lock_release, stand_in_queue
 from interlock._core.scripts.script import Grant
 from interlock._core.session import GRACE
-from interlock._core.waiting import QUEUE_GRACE, QUEUE_KEPT, may_overtake, wait_in_queue
+from interlock._core.waiting import QUEUE_KEPT, leave_queue, may_overtake, wait_in_queue
 from interlock.errors import (
     AcquireTimeoutError,
     ClosedError,
@@ -77,15 +77,36 @@ _CLAIM_LOOK, _CLAIM_LOOKS = 0.001, 0.05
 
 
 class _Kept:
-    """What a holder sends for a lock each time."""
+    """What a holder sends for a lock each time.
 
-    __slots__ = ("acquire", "holder", "lease", "release")
+    Attributes:
+        client_id, number: what its holder id is made of.
+        acquire: the first try, if nobody waits here.
+        waiting: the last try by *more*, if the client stands in the server's queue.
+        release: the last release.
+    """
 
-    def __init__(self, hold: Hold, acquire: Eval[Grant | float], release: Eval[int]) -> None:
+    __slots__ = ("acquire", "client_id", "holder", "lease", "number", "release", "waiting")
+
+    def __init__(
+        self,
+        client_id: str,
+        number: int,
+        hold: Hold,
+        acquire: Eval[Grant | float],
+        release: Eval[int],
+    ) -> None:
+        self.client_id = client_id
+        self.number = number
         self.holder = hold.holder
         self.lease = hold.lease
         self.acquire = acquire
         self.release = release
+        self.waiting: dict[bool, Eval[Grant | float]] = {}
+
+    def serves(self, hold: Hold) -> bool:
+        """Return whether *hold* is acquired and released by it."""
+        return self.holder == hold.holder and self.lease == hold.lease
 
 
 class LockBase(ABC):
@@ -121,6 +142,8 @@ class LockBase(ABC):
         self.session = self._session = session
         self._kept: _Kept | None = None
         self._last_holder = ""
+        # Python 3.11 looks an attribute of the class up anew each time.
+        self._renewal = self.renewal
 
     # What a kind of lock supplies.
 
@@ -177,7 +200,12 @@ class LockBase(ABC):
         Source:
             RLock.lock and tryLock.
         """
-        return Acquire(self, owner, deadline, lease)
+        # Written out: a call of `__init__` costs as much as the object.
+        step = Acquire()
+        step.lock, step.owner, step.deadline, step.lease = self, owner, deadline, lease
+        step.sent_at = 0.0
+        step.outcome = step.again = step.result = None
+        return step
 
     def refusal(self, timeout: float) -> Op[AcquireTimeoutError]:
         """Return the error for who did not get it in *timeout* seconds.
@@ -208,17 +236,19 @@ class LockBase(ABC):
         Source:
             RLock.unlock.
         """
-        hold = self._session.holds.table.get((self.hold_key, owner.identity))
-        if hold is None:
+        session = self.session
+        try:
+            hold = session.holds.table[self.hold_key, owner.identity]
+        except KeyError:
             return Refused(not_held(self.kind, self.name, owner.label))
         # A kind of lock may hand over to those who wait. Without them, one call less.
-        if self.queue in self._session.waiters.queues:
+        if self.queue in session.waiters.queues:
             return self.release_hold(hold)
-        return Release(self._session, hold)
+        return Release().of(session, hold)
 
     def release_hold(self, hold: Hold) -> Step[None]:
         """Go down by one depth in *hold*, whoever asks; errors as `release`."""
-        return Release(self._session, hold)
+        return Release().of(self._session, hold)
 
     def extend(self, owner: Owner, lease: float) -> Op[None]:
         """Have at least *lease* seconds from now.
@@ -311,13 +341,13 @@ class LockBase(ABC):
     # What is known here.
 
     @property
-    def place(self) -> tuple[str, str, str]:
+    def sort_key(self) -> tuple[str, str, str]:
         """Return what tells this lock from all others, in the order in which multi locks take them."""
         return (self.session.database, self.key, self.kind)
 
     def hold_of(self, owner: Owner) -> Hold | None:
         """Return *owner*'s hold, lost or not, as known locally."""
-        hold = self._session.holds.get(self.hold_key, owner)
+        hold = self._session.holds.table.get((self.hold_key, owner.identity))
         return None if hold is None or hold.state in (PENDING, ENDED) else hold
 
     def mine(self, owner: Owner) -> Hold:
@@ -339,9 +369,14 @@ class LockBase(ABC):
 
         It must be in the table before anything is sent for it.
         """
+        session, kept = self.session, self._kept
+        if kept is not None and kept.number == owner.number and kept.client_id is session.client_id:
+            holder = kept.holder
+        else:
+            holder = self._holder(owner)
         if lease is not None:
-            return Hold(self, owner, self._holder(owner), check_lease(lease))
-        return Hold(self, owner, self._holder(owner), self._session.options.lease, self.renewal)
+            return Hold(self, owner, holder, check_lease(lease))
+        return Hold(self, owner, holder, session.options.lease, self._renewal)
 
     def _holder(self, owner: Owner) -> str:
         """Return as whom *owner* is to hold it."""
@@ -362,14 +397,23 @@ class LockBase(ABC):
         ):
             return kept.acquire
         call = self._request(hold, deadline, now)
-        keep = self.repeats and deadline == NEVER and call.replication is None
-        if keep and self.queue not in self.session.waiters.places:
-            if self._last_holder == hold.holder:
-                self._kept = _Kept(hold, call, self.release_script(hold, 0))
+        if self.repeats and deadline == NEVER and call.replication is None:
             # Most locks are taken once: only by coming again does an owner make this worth its
             # memory.
+            if self._last_holder == hold.holder and not (kept and kept.serves(hold)):
+                self._keep(hold, call)
             self._last_holder = hold.holder
         return call
+
+    def _keep(self, hold: Hold, call: Eval[Grant | float]) -> None:
+        """Keep what the owner of *hold* sends, unless it has drawn another number meanwhile."""
+        owner, client_id = hold.owner(), self.session.client_id
+        if owner is None:
+            return
+        number = owner.number
+        if self._holder(owner) == hold.holder:
+            first = self.acquire_script(hold, hold.lease, 1, NEVER) if call.queued else call
+            self._kept = _Kept(client_id, number, hold, first, self.release_script(hold, 0))
 
     def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
         """Return the script that tries to get *hold*, for an owner who waits until *deadline*."""
@@ -377,8 +421,8 @@ class LockBase(ABC):
         place = self.session.waiters.places.get(self.queue)
         if place is not None and deadline > now:
             # If others wait here, the client stays in the queue when this one has the lock.
-            more = place.more = not self.session.waiters.alone(self.queue)
-            place.taken, place.woken = True, False
+            more = not self.session.waiters.alone(self.queue)
+            place.stand(more)
             keep = QUEUE_KEPT * self.session.options.poll_cap
             stand_in_queue(call, place.client, place.queue, more=more, keep=keep)
         if self.session.replicas is not None:
@@ -395,10 +439,10 @@ class LockBase(ABC):
 
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
         """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
-        if not isinstance(answer, Grant):
+        if type(answer) is not Grant:  # `isinstance` is a call
             hold.uncount_try()
             return False
-        session = self._session
+        session = self.session
         clock = session.clock
         if not hold.grant(answer.token, sent_at, clock()):
             return False
@@ -446,7 +490,7 @@ class LockBase(ABC):
         memory for each.
 
         Args:
-            hold: the claim.
+            hold: what is acquired, PENDING.
             owner: for whom.
             deadline: as in `acquire`.
             sent_at: when the first try was sent.
@@ -467,46 +511,33 @@ class LockBase(ABC):
                 taken = yield from op
                 if taken:
                     # There is a place only if others gave up while the lock was handed over.
-                    yield from self._leave_queue(None, later=True)
+                    yield from leave_queue(self._session, self.queue, self.leave_script, later=True)
             except GeneratorExit:
                 raise
             except BaseException as error:
                 ended_by = error
-                prompt_until = self._session.clock() + GRACE / 2
-                yield from undo_acquire(self._session, hold, owner, error)
-                silent = self._session.clock() >= prompt_until
-                yield from self._leave_queue(error, later=silent)
+                if not hold.entered_again():
+                    yield from self._undo(hold, owner, error)
                 raise
-            if not taken and hold.late_grants():
-                # Whoever offered the lock must not make it the holder still, and no try that was
-                # given up either.
-                yield from undo_acquire(self._session, hold, owner, None)
-            if not taken:
-                yield from self._leave_queue(None)
-            return hold if taken else None
+            if taken:
+                return hold
+            yield from self._undo(hold, owner, None)
+            return None
         finally:
             self._session.events.end_wait(hold, ended_by)
             ended_by = None  # the error knows this frame
             self.disclaim(hold)
 
-    def _leave_queue(self, error: BaseException | None, *, later: bool = False) -> Op[None]:
-        """Give up the client's place in the server's queue, if the last who waited here goes.
+    def _undo(self, hold: Hold, owner: Owner, error: BaseException | None) -> Op[None]:
+        """Leave nothing behind of an acquire that ended by *error*, or in vain (None).
 
-        A claim that the client was given meanwhile goes to the next one.
-
-        Args:
-            error: how the wait ended, if by one.
-            later: whether the background does it, so that the caller need not wait for it.
+        Nobody who offered the lock makes *hold* held after that, and no try that was given up.
         """
-        session = self.session
-        place = session.waiters.vacate(self.queue)
-        if place is not None:
-            call = self.leave_script(place)
-            until = session.clock() + QUEUE_GRACE
-            if later:
-                yield from session.clean_up_later(call, until)
-            else:
-                yield from session.clean_up_after(error, call, until)
+        session = self._session
+        prompt_until = session.clock() + GRACE / 2
+        yield from undo_acquire(session, hold, owner, error)
+        silent = session.clock() >= prompt_until
+        yield from leave_queue(session, self.queue, self.leave_script, error, later=silent)
 
     def leave_script(self, place: Place) -> Eval[int]:
         """Return the script that gives up *place*, and passes on the claim that it was given."""
@@ -515,23 +546,8 @@ class LockBase(ABC):
             leaving=(place.client,),
         )
 
-    def after_claim(self, owner: Owner, deadline: float, lease: float | None) -> Op[Hold | None]:
-        """Acquire when another thread or task of the same owner has, or has given up.
-
-        Nothing is sent while it waits, and nobody wakes it: this is rare.
-        """
-        table, key = self._session.holds.table, (self.hold_key, owner.identity)
-        pause = _CLAIM_LOOK
-        while (held := table.get(key)) is not None and held.state is PENDING:
-            now = self._session.clock()
-            if now >= deadline:
-                return None
-            yield Wait(None, min(deadline, now + pause))
-            pause = min(2 * pause, _CLAIM_LOOKS)
-        return (yield from self.acquire(owner, deadline, lease))
-
     def disclaim(self, hold: Hold) -> None:
-        """Remove the claim if *hold* is still PENDING.
+        """Remove *hold* from the table if it is still PENDING.
 
         Every end of an acquire calls this. Otherwise its owner would get ReentryError for ever.
         """
@@ -548,7 +564,7 @@ class LockBase(ABC):
         """Go on after the first try came to *outcome*; tell whether *hold* is held."""
         if isinstance(outcome, InterlockError) and hold.unanswered:
             hold.failed(outcome)
-        if isinstance(outcome, ServerUnavailableError):
+        if isinstance(outcome, ServerUnavailableError) and hold.state is PENDING:
             call = self._request(hold, deadline, sent_at)
             answer = yield from self._session.again(call, outcome, hold)
             if self.accept(hold, sent_at, answer):
@@ -617,92 +633,107 @@ class LockBase(ABC):
 class Acquire(Step["Hold | None"]):
     """An acquire or re-entry by *owner*, as `LockBase.acquire` describes it."""
 
-    __slots__ = (
-        "_again",
-        "_deadline",
-        "_lease",
-        "_lock",
-        "_outcome",
-        "_owner",
-        "_sent_at",
-        "result",
-    )
-
-    def __init__(self, lock: LockBase, owner: Owner, deadline: float, lease: float | None) -> None:
-        self._lock = lock
-        self._owner = owner
-        self._deadline = deadline
-        self._lease = lease
-        self._outcome: Grant | float | None = None
-        self._again: Reenter | None = None
-        self._sent_at = 0.0
-        self.result: Hold | None = None
+    __slots__ = ("again", "deadline", "lease", "lock", "outcome", "owner", "result", "sent_at")
+    lock: LockBase
+    owner: Owner
+    deadline: float
+    lease: float | None
+    outcome: Grant | float | None
+    again: Reenter | Step[Hold | None] | None
+    sent_at: float
+    result: Hold | None
 
     def begin(self) -> Eval[Grant | float] | None:
         """Claim the lock; return the first try, unless others wait here."""
-        lock, owner = self._lock, self._owner
+        lock, owner = self.lock, self.owner
         session = lock.session
-        held = session.holds.table.get((lock.hold_key, owner.identity))
+        table, key = session.holds.table, (lock.hold_key, owner.identity)
+        held = table.get(key) if key in table else None
         while True:
             if held is not None:
                 if held.state is PENDING and owner.may_await(held):
                     return None
                 if lock.is_live(held):
-                    again = self._again = Reenter(lock, held, self._deadline, self._lease)
+                    again = self.again = Reenter(lock, held, self.deadline, self.lease)
                     self.result = held
                     if (entering := again.begin()) is not None:
                         return entering
                     # Another thread has released it since the look.
-                    self._again = self.result = None
-                    held = session.holds.table.get((lock.hold_key, owner.identity))
+                    self.again = self.result = None
+                    held = table.get(key)
                     continue
-            hold = self.result = lock.new_hold(owner, self._lease)
+            hold = self.result = lock.new_hold(owner, self.lease)
             found = session.holds.claim(hold, held)
             if found is hold:
                 break
             # Another thread of the same owner was faster.
             self.result, held = None, found
         clock = session.clock  # bound first: Python 3.11 would look for a method
-        now = self._sent_at = clock()
-        if lock.queue in session.waiters.queues and not lock.may_overtake(hold, self._deadline):
+        now = self.sent_at = clock()
+        if lock.queue in session.waiters.queues and not lock.may_overtake(hold, self.deadline):
             hold.uncount_try()
             return None
-        return lock.request(hold, self._deadline, now)
+        return lock.request(hold, self.deadline, now)
 
     def done(self, answer: Grant | float) -> bool:
         """Take the server's answer; return whether the lock is held now."""
-        if self._again is not None:
-            return self._again.done(answer)
+        if self.again is not None:
+            return self.again.done(answer)
         hold = self.result
         assert hold is not None
-        if self._lock.accept(hold, self._sent_at, answer):
+        if self.lock.accept(hold, self.sent_at, answer):
             return True
-        self._outcome = answer
+        self.outcome = answer
         return False
 
     def rest(self, failure: BaseException | None) -> Op[Hold | None]:
         """Wait for the lock, or undo what *failure* has left."""
-        if self._again is not None:
-            return self._again.rest(failure)
+        if self.again is not None:
+            return self.again.rest(failure)
         hold = self.result
         if hold is None and failure is None:
-            return self._lock.after_claim(self._owner, self._deadline, self._lease)
+            return self._after_claim()
         if hold is None:
             return failing(failure)
-        outcome = self._outcome if failure is None else failure
-        return self._lock.go_on(hold, self._owner, self._deadline, self._sent_at, outcome)
+        if failure is not None and hold.entered_again():
+            # Others of the same owner have entered it meanwhile, and keep it.
+            self.lock.session.events.end_wait(hold, failure)
+            again = self.again = Reenter(self.lock, hold, self.deadline, self.lease)
+            again.entered = again.granted = True
+            return again.rest(failure)
+        outcome = self.outcome if failure is None else failure
+        return self.lock.go_on(hold, self.owner, self.deadline, self.sent_at, outcome)
 
     def over(self) -> bool:
-        """Return whether nothing is claimed."""
-        if self._again is not None:
-            return self._again.over()
+        """Return whether nothing is claimed, and no wait noted."""
+        if self.again is not None:
+            return self.again.over()
         hold = self.result
-        return hold is None or hold.state not in (PENDING, HELD)
+        # A wait that a Ctrl-C has left in the table would be shown to operators for ever.
+        return hold is None or (hold.settled() and hold not in self.lock.session.events.waits)
 
     def abandon(self) -> None:
-        """Take the claim back."""
+        """Remove the hold that is still PENDING."""
         if self.result is not None:
-            self._lock.disclaim(self.result)
+            self.lock.disclaim(self.result)
+
+    def _after_claim(self) -> Op[Hold | None]:
+        """Acquire when another thread or task of the same owner has, or has given up.
+
+        Nothing is sent while it waits, and nobody wakes it: this is rare.
+        """
+        session, owner = self.lock.session, self.owner
+        key, pause = (self.lock.hold_key, owner.identity), _CLAIM_LOOK
+        while (held := session.holds.table.get(key)) is not None and held.state is PENDING:
+            now = session.clock()
+            if now >= self.deadline:
+                return None
+            yield Wait(None, min(self.deadline, now + pause))
+            pause = min(2 * pause, _CLAIM_LOOKS)
+        # This step is over when that one is.
+        again = self.again = self.lock.acquire(owner, self.deadline, self.lease)
+        self.result = yield from again
+        return self.result
 
 
 class Reenter(Step[Hold]):
@@ -711,11 +742,13 @@ class Reenter(Step[Hold]):
     __slots__ = (
         "_call",
         "_deadline",
-        "_entered",
         "_lease",
+        "_left",
         "_lock",
         "_sent_at",
         "_wanted",
+        "entered",
+        "granted",
         "result",
     )
 
@@ -723,7 +756,8 @@ class Reenter(Step[Hold]):
         self._lock = lock
         self._deadline = deadline
         self._lease = lease
-        self._entered = False
+        self.entered = self.granted = False
+        self._left: int | None = None
         self._call: Eval[Grant | float] | None = None
         self.result = hold
 
@@ -742,7 +776,7 @@ class Reenter(Step[Hold]):
         depth = hold.enter()
         if depth is None:
             return None
-        self._entered = True
+        self.entered = True
         call = self._call = lock.acquire_script(
             hold, self._wanted, depth, lock.answer_by(self._deadline, now)
         )
@@ -753,6 +787,7 @@ class Reenter(Step[Hold]):
         if not isinstance(answer, Grant):
             return False
         lock, hold = self._lock, self.result
+        self.granted = True
         hold.extend_validity(self._sent_at, self._wanted)
         if hold.lost(lock.session.clock()):
             return False  # the answer took longer than the lease: somebody else may hold it by now
@@ -763,32 +798,39 @@ class Reenter(Step[Hold]):
 
     def rest(self, failure: BaseException | None) -> Op[Hold]:
         """Ask again, undo what *failure* has left, or tell that the hold is lost."""
-        if not self._entered:
+        if not self.entered:
             return failing(failure)
         return undoing(self._go_on(failure), self._undo)
 
     def over(self) -> bool:
         """Return whether nothing is entered."""
-        return not self._entered
+        return not self.entered
 
     def _go_on(self, failure: BaseException | None) -> Op[Hold]:
         hold, session = self.result, self._lock.session
         if failure is not None:
-            if self._call is None or not isinstance(failure, ServerUnavailableError):
+            call = None if self.granted else self._call
+            if call is None or not isinstance(failure, ServerUnavailableError):
                 raise failure
-            if self.done((yield from session.again(self._call, failure))):
+            if self.done((yield from session.again(call, failure))):
                 return hold
         _ = hold.leave()
         session.lose(hold, hold.expiry_reason() if hold.lost(session.clock()) else "force-released")
         raise lost(hold)
 
     def _undo(self, error: BaseException) -> Op[None]:
-        hold, self._entered = self.result, False
+        hold = self.result
         if hold.state is LOST:
+            self.entered = False
             return
-        # Other threads may have released all other entries: then this undoes the last one.
-        depth, _ = hold.begin_release() or (0, False)
-        if depth and isinstance(error, InterlockError) and not getattr(error, "sent", False):
+        if self._left is None:
+            # Other threads may have released all other entries: then this undoes the last one.
+            # A Ctrl-C may strike in this: it goes down by one all the same.
+            self._left = (hold.begin_release() or (0, False))[0]
+        depth = self._left
+        unsent = not self.granted and isinstance(error, InterlockError) and not error.sent
+        if depth and unsent:
+            self.entered = False
             return
         session, call = self._lock.session, self._lock.release_script(hold, depth)
         if depth == 0:
@@ -796,6 +838,7 @@ class Reenter(Step[Hold]):
         yield from session.clean_up_after(error, call, hold.valid_until)
         if depth == 0:
             session.holds.released(hold)
+        self.entered = False
 
 
 class Release(Step[None]):
@@ -812,30 +855,40 @@ class Release(Step[None]):
     """
 
     __slots__ = (
-        *("_begun", "_call", "_depth", "_found", "_given_up", "_hold", "_resumed", "_session"),
-        "result",
+        "_begun",
+        "_call",
+        "_depth",
+        "_found",
+        "_given_up",
+        "_hold",
+        "_resumed",
+        "_session",
     )
+    result = None
+    _call: Eval[int] | None
 
-    def __init__(self, session: Session, hold: Hold) -> None:
+    def of(self, session: Session, hold: Hold) -> Self:
+        """Begin with *hold*; return this step.
+
+        Not ``__init__``: a call of that costs as much as the object.
+        """
         self._session = session
         self._hold = hold
-        self._begun = self._resumed = self._given_up = False
-        self._call: Eval[int] | None = None
-        self._found = 0
-        self.result = None
+        self._begun = self._given_up = False
+        return self
 
     def begin(self) -> Eval[int] | None:
         """Note that the hold ends, or is one less deep; return the release, unless it is lost."""
         hold = self._hold
         core, clock = hold.core, self._session.clock
         now = clock()
-        if not hold.valid(now) and hold.lost(now):
-            return None
-        begun = hold.begin_release()
+        begun = hold.begin_release(now)
         if begun is None:
+            if hold.lost(now):
+                return None
             raise not_held(core.kind, hold.name, hold.label)
         depth, first = begun
-        self._depth = depth
+        self._depth, self._found, self._call = depth, 0, None
         # A release that was begun before may have been executed, whatever became of its caller.
         self._resumed = not first
         self._begun = True
@@ -986,12 +1039,13 @@ def undo_acquire(
         late += granted  # the release must find the grant that we know of, too
     if owner is not None and (late or granted):
         owner.renumber()  # what we send now may arrive late
-    hold.gave_back()
     session.holds.end(hold)
     if not (late or granted):
         return
     call, until = hold.core.release_script(hold, 0), session.clock() + hold.lease
     yield from session.clean_up_after(error, call, until, late)
+    # Not before: a Ctrl-C may strike in this, too, and then it is done once more.
+    hold.gave_back()
 
 
 def end_late_grants(session: Session, hold: Hold) -> Op[None]:

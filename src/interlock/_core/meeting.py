@@ -54,7 +54,7 @@ class Meeting(ABC):
 
     def release_hold(self, hold: Hold) -> Release:
         """Take back the wait of *hold*."""
-        return Release(self.session, hold)
+        return Release().of(self.session, hold)
 
     def last_release(self, hold: Hold) -> Eval[int]:
         """Return the script that takes back the wait of *hold*."""

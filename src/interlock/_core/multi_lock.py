@@ -52,8 +52,9 @@ class MultiLock(CompositeLock):
         while True:
             failure: ServerUnavailableError | None = None
             try:
-                if (yield from self._collect(claim, give_up)):
-                    return self.hold_of(claim.owner)
+                hold = yield from self._collect(claim, give_up)
+                if hold is not None:
+                    return hold
             except ServerUnavailableError as error:
                 # Who waited for the first one has sat the outage out. The others are held for no
                 # longer than their budget.
@@ -68,7 +69,7 @@ class MultiLock(CompositeLock):
                 return None
             yield from self._pause(give_up)
 
-    def _collect(self, claim: Claim, deadline: float) -> Op[bool]:
+    def _collect(self, claim: Claim, deadline: float) -> Op[CompositeHold | None]:
         clock, owner, lease, until = self._session.clock, claim.owner, claim.lease, deadline
         budget = MEMBER_BUDGET * len(self.members) * (0.75 + self._session.random() / 2)
         if lease is not None:
@@ -77,18 +78,18 @@ class MultiLock(CompositeLock):
         for member in self.members:
             taken = yield from RunOn(member.session, claim.enter(member, until))
             if taken is None:
-                return False
+                return None
             if member is self.members[0]:
                 until = min(deadline, clock() + budget)
         if lease is not None and len(self.members) > 1:
             # Those that came first have lost some of their lease to the wait for the last.
             failure = yield from self._extend(owner, lease)
             if isinstance(failure, HoldLostError):
-                return False
+                return None
             if failure is not None:
                 raise failure
         hold = self.hold_of(owner)
-        return hold is not None and hold.valid(clock())
+        return hold if hold is not None and hold.valid(clock()) else None
 
     def _patience(self, lease: float | None = None) -> None:
         del lease

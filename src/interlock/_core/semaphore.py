@@ -11,8 +11,9 @@ Waiters of a client who want equally many stand in one queue, of which the front
 For each such queue the client has a place in a queue on the server. A release wakes as many of the
 first as there are permits for. Each has a claim to its permits for 250 ms, which binds those in the
 queue and nobody else. A client that wants more than are free is passed over for 8 s. Then permits
-are kept for it for 2 s, and so on. So those who want several are not overtaken for ever. A request
-for more than there will ever be delays the others by 2 s at a time.
+are kept for it for 2 s, and so on. So those who want several are not overtaken for ever. Several of
+them take turns of 10 s. So however many want more than there will ever be, they delay the others
+by 4 s at most.
 
 Rejected: keeping permits for the first one at any time. One request for too many would stop all.
 
@@ -21,23 +22,27 @@ Source: RSemaphore, Redisson 4.7.0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 from interlock._core import names
-from interlock._core.effects import NEVER, Eval, undoing
+from interlock._core.effects import NEVER, Eval, Whole, undoing
 from interlock._core.idempotency import IdempotentCalls
 from interlock._core.replication import Replication
 from interlock._core.scripts import semaphore as scripts
 from interlock._core.session import GRACE
 from interlock._core.waiters import SHARED, section
-from interlock._core.waiting import QUEUE_GRACE, QUEUE_KEPT, may_overtake, wait_in_queue
+from interlock._core.waiting import QUEUE_KEPT, leave_queue, may_overtake, wait_in_queue
 from interlock.errors import AcquireTimeoutError, ConfigError
 from interlock.options import check_name, check_number
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from interlock._core.effects import Op, Step
     from interlock._core.idempotency import IdempotentCall
     from interlock._core.session import Session
+    from interlock._core.waiters import Place
 
 OVERTOOK = 2
 """What an acquire without a place answers if it took permits while others waited in the queue."""
@@ -80,7 +85,7 @@ class Semaphore:
         self._session = session
         self._requests = IdempotentCalls(session, self.key)
 
-    def acquire(self, permits: int, deadline: float) -> Op[bool]:
+    def acquire(self, permits: int, deadline: float) -> Step[bool]:
         """Take *permits* together, waiting until *deadline*; return whether they were taken.
 
         Raises:
@@ -96,29 +101,48 @@ class Semaphore:
         Source:
             RSemaphore.acquire and tryAcquire.
         """
-        permits = check_permits(permits)
-        request = self._requests.begin(deadline)
-        undo = self._undo_script(request)
-        part = section(self.channel, permits)
-        taken = yield from undoing(
-            self._wait(part, request, permits, deadline), self._retract, part, request, undo
-        )
-        if taken:
-            self._requests.end(request)
-        elif request.unanswered:
-            yield from self._session.clean_up_later(
-                undo, self._session.clock() + self._session.options.outage_timeout
-            )
-        return taken
+        request, undo = self._begin(permits, deadline)
+        return Whole(self._acquire(request, undo, permits, deadline), request.settled, undo)
 
-    def acquire_or_raise(self, permits: int, deadline: float, timeout: float) -> Op[None]:
+    def acquire_or_raise(self, permits: int, deadline: float, timeout: float) -> Step[None]:
         """Acquire as `acquire` does, or raise what a ``with`` statement needs.
 
         Raises:
             AcquireTimeoutError: *deadline* came first.
         """
-        if not (yield from self.acquire(permits, deadline)):
-            raise out_of_time(self.kind, self.name, permits, timeout)
+        request, undo = self._begin(permits, deadline)
+
+        def acquire() -> Op[None]:
+            if not (yield from self._acquire(request, undo, permits, deadline)):
+                raise out_of_time(self.kind, self.name, permits, timeout)
+
+        return Whole(acquire(), request.settled, undo)
+
+    def _begin(
+        self, permits: int, deadline: float
+    ) -> tuple[IdempotentCall, Callable[[BaseException], Op[None]]]:
+        """Return a request for *permits*, and what leaves nothing behind of it."""
+        part = section(self.channel, check_permits(permits))
+        request = self._requests.begin(deadline)
+        return request, partial(self._retract, part, request, permits)
+
+    def _acquire(
+        self,
+        request: IdempotentCall,
+        undo: Callable[[BaseException], Op[None]],
+        permits: int,
+        deadline: float,
+    ) -> Op[bool]:
+        part = section(self.channel, permits)
+        taken = yield from undoing(self._wait(part, request, permits, deadline), undo)
+        if taken:
+            self._requests.end(request)
+        elif request.unanswered:
+            yield from self._session.clean_up_later(
+                self._undo_script(request),
+                self._session.clock() + self._session.options.outage_timeout,
+            )
+        return taken
 
     def release(self, permits: int) -> Step[bool]:
         """Give *permits* back, or simply give them: nobody asks where they come from.
@@ -146,7 +170,7 @@ class Semaphore:
         """
         return self._release(check_permits(permits), create=0)
 
-    def add_permits(self, permits: int) -> Op[None]:
+    def add_permits(self, permits: int) -> Step[bool]:
         """Add *permits* for good, or take them away when negative.
 
         The number of free ones may fall below 0.
@@ -164,9 +188,14 @@ class Semaphore:
         """
         request = self._requests.begin()
         call = self._release_script(request, check_change(permits), create=1)
-        _ = yield from self._requests.undone(request, call, self._undo_script(request))
+        return self._requests.undone(
+            request,
+            call,
+            self._undo_script(request),
+            lambda again: self._release_script(again, -permits, create=0),
+        )
 
-    def drain_permits(self) -> Op[int]:
+    def drain_permits(self) -> Step[int]:
         """Take all permits that are free.
 
         Return how many. A number below 0 is made up for and returned.
@@ -185,7 +214,12 @@ class Semaphore:
         request = self._requests.begin()
         call = scripts.semaphore_drain(self.key, request.key, request.old_latch, request.ttl)
         self._confirm(call)
-        return (yield from self._requests.undone(request, call, self._undo_script(request)))
+        return self._requests.undone(
+            request,
+            call,
+            self._undo_script(request),
+            lambda again: self._release_script(again, cast("int", request.answer), create=0),
+        )
 
     def try_set_permits(self, permits: int) -> Op[bool]:
         """Make the semaphore with *permits* unless there is one; return whether it was made.
@@ -222,7 +256,7 @@ class Semaphore:
         taken = yield from wait_in_queue(
             session, part, deadline, SHARED, self._try, part, request, permits, deadline
         )
-        yield from self._leave_queue(part, None, later=taken)
+        yield from leave_queue(session, part, self._leave_script, later=taken)
         return taken
 
     def _try(
@@ -246,8 +280,9 @@ class Semaphore:
         place = session.waiters.places.get(part)
         if place is not None and waits:
             # If others wait here, the client stays in the queue when this one has its permits.
-            more = place.more = not session.waiters.alone(part)
-            place.taken, place.woken, place.left = True, False, NEVER
+            more = not session.waiters.alone(part)
+            place.stand(more)
+            place.left = NEVER
             keep = QUEUE_KEPT * session.options.poll_cap
             scripts.stand_in_queue(
                 call, place.client, self.channel, session.publish, more=more, keep=keep
@@ -268,37 +303,24 @@ class Semaphore:
         me = client if permits == 1 else f"{client}:{permits}"
         self._session.waiters.place_for(part, client, me, waits=waits)
 
-    def _leave_queue(
-        self, part: str, error: BaseException | None, *, later: bool = False
-    ) -> Op[None]:
-        """Give up the client's place in the server's queue, if the last who waited here goes.
-
-        The permits that it was woken for go to the others.
-
-        Args:
-            part: the section.
-            error: how the wait ended, if by one.
-            later: whether the background does it, so that the caller need not wait for it.
-        """
-        session = self._session
-        place = session.waiters.vacate(part)
-        if place is None:
-            return
-        call = scripts.semaphore_leave(self.key, place.client, session.publish, self.channel)
-        until = session.clock() + QUEUE_GRACE
-        if later:
-            yield from session.clean_up_later(call, until)
-        else:
-            yield from session.clean_up_after(error, call, until)
+    def _leave_script(self, place: Place) -> Eval[bool]:
+        """Return the script that gives up *place*, and passes on what it was woken for."""
+        return scripts.semaphore_leave(self.key, place.client, self._session.publish, self.channel)
 
     def _retract(
-        self, part: str, request: IdempotentCall, undo: Eval[bool], error: BaseException
+        self, part: str, request: IdempotentCall, permits: int, error: BaseException
     ) -> Op[None]:
         """Leave nothing behind of an acquire that ended by *error*."""
         session = self._session
         prompt_until = session.clock() + GRACE / 2
-        yield from self._requests.retract(request, undo, error)
-        yield from self._leave_queue(part, error, later=session.clock() >= prompt_until)
+        yield from self._requests.retract(
+            request,
+            self._undo_script(request),
+            lambda again: self._release_script(again, permits, create=0),
+            error,
+        )
+        silent = session.clock() >= prompt_until
+        yield from leave_queue(session, part, self._leave_script, error, later=silent)
 
     def _confirm(self, call: Eval[bool] | Eval[int]) -> None:
         """Have replicas asked about the permits that *call* takes."""

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from interlock.errors import LossReason
     from interlock.options import Options
 
-FIRST_PAUSE = 0.02
-LONGEST_PAUSE = 0.5
+FIRST_RETRY_PAUSE = 0.02
+LONGEST_RETRY_PAUSE = 0.5
 """Seconds between attempts to reach a server that does not answer."""
 GRACE = 0.15
 """Seconds that one round trip is given when the caller's time is already up."""
@@ -216,6 +216,8 @@ class Session:
             ServerUnavailableError: the last error, when time is up or trying again is no use.
         """
         try:
+            if hold is None:
+                return call.script.decode((yield call))  # as `_send`: a generator less
             return (yield from self._send(call, hold))
         except ServerUnavailableError as error:
             failure = error
@@ -234,7 +236,7 @@ class Session:
 
     def again(self, call: Eval[R], failure: BaseException, hold: Hold | None = None) -> Op[R]:
         """Go on as `persist` after a first try of *call* ended by *failure*."""
-        pause, until = FIRST_PAUSE, call.deadline
+        pause, until = FIRST_RETRY_PAUSE, call.deadline
         while True:
             if not isinstance(failure, ServerUnavailableError):
                 raise failure
@@ -251,7 +253,7 @@ class Session:
             yield from Wait(None, resume)
             if self.clock() >= until:
                 raise failure
-            pause = min(pause * 2, LONGEST_PAUSE)
+            pause = min(pause * 2, LONGEST_RETRY_PAUSE)
             try:
                 return (yield from self._send(call, hold))
             except ServerUnavailableError as error:

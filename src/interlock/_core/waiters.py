@@ -39,7 +39,7 @@ from interlock._core.hand_over import COURTESY, HandOverPolicy
 from interlock._core.waiter import Waiter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
 LONGEST_OFFER = 0.15
@@ -56,6 +56,8 @@ FOR_OTHERS = (b"00", b"01")
 
 Java reads 0 and 1: of a read/write lock, the last reader or the writer has released it.
 """
+NEXT = b"0"
+"""The message on a client's wake channel that it is next."""
 IDLE_LOOKS = 1
 """How often the subscriber looks at a channel that nobody waits for before it unsubscribes."""
 
@@ -136,6 +138,10 @@ class Place:
         self.queue = names.waiting_queue(channel)
         self.taken = self.more = self.woken = False
         self.left = 0.0
+
+    def stand(self, more: bool) -> None:
+        """Note a request that stands there, and stays if *more* of the client wait."""
+        self.taken, self.woken, self.more = True, False, more
 
 
 class Waiters:
@@ -358,21 +364,28 @@ class Waiters:
 
     def _called(self, whole: str, payload: bytes) -> None:
         """Wake whom a message on the wake channel of *whole* is for."""
-        number, _, wanted = payload.partition(b":")
-        # A message of strangers is a wake-up, and no more.
-        patience = int(number[:4]) / 1000 if number.isdigit() else 0.0
-        parts = list(self._rooms[whole].parts)
-        if payload:
-            parts = [section(whole, int(wanted[:10])) if wanted.isdigit() else whole]
+        parts: Iterable[str] = (whole,)
+        patience = 0.0
+        if payload != NEXT:
+            parts, patience = self._meaning(whole, payload)
         for part in parts:
-            place = self.places.get(part)
-            if place is not None and (payload or part not in self.queues):
+            place, queue = self.places.get(part), self.queues.get(part)
+            if place is not None and (payload or queue is None):
                 place.woken = True
-            if part in self.queues:
-                front = next(iter(self.queues[part]))
+            if queue is not None:
+                front = next(iter(queue))
                 if patience:
                     front.inherited = patience
                 front.wake(ask=not patience)
+
+    def _meaning(self, whole: str, payload: bytes) -> tuple[list[str], float]:
+        """Return the sections of *whole* that a message is for, and how many seconds they wait."""
+        number, _, wanted = payload.partition(b":")
+        # A message of strangers is a wake-up, and no more.
+        patience = int(number[:4]) / 1000 if number.isdigit() else 0.0
+        if not payload:
+            return list(self._rooms[whole].parts), patience
+        return [section(whole, int(wanted[:10])) if wanted.isdigit() else whole], patience
 
     def place_for(self, channel: str, client: str, me: str = "", *, waits: bool = True) -> None:
         """Make a place in the server's queue for this client while it waits for *channel*.

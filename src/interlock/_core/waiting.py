@@ -16,14 +16,15 @@ from interlock._core.effects import NEVER, A, Enqueue, Wait
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.effects import Op
+    from interlock._core.effects import Eval, Op
     from interlock._core.holds import Hold
     from interlock._core.session import Session
+    from interlock._core.waiters import Place
 
 EXPIRY_MARGIN = 0.001
 """Seconds after the end of a holder's lease at which a waiter looks again."""
 QUEUE_KEPT = 5
-"""Poll caps for which the server's queue is kept when nobody asks any more."""
+"""Poll caps for which the server keeps its queue after the last request, or four fifths of them."""
 QUEUE_GRACE = 5.0
 """Seconds for which the background tries to give up a place in the server's queue."""
 FIRST_LOOK = 0.1
@@ -132,6 +133,35 @@ def wait_in_queue(
     finally:
         # Before anything is undone: from now on nobody can make it the holder unnoticed.
         _ = session.waiters.give_up(waiter)
+
+
+def leave_queue(
+    session: Session,
+    channel: str,
+    leave: Callable[[Place], Eval[int]],
+    error: BaseException | None = None,
+    *,
+    later: bool = False,
+) -> Op[None]:
+    """Give up the client's place in the server's queue, if the last who waited here goes.
+
+    The script passes on a wake-up that the client has not used.
+
+    Args:
+        session: the client's state.
+        channel: as for `wait_for`.
+        leave: returns the script that gives up a place.
+        error: how the wait ended, if by one.
+        later: whether the background sends it; the caller does not wait then.
+    """
+    place = session.waiters.vacate(channel)
+    if place is None:
+        return
+    until = session.clock() + QUEUE_GRACE
+    if later:
+        yield from session.clean_up_later(leave(place), until)
+    else:
+        yield from session.clean_up_after(error, leave(place), until)
 
 
 def _first_look(session: Session, channel: str) -> float:

@@ -189,7 +189,8 @@ class AsyncDriver:
 
         A WrongTypeError costs another round trip, to say what was found.
         """
-        seconds = self._seconds(call)
+        # Written out, it is a call less.
+        seconds = self._timeout if call.deadline == NEVER else self._seconds(call)
         try:
             pipeline = self._multiplexer.ready(call) if call.replication is None else None
             if pipeline is None:
@@ -208,7 +209,7 @@ class AsyncDriver:
         return reply
 
     async def _prepare(self) -> None:
-        """Have everything in place, in the running loop, that the first operation needs, and a claim must not be without."""
+        """Set up, in the running loop, what the first operation and every hold need."""
         if self.closed:
             return  # whatever needs the server will say so
         if self._loop is not asyncio.get_running_loop():
@@ -280,7 +281,7 @@ class AsyncDriver:
         return await self._multiplexer.judged(pipeline, call, reply, self._seconds(call, 0))
 
     async def prepared(self, call: Eval[object]) -> object:
-        """Send *call* with everything in place that a claim must not be without.
+        """Send *call* with everything in place that a hold must not be without.
 
         Return its reply.
         """

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from interlock._core import names
 from interlock._core.deadlock import (
-    FIRST_PAUSE,
-    LONGEST_PAUSE,
+    FIRST_SEARCH_PAUSE,
+    LONGEST_SEARCH_PAUSE,
     PATIENCE,
     Party,
     Told,
@@ -88,7 +88,7 @@ class DeadlockWatch:
         # It is seldom needed, and every program that starts would wait for it.
         from interlock.inspection.reader import Reader  # noqa: PLC0415
 
-        pause = FIRST_PAUSE
+        pause = FIRST_SEARCH_PAUSE
         try:
             topology = self._topology
             servers: Any = topology.only or topology
@@ -98,7 +98,11 @@ class DeadlockWatch:
                         self._check(reader)
                     except InterlockError:
                         self._suspected.clear()  # an outage: those who wait hear of it themselves
-                    pause = FIRST_PAUSE if self._suspected else min(pause * 1.5, LONGEST_PAUSE)
+                    pause = (
+                        FIRST_SEARCH_PAUSE
+                        if self._suspected
+                        else min(pause * 1.5, LONGEST_SEARCH_PAUSE)
+                    )
                     _ = self._end.wait(pause)
         except Exception as error:  # noqa: BLE001 - it must not end the process's threads unheard
             callbacks.report_aside("the search for deadlocks", error)

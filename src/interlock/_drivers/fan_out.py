@@ -46,8 +46,7 @@ class _Group:
 
     def seconds(self) -> float:
         """Return what is left of their time, rounded."""
-        ticks = math.ceil((self.until - clock.now()) / TICK)
-        return ticks * TICK if ticks > 0 else LEAST
+        return _rounded(self.until - clock.now())
 
     def single(self) -> Eval[object] | None:
         """Return the only call, if there is one alone that nobody has to confirm."""
@@ -55,11 +54,27 @@ class _Group:
         return call if len(self.calls) == 1 and call.replication is None else None
 
 
+def _reply(pool: Pool, call: Eval[object], seconds: float) -> object:
+    """Run the only *call*; there is nothing to be sent at the same time."""
+    try:
+        return pool.eval(call, _rounded(seconds))
+    except InterlockError as error:
+        return error
+
+
+def _rounded(seconds: float) -> float:
+    """Return *seconds* in whole ticks."""
+    ticks = math.ceil(seconds / TICK)
+    return ticks * TICK if ticks > 0 else LEAST
+
+
 def ask(questions: Sequence[tuple[Pool, Eval[object], float]]) -> list[object]:
     """Run each call on its pool, for at most so many seconds.
 
     Return each one's reply or `InterlockError`.
     """
+    if len(questions) == 1:
+        return [_reply(*questions[0])]
     now = clock.now()
     replies: list[object] = [None] * len(questions)
     groups = _grouped(questions, now, replies)

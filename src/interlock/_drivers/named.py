@@ -68,9 +68,9 @@ class NamedOwner(Owner):
     ) -> None:
         """Ignore the weak one."""
 
-    def may_await(self, claim: Hold) -> bool:
-        """Return whether another thread or task acquires *claim*."""
-        made_by = claim.owner
+    def may_await(self, pending: Hold) -> bool:
+        """Return whether another thread or task acquires *pending*."""
+        made_by = pending.owner
         return isinstance(made_by, _Reference) and made_by.caller != self._caller()
 
     @staticmethod

@@ -40,7 +40,7 @@ SHARE = 0.1
 """Of a processor, that an observer may take for frequent events; it misses what is too much."""
 SLICE = 20
 """Events after which a thread of the user's has its turn."""
-LONGEST_PAUSE = 0.5
+LONGEST_SLICE_PAUSE = 0.5
 """Seconds between two slices, so that what is seldom comes soon."""
 LINGER = 20
 """Batches without an event after which the thread ends."""
@@ -137,7 +137,7 @@ class Outbox:
                 self._deliver(Overflowed(time=time.time(), count=dropped, **here))
             if self.frequent and not self._ending:
                 used = time.thread_time() - started
-                time.sleep(min(used * (1 / SHARE - 1), LONGEST_PAUSE))
+                time.sleep(min(used * (1 / SHARE - 1), LONGEST_SLICE_PAUSE))
         return True
 
     def _deliver(self, event: Frequent | Event | Callable[[], object]) -> None:

@@ -102,7 +102,7 @@ class Renewer:
     def start(self) -> None:
         """Start the thread unless it runs.
 
-        Called before anything is claimed, so that a claim is never without it.
+        Called before anything is acquired, so that a hold is never without it.
         """
         with self._mutex:
             if self._closing:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from interlock._drivers import clock
 from interlock._drivers.lifecycle import report
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 PING_INTERVAL = 5.0
 IDLE_INTERVAL = 0.5
 """Seconds between two looks for channels that nobody waits for any more."""
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 2.0
+FIRST_RECONNECT_PAUSE = 0.05
+LONGEST_RECONNECT_PAUSE = 2.0
 
 
 class NodeSubscriber:
@@ -69,6 +69,7 @@ class NodeSubscriber:
         kind = "S" if sharded else ""
         self._subscribe, self._unsubscribe = f"{kind}SUBSCRIBE", f"{kind}UNSUBSCRIBE"
         self._confirmed = self._subscribe.lower().encode()
+        self._message = f"{kind.lower()}message".encode()
         self._reset(mutex)
 
     def _reset(self, mutex: Mutex) -> None:
@@ -159,7 +160,7 @@ class NodeSubscriber:
             self._connection.shutdown()  # the thread sees it and connects anew
 
     def _run(self) -> None:
-        pause = FIRST_PAUSE
+        pause = FIRST_RECONNECT_PAUSE
         while True:
             with self._change:
                 _ = self._change.wait_for(lambda: self.wanted or self._closed)
@@ -171,13 +172,13 @@ class NodeSubscriber:
             except InterlockError as error:
                 self._failed(error)
                 # Waiters poll meanwhile. The commands of the client report what is wrong with the server.
-                if clock.now() - began > LONGEST_PAUSE:
-                    pause = FIRST_PAUSE
+                if clock.now() - began > LONGEST_RECONNECT_PAUSE:
+                    pause = FIRST_RECONNECT_PAUSE
                 self._rest(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
+                pause = min(pause * 2, LONGEST_RECONNECT_PAUSE)
             except Exception as error:  # noqa: BLE001 - the thread must outlive any surprise
                 report("the subscriber thread", error)
-                self._rest(LONGEST_PAUSE)
+                self._rest(LONGEST_RECONNECT_PAUSE)
 
     def _rest(self, seconds: float) -> None:
         with self._change:
@@ -216,13 +217,19 @@ class NodeSubscriber:
         """Note that the server sends no messages of *channel* any more."""
 
     def _read(self, connection: Connection) -> None:
-        heard_at = asked_at = clock.now()
+        heard_at = asked_at = looked_at = clock.now()
         while not self._closed:
             try:
                 message = connection.receive()
             except TimeoutError:
                 message = None
+            told = message is not None and self._take(message)
             now = clock.now()
+            if message is not None:
+                heard_at = now
+            if told and now - looked_at < IDLE_INTERVAL:
+                continue  # somebody was woken, who wants this processor
+            looked_at = now
             self._look_for_idle(now)
             connection.set_timeout(self._patience())
             if message is None:
@@ -232,15 +239,18 @@ class NodeSubscriber:
                     asked_at = now
                     with self._change:
                         connection.send("PING")
-                continue
-            heard_at = now
-            if isinstance(message, ReplyError):
-                _, channels = self._unanswered.popleft() if self._unanswered else (b"", [])
-                self._refused(message, channels)
-            else:
-                self._take(*cast("list[bytes]", message))
 
-    def _take(self, kind: bytes, channel: bytes, *rest: bytes) -> None:
+    def _take(self, message: Any) -> bool:
+        """Pass on what came; return whether it was a message."""
+        if isinstance(message, ReplyError):
+            _, channels = self._unanswered.popleft() if self._unanswered else (b"", [])
+            self._refused(message, channels)
+            return False
+        kind: bytes = message[0]
+        channel: bytes = message[1]
+        if kind == self._message:
+            self._heard(channel.decode(), message[2])
+            return True
         if self._unanswered and self._unanswered[0][0] == kind:
             channels = self._unanswered[0][1]
             if channel in channels:
@@ -249,10 +259,11 @@ class NodeSubscriber:
                 _ = self._unanswered.popleft()
         if kind == self._confirmed:
             self._heard(channel.decode(), None)
-        elif kind in (b"message", b"smessage"):
-            self._heard(channel.decode(), rest[0])
+        elif kind == b"message":
+            self._heard(channel.decode(), message[2])  # a question: it never comes sharded
         elif kind == b"sunsubscribe":
             self._ended(channel.decode())
+        return False
 
     def _patience(self) -> float:
         """Return the seconds after which to look around although nothing came."""

@@ -12,10 +12,11 @@ from asyncio.events import (
 )
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from interlock._core.effects import (
     NEVER,
+    Batch,
     Cleanup,
     Effect,
     Enqueue,
@@ -39,6 +40,7 @@ from interlock._drivers.renewer import Renewer
 from interlock._drivers.sentinel_monitor import monitor_of
 from interlock._drivers.stacks import ThreadOwner
 from interlock._drivers.subscriber import subscriber_of
+from interlock._drivers.thread_local import of_thread
 from interlock._drivers.wakeup import Wakeup
 from interlock._links.pool import Pool
 from interlock._links.topology import topology_of
@@ -57,29 +59,22 @@ if TYPE_CHECKING:
     from interlock.options import Options
 
 
+MAX_UNDO = 10
+"""How often an undo is begun that is interrupted itself."""
 MEND_INTERVAL = 1.0
 """Seconds after which a waiting thread looks whether a signal handler has upset its queue."""
 
 
-class _Here(threading.local):
-    """This thread's owner.
-
-    It dies with the thread, and with it the claim to what the thread holds.
-    """
-
-    owner: Owner | None = None
+def _new_owner() -> Owner:
+    """Return an owner that stands for the calling thread."""
+    return ThreadOwner(f"thread {threading.current_thread().name!r}", threading.get_ident())
 
 
-_here = _Here()
+current_owner: Callable[[], Owner] = partial(of_thread, object(), _new_owner)
+"""Return the owner that stands for the calling thread.
 
-
-def current_owner() -> Owner:
-    """Return the owner that stands for the calling thread."""
-    owner = _here.owner
-    if owner is None:
-        label = f"thread {threading.current_thread().name!r}"
-        owner = _here.owner = ThreadOwner(label, threading.get_ident())
-    return owner
+It dies with the thread, and with it the claim to what the thread holds.
+"""
 
 
 class LostEvent:
@@ -129,8 +124,8 @@ def home(session: Client) -> ThreadDriver:
     Raises:
         ConfigError: it is not a client for threads.
     """
-    leads = cast("Callable[[], object]", session.home or (lambda: None))
-    driver = leads()
+    leads: Any = session.home
+    driver = None if leads is None else leads()
     if not isinstance(driver, ThreadDriver):
         raise ConfigError("locks of sync and asyncio clients cannot be held as one")
     return driver
@@ -181,7 +176,7 @@ class ThreadDriver:
         if hasattr(self, "ending"):
             lifecycle.dropped(self, f"interlock.Client {self.session.where}")
 
-    def perform(self, step: Step[R]) -> R:
+    def perform(self, step: Step[R]) -> R:  # noqa: C901 - written out: this is every operation
         """Perform *step* and return its result.
 
         Its first command without a generator, and what is more to it by `run`.
@@ -190,31 +185,52 @@ class ThreadDriver:
         cleared up behind.
         """
         try:
-            failure: BaseException | None = None
             try:
-                if _get_running_loop() is not None:
-                    warn_in_event_loop()
-                if not self._renewer.started:
-                    self._begin()
-                call = step.begin()
-                if call is not None:
-                    # Bound first: Python 3.11 looks for a method before it calls an attribute.
-                    decode, send = call.script.decode, self._pool.eval
-                    if call.deadline == NEVER and not self._mutex_held_here():
-                        reply = send(call, self._timeout)  # what `_send` comes to most often
-                    else:
-                        reply = self._send(call)
-                    if step.done(decode(reply)):
-                        return step.result
-            except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
-                failure = error
-                self._explain(error)
-            rest, failure = step.rest(failure), None  # an error that a frame keeps keeps the frame
-            return self.run(rest)
+                failure: BaseException | None = None
+                try:
+                    if _get_running_loop() is not None:
+                        warn_in_event_loop()
+                    if not self._renewer.started:
+                        self._begin()
+                    call = step.begin()
+                    if call is not None:
+                        # Bound first: Python 3.11 looks for a method before it calls an attribute.
+                        decode, send = call.script.decode, self._pool.eval
+                        if call.deadline == NEVER and not self._mutex_held_here():
+                            reply = send(call, self._timeout)  # what `_send` comes to most often
+                        else:
+                            reply = self._send(call)
+                        if step.done(decode(reply)):
+                            return step.result
+                except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
+                    failure = error
+                    self._explain(error)
+                # An error that a frame keeps keeps the frame.
+                rest, failure = step.rest(failure), None
+                return self.run(rest)
+            except BaseException as error:
+                if step.over():
+                    raise
+                return self.run(step.rest(error))
         except BaseException as error:
-            if step.over():
+            # The undo was interrupted itself.
+            if isinstance(error, InterlockError) or step.over():
                 raise
-            return self.run(step.rest(error))
+            return self._undo(step, error)
+
+    def _undo(self, step: Step[R], error: BaseException) -> R:
+        """Perform what is left of *step*, however often that is interrupted; raise *error*."""
+        try:
+            for _ in range(MAX_UNDO):
+                try:
+                    if step.over():
+                        break
+                    return self.run(step.rest(error))
+                except BaseException as another:  # noqa: BLE001 - raised below
+                    error = another
+            raise error
+        finally:
+            del error  # it knows this frame
 
     def run(self, op: Op[R]) -> R:
         """Perform *op* and return its result.
@@ -222,7 +238,8 @@ class ThreadDriver:
         Whatever happens meanwhile in this thread, a Ctrl-C included, is thrown into the
         operation, whose clean-up is still performed.
         """
-        warn_in_event_loop()
+        if _get_running_loop() is not None:
+            warn_in_event_loop()
         if not self._renewer.started:
             self._begin()
         try:
@@ -234,7 +251,7 @@ class ThreadDriver:
             return self._go_on(op, error)
 
     def _begin(self) -> None:
-        """Have everything in place that the first operation needs, and a claim must not be without."""
+        """Set up what the first operation and every hold need."""
         if self.closed:
             return  # whatever needs the server will say so
         options = self.session.options
@@ -254,7 +271,12 @@ class ThreadDriver:
                         if effect is None:
                             effect = op.send(reply) if failure is None else op.throw(failure)
                             failure = None
-                        reply = self._perform(effect, waiting)
+                        # Most are scripts: written out, it is a call less.
+                        reply = (
+                            self.eval(effect)
+                            if type(effect) is Eval
+                            else self._perform(effect, waiting)
+                        )
                         effect = None
                 except StopIteration as stop:
                     result: R = stop.value
@@ -264,12 +286,13 @@ class ThreadDriver:
                         raise
                     failure, effect = error, None
         finally:
-            try:
-                self._leave(waiting)
-            except BaseException:
-                # A Ctrl-C just here must not leave a dead waiter standing in front of the others.
-                self._leave(waiting)
-                raise
+            if waiting:
+                try:
+                    self._leave(waiting)
+                except BaseException:
+                    # A Ctrl-C just here must not leave a dead waiter in front of the others.
+                    self._leave(waiting)
+                    raise
 
     def _leave(self, waiting: list[Waiter]) -> None:
         for waiter in waiting:
@@ -278,7 +301,7 @@ class ThreadDriver:
     def prepared(self, call: Eval[object]) -> tuple[Pool, Eval[object], float]:
         """Return the pool for *call* of another client's operation, and its time limit.
 
-        The renewal thread runs then, which a claim must not be without.
+        The renewal thread runs then, which a hold must not be without.
         """
         if not self._renewer.started:
             self._begin()
@@ -290,6 +313,9 @@ class ThreadDriver:
         Errors as `Pool.eval`. A WrongTypeError costs another round trip to say what was found.
         """
         try:
+            if call.deadline == NEVER and not self._mutex_held_here():
+                send = self._pool.eval
+                return send(call, self._timeout)  # what `_send` comes to most often
             return self._send(call)
         except InterlockError as error:
             self._explain(error)
@@ -298,7 +324,10 @@ class ThreadDriver:
     def _send(self, call: Eval[object]) -> object:
         timeout = self._timeout
         if call.deadline != NEVER:
-            timeout = min(timeout, max(call.deadline - clock.now(), GRACE))
+            # Without `min` and `max`, which are calls.
+            left = call.deadline - clock.now()
+            if left < timeout:
+                timeout = left if left > GRACE else min(timeout, GRACE)
         if self._mutex_held_here():  # a signal handler struck in the middle of a step
             with self._subscriber.mutex.let_go():
                 return self._pool.eval(call, timeout)
@@ -317,20 +346,22 @@ class ThreadDriver:
                 wrong_type.describe(error, self._pool.eval(wrong_type.types_of(error), GRACE))
 
     def _perform(self, effect: Effect, waiting: list[Waiter]) -> object:  # noqa: PLR0911 - one for each effect
-        if isinstance(effect, Eval):
+        # Not `isinstance`, which is a call.
+        if type(effect) is Eval:
             return self.eval(effect)
-        if isinstance(effect, Wait):
+        if type(effect) is RunOn:
+            return home(effect.session).run(effect.op)
+        if type(effect) is Gather:
+            return ask([home(session).prepared(call) for session, call in effect.calls])
+        if type(effect) is Wait:
             self._wait(effect)
             return None
-        if isinstance(effect, Enqueue):
+        if type(effect) is Enqueue:
             return self.session.waiters.join(effect.channel, Wakeup(), waiting)
-        if isinstance(effect, Cleanup):
+        if type(effect) is Cleanup:
             self._renewer.clean_up(effect)
             return None
-        if isinstance(effect, RunOn):
-            return home(effect.session).run(effect.op)
-        if isinstance(effect, Gather):
-            return ask([home(session).prepared(call) for session, call in effect.calls])
+        assert type(effect) is Batch
         return ask([(self._pool, call, self._timeout) for call in effect.evals])
 
     def _wait(self, effect: Wait) -> None:

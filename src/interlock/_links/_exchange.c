@@ -1,24 +1,36 @@
 /* Sending to a server and receiving from it on a blocking socket, without the interpreter lock.
 
-Theory. A socket's send and recv each give up the interpreter lock and take it back. With several threads at work that is
-two waits for it in each round trip, of which only the second is of any use: between the two there is nothing to interpret.
+And what the hot path asks for most often: the clock, and what the calling thread keeps.
+
+Theory. A socket's send and recv each give up the interpreter lock and take it back. With several
+threads at work that is two waits for it in each round trip, of which only the second is of any use:
+between the two there is nothing to interpret.
 
 Rules:
 
-* The socket has SO_RCVTIMEO and SO_SNDTIMEO, so that one system call both waits and reads. A signal ends such a call early, and
-  the next one would wait as long again. So from the first signal on poll() waits, for what is left of the time.
-* The errors are those of `exchange_in_python` in exchange.py, and signals are handled as PEP 475 has it.
+* The socket has SO_RCVTIMEO and SO_SNDTIMEO, so that one system call both waits and reads. A signal
+  ends such a call early, and the next one would wait as long again. So from the first signal on
+  poll() waits, for what is left of the time.
+* The errors are those of `exchange_in_python` in exchange.py, and signals are handled as PEP 475
+  has it.
+* `ask` reads the replies that locks get nearly always, nil and numbers, if they come whole and
+  alone. Of all others it returns the bytes, for the parser.
+* `packed` makes the bytes that hiredis makes. It leaves all but texts and small numbers to it.
 */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <time.h>
 
-#define CHUNK 16384 /* a lock's replies have 40 bytes at the most; of a longer one this is the beginning */
+#define CHUNK 16384 /* a lock's replies have 40 bytes at the most */
+#define DIGITS 18   /* of a number that is read here: it fits into 64 bits */
+#define FEW 8       /* numbers in a list that is read here */
 
 static int
 descriptor_of(PyObject *sock)
@@ -119,6 +131,150 @@ exchange(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
     return received < 0 ? NULL : PyBytes_FromStringAndSize(reply, received);
 }
 
+/* Read a number and the end of its line; return where that ends, NULL if there is none. */
+static const char *
+digits(const char *at, const char *end, long long *number)
+{
+    int negative = at < end && *at == '-';
+    const char *first = at += negative;
+
+    *number = 0;
+    while (at < end && *at >= '0' && *at <= '9' && at - first < DIGITS)
+        *number = *number * 10 + (*at++ - '0');
+    if (at == first || end - at < 2 || at[0] != '\r' || at[1] != '\n')
+        return NULL;
+    if (negative)
+        *number = -*number;
+    return at + 2;
+}
+
+/* Return the reply if it is nil, a number or a few numbers, else its bytes. */
+static PyObject *
+parsed(const char *reply, Py_ssize_t size)
+{
+    const char *at, *end = reply + size;
+    long long number, numbers[FEW];
+    Py_ssize_t count = 0, place;
+    PyObject *list, *item;
+
+    if (size == 5 && memcmp(reply, "$-1\r\n", 5) == 0) {
+        Py_INCREF(Py_None); /* as in `send_all` */
+        return Py_None;
+    }
+    if (size > 3 && reply[0] == ':' && digits(reply + 1, end, &number) == end)
+        return PyLong_FromLongLong(number);
+    if (size > 3 && reply[0] == '*' && reply[1] >= '1' && reply[1] <= '0' + FEW
+        && reply[2] == '\r') {
+        at = reply + 4;
+        while (at != NULL && at < end && reply[3] == '\n' && *at == ':' && count < FEW)
+            at = digits(at + 1, end, &numbers[count++]);
+        if (at == end && count == reply[1] - '0') {
+            list = PyList_New(count);
+            for (place = 0; list != NULL && place < count; place++) {
+                item = PyLong_FromLongLong(numbers[place]);
+                if (item == NULL || PyList_SetItem(list, place, item) < 0)
+                    Py_CLEAR(list);
+            }
+            return list;
+        }
+    }
+    return PyBytes_FromStringAndSize(reply, size);
+}
+
+/* Write a command's part, or nothing if *to* is NULL; return its size, -1 if it is not plain. */
+static Py_ssize_t
+part(PyObject *value, char *to)
+{
+    char number[24], head[24];
+    const char *text = number;
+    Py_ssize_t size, before;
+    long long integer;
+
+    if (PyUnicode_CheckExact(value)) {
+        text = PyUnicode_AsUTF8AndSize(value, &size);
+        if (text == NULL)
+            return -1;
+    }
+    else if (PyLong_CheckExact(value)) {
+        integer = PyLong_AsLongLong(value);
+        if (integer == -1 && PyErr_Occurred())
+            return -1;
+        size = snprintf(number, sizeof number, "%lld", integer);
+    }
+    else
+        return -1;
+    before = snprintf(head, sizeof head, "$%zd\r\n", size);
+    if (to != NULL) {
+        memcpy(to, head, before);
+        memcpy(to + before, text, size);
+        memcpy(to + before + size, "\r\n", 2);
+    }
+    return before + size + 2;
+}
+
+/* Return the bytes of a command of texts and numbers; None if it has anything else. */
+static PyObject *
+packed(PyObject *Py_UNUSED(module), PyObject *parts)
+{
+    char head[24], *to;
+    Py_ssize_t count, place, size, one;
+    PyObject *whole;
+
+    if (!PyTuple_Check(parts)) {
+        PyErr_SetString(PyExc_TypeError, "a tuple");
+        return NULL;
+    }
+    count = PyTuple_Size(parts);
+    size = snprintf(head, sizeof head, "*%zd\r\n", count);
+    for (place = 0; place < count; place++) {
+        one = part(PyTuple_GetItem(parts, place), NULL);
+        if (one < 0) {
+            PyErr_Clear();
+            Py_INCREF(Py_None); /* as in `send_all` */
+            return Py_None;
+        }
+        size += one;
+    }
+    whole = PyBytes_FromStringAndSize(NULL, size);
+    if (whole == NULL)
+        return NULL;
+    to = PyBytes_AsString(whole);
+    size = strlen(head);
+    memcpy(to, head, size);
+    for (place = 0; place < count; place++)
+        size += part(PyTuple_GetItem(parts, place), to + size);
+    return whole;
+}
+
+/* As `exchange`, for a socket's method `fileno`. Looking it up costs more than all else here. */
+static PyObject *
+ask(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    char reply[CHUNK], *data;
+    Py_ssize_t size;
+    ssize_t received;
+    double seconds;
+    PyObject *number, *given[3];
+    int fd, good;
+
+    if (nargs != 3) {
+        PyErr_SetString(PyExc_TypeError, "(fileno, bytes, seconds)");
+        return NULL;
+    }
+    number = PyObject_CallNoArgs(args[0]);
+    if (number == NULL)
+        return NULL;
+    given[0] = number;
+    given[1] = args[1];
+    given[2] = args[2];
+    good = arguments(given, 3, &fd, &data, &size, &seconds);
+    Py_DECREF(number);
+    if (good < 0)
+        return NULL;
+    received = transfer(fd, data, size, reply, seconds);
+    return received < 0 ? NULL : parsed(reply, received);
+}
+
 static PyObject *
 send_all(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
@@ -135,7 +291,54 @@ send_all(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
     return Py_None;
 }
 
+#ifdef CLOCK_BOOTTIME
+static PyObject *
+boottime(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    struct timespec time;
+    clock_gettime(CLOCK_BOOTTIME, &time);
+    return PyFloat_FromDouble((double)time.tv_sec + (double)time.tv_nsec * 1e-9);
+}
+#endif
+
+/* Return what the calling thread keeps under *key*. If it is nothing, *make* makes it. */
+static PyObject *
+of_thread(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *kept, *value, *made;
+
+    if (nargs != 2) {
+        PyErr_SetString(PyExc_TypeError, "(key, make)");
+        return NULL;
+    }
+    kept = PyThreadState_GetDict();
+    if (kept == NULL)
+        return PyErr_NoMemory();
+    value = PyDict_GetItemWithError(kept, args[0]);
+    if (value == NULL) {
+        if (PyErr_Occurred() || (made = PyObject_CallNoArgs(args[1])) == NULL)
+            return NULL;
+        /* A signal handler may have asked meanwhile. */
+        value = PyDict_GetItemWithError(kept, args[0]);
+        if (value == NULL && !PyErr_Occurred() && PyDict_SetItem(kept, args[0], made) == 0)
+            value = made;
+        Py_XINCREF(value);
+        Py_DECREF(made);
+        return value;
+    }
+    Py_INCREF(value);
+    return value;
+}
+
 static PyMethodDef methods[] = {
+    {"of_thread", (PyCFunction)(void (*)(void))of_thread, METH_FASTCALL,
+     "Return what this thread keeps under a key, or else what a function makes."},
+    {"ask", (PyCFunction)(void (*)(void))ask, METH_FASTCALL,
+     "Send bytes; return the reply if it is nil or numbers, else what comes first of it."},
+    {"packed", packed, METH_O, "Return a command of texts and numbers as bytes, or None."},
+#ifdef CLOCK_BOOTTIME
+    {"boottime", boottime, METH_NOARGS, "Return the seconds since the machine started."},
+#endif
     {"exchange", (PyCFunction)(void (*)(void))exchange, METH_FASTCALL, "Send bytes; return what comes first of the reply."},
     {"send_all", (PyCFunction)(void (*)(void))send_all, METH_FASTCALL, "Send bytes."},
     {NULL, NULL, 0, NULL},

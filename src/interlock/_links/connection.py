@@ -75,8 +75,8 @@ class Connection:
         self._socket: socket.socket = self._inner._sock  # noqa: SLF001 - redis-py connects, we drive
         self._reader = Reader()
         # Bound once: looking them up costs more than calling some of them.
-        self._exchange, self._send_all, self._limit = methods_for(self._socket)
-        self._feed, self._gets = self._reader.feed, self._reader.gets
+        ways = methods_for(self._socket)
+        self._handle, self._ask, self._exchange, self._send_all, self._limit = ways
         self._timeout = -1.0
         self.replicas = self._pending = self._unfinished = 0
         self.set_timeout(timeout)
@@ -100,10 +100,15 @@ class Connection:
         packed = call.packed or pack_evalsha(call)
         self._pending = 1
         # Bound first: Python 3.11 looks for a method before it calls an attribute.
-        exchange, feed, gets = self._exchange, self._feed, self._gets
+        ask = self._ask
         try:
-            feed(exchange(self._socket, packed, timeout))
-            reply = gets()
+            reply: Any = ask(self._handle, packed, timeout)
+            if reply.__class__ is not bytes:
+                self._pending = 0
+                self._endpoint.served = True
+                return reply
+            self._reader.feed(reply)
+            reply = self._reader.gets()
             # Short replies come whole; what is not so, an end of the connection too, is for the
             # general way of reading.
             if reply is False:

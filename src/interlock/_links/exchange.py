@@ -11,21 +11,22 @@ import os
 import socket
 import ssl
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Ask = Callable[[Any, bytes, float], "int | list[int] | bytes | None"]
     Exchange = Callable[[socket.socket, bytes, float], bytes]
     Send = Callable[[socket.socket, bytes, float], None]
 
-_in_c: tuple[Exchange, Send] | None
+_in_c: tuple[Ask, Exchange, Send] | None
 try:
-    from interlock._links._exchange import exchange, send_all
+    from interlock._links._exchange import ask, exchange, send_all
 except ImportError:  # there was no compiler, or it was run before the source changed
     _in_c = None
 else:
-    _in_c = exchange, send_all
+    _in_c = ask, exchange, send_all
 
 COMPILED = _in_c is not None
 """Whether the C part is there."""
@@ -69,13 +70,29 @@ def python_timeout(sock: socket.socket, seconds: float) -> None:
     sock.settimeout(seconds)
 
 
-def methods_for(
-    sock: socket.socket,
-) -> tuple[Exchange, Send, Callable[[socket.socket, float], None]]:
-    """Return the fastest ways to exchange, to send, and to set a timeout that work with *sock*."""
+class Methods(NamedTuple):
+    """The fastest ways that work with one socket.
+
+    Attributes:
+        handle: what `ask` wants for the socket.
+        ask: sends, and returns the reply if it can read it, else what comes first of it.
+        exchange: sends, and returns what comes first of the reply.
+        send_all: sends.
+        limit: sets the timeout of the socket.
+    """
+
+    handle: object
+    ask: Ask
+    exchange: Exchange
+    send_all: Send
+    limit: Callable[[socket.socket, float], None]
+
+
+def methods_for(sock: socket.socket) -> Methods:
+    """Return the fastest ways that work with *sock*."""
     if _in_c is not None and not isinstance(sock, ssl.SSLSocket):
         sock.settimeout(None)
         # A socket of gevent or eventlet stays non-blocking: other greenlets run while it waits.
         if os.get_blocking(sock.fileno()):
-            return *_in_c, kernel_timeout
-    return exchange_in_python, send_in_python, python_timeout
+            return Methods(sock.fileno, *_in_c, kernel_timeout)
+    return Methods(sock, exchange_in_python, exchange_in_python, send_in_python, python_timeout)

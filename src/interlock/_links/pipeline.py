@@ -128,10 +128,10 @@ class Pipeline(asyncio.Protocol):
 
         What becomes of the future that is returned may be for `judged`. Else as `eval`.
         """
-        slot = self.send(pack_evalsha(call))
+        slot = self.send(call.packed or pack_evalsha(call))
         if call.then is not None:
             self._then[slot] = call.then
-        return self.reply(slot, seconds)
+        return slot if seconds >= self._timeout else self.reply(slot, seconds)
 
     async def judged(self, call: Eval[object], reply: object, seconds: float) -> object:
         """Return what becomes of *call*, which was answered by *reply*, or was not by that error.

@@ -202,9 +202,7 @@ class NodePool:
 
     def failed(self, connection: Connection, error: BaseException) -> None:
         """Take a connection back whose command ended by *error*."""
-        answered = isinstance(error, InterlockError) and not (
-            getattr(error, "sent", False) or left(error)
-        )
+        answered = isinstance(error, InterlockError) and not (error.sent or left(error))
         interrupted = not isinstance(error, Exception)
         if answered or (interrupted and connection.drain(DRAIN_TIMEOUT)):
             self._idle.append(connection)

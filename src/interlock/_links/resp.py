@@ -16,6 +16,15 @@ _untyped: Any = hiredis
 
 _pack = cast("Callable[[tuple[str, ...]], bytes]", _untyped.pack_command)
 
+_packed_in_c: Callable[[tuple[object, ...]], bytes | None]
+try:
+    from interlock._links._exchange import packed as _packed_in_c
+except ImportError:  # there was no compiler, or it was run before the source changed
+
+    def _packed_in_c(_: tuple[object, ...], /) -> bytes | None:
+        return None
+
+
 LONGEST_REPLY = 1 << 26
 """Bytes. No answer to a lock's command comes near it."""
 
@@ -26,6 +35,11 @@ ParserError: type[Exception] = _untyped.HiredisError
 
 def pack(parts: Sequence[str | int]) -> bytes:
     """Return the bytes of one command."""
+    return _packed_in_c(tuple(parts)) or pack_in_python(parts)
+
+
+def pack_in_python(parts: Sequence[str | int]) -> bytes:
+    """As `pack`, by hiredis."""
     # hiredis 3.5.0 turns numbers into text by itself, and crashes the process when a Ctrl-C
     # strikes just there.
     return _pack(tuple(map(str, parts)))
@@ -44,7 +58,10 @@ def _packed(script: Script[object], keys: tuple[str, ...], args: tuple[str | int
 def pack_evalsha(call: Eval[object]) -> bytes:
     """Return *call* by its digest."""
     if call.packed is None:
-        call.packed = _packed(call.script, call.keys, call.args)
+        script, keys = call.script, call.keys
+        if script.varies:
+            return pack(("EVALSHA", script.sha, len(keys), *keys, *call.args))
+        call.packed = _packed(script, keys, call.args)
     return call.packed
 
 

@@ -12,12 +12,14 @@ Source: the language reference, "The with statement": ``__exit__`` is loaded bef
 
 from __future__ import annotations
 
-import threading
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from interlock._drivers.thread_local import of_thread
+
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable
     from typing import Any
 
     from interlock._core.holds import Owner
@@ -31,13 +33,16 @@ class Entered(Protocol):
         ...
 
 
-class _Here(threading.local):
-    """The block that this thread looked up last, unless it has been entered."""
+class _LookedUp:
+    """The block that one thread looked up last, unless it has been entered."""
 
-    newest: weakref.ref[Block] | None = None
+    __slots__ = ("newest",)
+
+    def __init__(self) -> None:
+        self.newest: weakref.ref[Block] | None = None
 
 
-_here = _Here()
+_here: Callable[[], _LookedUp] = partial(of_thread, object(), _LookedUp)
 
 
 class Block:
@@ -71,16 +76,17 @@ class Exit:
     def __get__(self, lock: Entered | None, kind: type[Entered] | None = None) -> Block:
         """Return a new block."""
         block = Block(lock)
-        _here.newest = weakref.ref(block)
+        _here().newest = weakref.ref(block)
         return block
 
 
 def entered(lock: Entered) -> weakref.ref[Block] | None:
     """Return the block that the running ``__aenter__`` of *lock* is for; None when that is called by hand."""
-    newest = _here.newest
+    here = _here()
+    newest = here.newest
     if newest is None:
         return None
-    _here.newest = None
+    here.newest = None
     block = newest()
     if block is None or block.owner is not None or (block.lock or lock) is not lock:
         return None

@@ -14,6 +14,7 @@ from interlock._drivers.tasks import LostEvent
 from interlock._misuse import (
     LOCK_NAMES,
     NOT_GIVEN,
+    Suggesting,
     check_long_lease,
     publish,
     suggests,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 @wants_async_with
 @suggests(LOCK_NAMES)
-class Hold:
+class Hold(metaclass=Suggesting):
     """One owner's possession of one name; truthy while it lasts.
 
     The client answers from what it knows, without a round trip. A hold is *valid* until the lease that the server last
@@ -45,8 +46,6 @@ class Hold:
 
     Attributes:
         name: what is held.
-        lost: an event that is set when the hold ended without being released (`is_set`, `wait`).
-            Its `reason` and `detail` tell why.
     """
 
     _released = False
@@ -59,7 +58,7 @@ class Hold:
         self._driver = driver
         self._hold = hold
         self.name = hold.name
-        self.lost = LostEvent(driver, hold)
+        self._lost: LostEvent | None = None
 
     def __repr__(self) -> str:
         if isinstance(self._hold, NoHold):
@@ -69,6 +68,18 @@ class Hold:
 
     def __bool__(self) -> bool:
         return self.valid
+
+    @property
+    def lost(self) -> LostEvent:
+        """Return an event that is set when the hold ended without being released.
+
+        It has `is_set` and `wait`; its `reason` and `detail` tell why.
+        """
+        # Made when it is asked for: most blocks never do.
+        event = self._lost
+        if event is None:
+            event = self._lost = LostEvent(self._driver, self._hold)
+        return event
 
     @property
     def holder(self) -> str | None:

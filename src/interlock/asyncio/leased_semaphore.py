@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core import permit as core_permit
 from interlock._core.holds import Owner
+from interlock._core.leased_semaphore import Request
 from interlock._drivers.tasks import current_owner
-from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, suggests
+from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, Suggesting, suggests
 from interlock.asyncio.hold import Hold
 from interlock.options import check_timeout, lease_of
 
@@ -77,7 +79,7 @@ class Permit(Hold):
 
 
 @suggests(SEMAPHORE_NAMES)
-class LeasedSemaphore:
+class LeasedSemaphore(metaclass=Suggesting):
     """A number of permits with ids and leases, shared with Java's RPermitExpirableSemaphore; made by `Client.leased_semaphore`.
 
     What a killed process had comes back when its leases end.
@@ -119,10 +121,9 @@ class LeasedSemaphore:
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         owner, seconds = Owner(current_owner().label), lease_of(lease, driver)
-        permit = await driver.run(
-            self._recipe.acquire_or_raise(owner, n, driver.session.clock() + limit, limit, seconds)
-        )
-        return Permit(driver, permit, owner)
+        request = Request(owner, n, driver.session.clock() + limit, seconds)
+        made = partial(Permit, driver, owner=owner)
+        return await driver.perform(self._recipe.acquire_or_raise(request, limit, made))
 
     async def try_acquire(
         self, n: int = 1, timeout: Duration = 0, lease: Duration | None = None
@@ -139,10 +140,9 @@ class LeasedSemaphore:
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         owner, seconds = Owner(current_owner().label), lease_of(lease, driver)
-        permit = await driver.run(
-            self._recipe.acquire(owner, n, driver.session.clock() + limit, seconds)
-        )
-        return None if permit is None else Permit(driver, permit, owner)
+        request = Request(owner, n, driver.session.clock() + limit, seconds)
+        made = partial(Permit, driver, owner=owner)
+        return await driver.perform(self._recipe.acquire(request, made))
 
     async def release(self, permit: Permit | str) -> None:
         """Give back *permit*, or the one with that id, in any process.
@@ -203,7 +203,7 @@ class LeasedSemaphore:
             ValueError: *n* is 0.
             ServerUnavailableError: no reply in time; it is being undone should it have been executed.
         """
-        await self._driver.run(self._recipe.add_permits(n))
+        await self._driver.perform(self._recipe.add_permits(n))
 
     async def permits(self) -> int:
         """Return how many permits there are, free and held; one round trip."""

@@ -11,6 +11,7 @@ from interlock._drivers.tasks import current_owner
 from interlock._misuse import (
     LOCK_NAMES,
     NOT_GIVEN,
+    Suggesting,
     check_long_lease,
     suggests,
     wants_async_with,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 @wants_async_with
 @suggests(LOCK_NAMES)
-class Lock:
+class Lock(metaclass=Suggesting):
     """A reentrant lock, shared with Java's RLock; made by `Client.lock`.
 
     Its owner is the task that acquired it (a child task is another one), unless ``owner=`` was given.
@@ -164,11 +165,19 @@ class Lock:
                 return Hold(driver, hold)
         except BaseException:
             # A Ctrl-C between two steps: a block that was never begun is left by nobody.
-            held = self.core.hold_of(owner)
-            if held is not None and held.depth > depth:
-                await driver.perform(self.core.release(owner))
+            try:
+                await self._take_back(owner, depth)
+            except BaseException:
+                await self._take_back(owner, depth)  # and a second one in this
+                raise
             raise
         raise await driver.run(self.core.refusal(limit))
+
+    async def _take_back(self, owner: Owner, depth: int) -> None:
+        """Release what *owner* has acquired beyond *depth*."""
+        held = self.core.hold_of(owner)
+        if held is not None and held.depth > depth:
+            await self.driver.perform(self.core.release(owner))
 
     if TYPE_CHECKING:
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._misuse import NOT_GIVEN, READ_WRITE_NAMES, suggests
+from interlock._misuse import NOT_GIVEN, READ_WRITE_NAMES, Suggesting, suggests
 
 if TYPE_CHECKING:
     from interlock.asyncio.lock import Lock
 
 
 @suggests(READ_WRITE_NAMES)
-class ReadWriteLock:
+class ReadWriteLock(metaclass=Suggesting):
     """A lock that many read or one writes, shared with Java's RReadWriteLock; made by `Client.read_write_lock`.
 
     Each side is a lock of its own. Who holds `write` may take `read` besides and then release `write`, and goes on reading; who holds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, suggests, wants_async_with
+from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, Suggesting, suggests, wants_async_with
 from interlock.errors import InterlockError
 from interlock.options import check_timeout
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @wants_async_with
 @suggests(SEMAPHORE_NAMES)
-class Semaphore:
+class Semaphore(metaclass=Suggesting):
     """A number of permits, shared with Java's RSemaphore; made by `Client.semaphore`.
 
     Every client may release, and the permits of a killed process stay taken. If they must come back, use
@@ -65,7 +65,7 @@ class Semaphore:
             One round trip when they are free.
         """
         limit, driver = check_timeout(blocking, timeout), self._driver
-        return await driver.run(self._recipe.acquire(n, driver.session.clock() + limit))
+        return await driver.perform(self._recipe.acquire(n, driver.session.clock() + limit))
 
     async def release(self, n: int = 1) -> None:
         """Give *n* permits back; a semaphore that does not exist is made.
@@ -91,7 +91,9 @@ class Semaphore:
 
     async def __aenter__(self) -> Self:
         limit, driver = self._timeout, self._driver
-        await driver.run(self._recipe.acquire_or_raise(1, driver.session.clock() + limit, limit))
+        await driver.perform(
+            self._recipe.acquire_or_raise(1, driver.session.clock() + limit, limit)
+        )
         return self
 
     async def __aexit__(
@@ -123,7 +125,7 @@ class Semaphore:
             ServerUnavailableError: no reply in time; it is being undone should it have been executed.
             WrongTypeError: the name is in use by something else.
         """
-        await self._driver.run(self._recipe.add_permits(n))
+        await self._driver.perform(self._recipe.add_permits(n))
 
     async def drain_permits(self) -> int:
         """Take all permits that are free, and return how many; one round trip.
@@ -135,7 +137,7 @@ class Semaphore:
             WrongTypeError: the name is in use by something else.
             ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires them; nothing stays taken.
         """
-        return await self._driver.run(self._recipe.drain_permits())
+        return await self._driver.perform(self._recipe.drain_permits())
 
     async def available_permits(self) -> int:
         """Return how many permits are free; one round trip."""

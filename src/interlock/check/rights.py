@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from interlock._core import names
 from interlock._core.card import ASK, CARD, INDEX
+from interlock._core.scripts.script import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-_FOLDERS = tuple(
-    resources.files(package).joinpath("lua")
-    for package in ("interlock._core", "interlock.inspection")
-)
+_INSPECTION = resources.files("interlock.inspection").joinpath("lua")
 _COMMENT = re.compile(r"--.*")
 _CALL = re.compile(r"(?:redis\.p?call|asked)\('(\w+)'")
 
@@ -120,8 +118,8 @@ class Kind:
 
 @cache
 def _called(script: str) -> frozenset[str]:
-    files = (folder.joinpath(f"{script}.lua") for folder in _FOLDERS)
-    text = next(file for file in files if file.is_file()).read_text(encoding="utf-8")
+    own = _INSPECTION.joinpath(f"{script}.lua")
+    text = own.read_text(encoding="utf-8") if own.is_file() else text_of(script)
     return frozenset(_CALL.findall(_COMMENT.sub("", text))) - OPTIONAL
 
 

@@ -25,7 +25,7 @@ from interlock._core.spin_lock import SpinLock
 from interlock._drivers.identity import this_process
 from interlock._drivers.threads import ThreadDriver, current_owner
 from interlock._links.urls import open_url, servers_of
-from interlock._misuse import CLIENT_NAMES, NOT_GIVEN, suggests, wants_with
+from interlock._misuse import CLIENT_NAMES, NOT_GIVEN, Suggesting, suggests, wants_with
 from interlock._naming import check_template
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import ConfigError, InterlockError
@@ -89,7 +89,7 @@ def _checked_lock(lock: object) -> Lock:
 
 @wants_with
 @suggests(CLIENT_NAMES)
-class Client:
+class Client(metaclass=Suggesting):
     """Makes locks on one server; close it, or use it in a ``with`` statement.
 
     Locks that are held when it closes are released. In a forked child it is another client, which holds nothing.

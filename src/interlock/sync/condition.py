@@ -110,6 +110,7 @@ class Condition:
 
         Raises:
             NotHeldError: this owner does not hold the lock.
+            ConfigError: the lock has ``owner=``, whose entries cannot be told apart.
             HoldLostError: the lock was lost, or could not be acquired again.
             ServerUnavailableError: no usable answer; the lock is held.
             ClosedError: the client is closed.

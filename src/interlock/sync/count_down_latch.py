@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._misuse import LATCH_NAMES, NOT_GIVEN, suggests
+from interlock._misuse import LATCH_NAMES, NOT_GIVEN, Suggesting, suggests
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @suggests(LATCH_NAMES)
-class CountDownLatch:
+class CountDownLatch(metaclass=Suggesting):
     """A count that opens a gate at 0, shared with Java's RCountDownLatch; made by `Client.count_down_latch`.
 
     Attributes:
@@ -70,6 +70,10 @@ class CountDownLatch:
             ServerUnavailableError: no usable answer in time.
             WrongTypeError: the name is in use by something else.
             ClosedError: the client is closed.
+
+        Cost:
+            One round trip when it is open. While waiting, one per message and per poll cap for all
+            waiters of this client, and one for each waiter in the end.
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         return driver.run(self._recipe.wait(driver.session.clock() + limit))

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core import permit as core_permit
 from interlock._core.holds import Owner
+from interlock._core.leased_semaphore import Request
 from interlock._drivers.threads import current_owner
-from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, suggests
+from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, Suggesting, suggests
 from interlock.options import check_timeout, lease_of
 from interlock.sync.hold import Hold
 
@@ -76,7 +78,7 @@ class Permit(Hold):
 
 
 @suggests(SEMAPHORE_NAMES)
-class LeasedSemaphore:
+class LeasedSemaphore(metaclass=Suggesting):
     """A number of permits with ids and leases, shared with Java's RPermitExpirableSemaphore; made by `Client.leased_semaphore`.
 
     What a killed process had comes back when its leases end.
@@ -118,10 +120,9 @@ class LeasedSemaphore:
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         owner, seconds = Owner(current_owner().label), lease_of(lease, driver)
-        permit = driver.run(
-            self._recipe.acquire_or_raise(owner, n, driver.session.clock() + limit, limit, seconds)
-        )
-        return Permit(driver, permit, owner)
+        request = Request(owner, n, driver.session.clock() + limit, seconds)
+        made = partial(Permit, driver, owner=owner)
+        return driver.perform(self._recipe.acquire_or_raise(request, limit, made))
 
     def try_acquire(
         self, n: int = 1, timeout: Duration = 0, lease: Duration | None = None
@@ -138,8 +139,9 @@ class LeasedSemaphore:
         """
         limit, driver = check_timeout(blocking=True, timeout=timeout), self._driver
         owner, seconds = Owner(current_owner().label), lease_of(lease, driver)
-        permit = driver.run(self._recipe.acquire(owner, n, driver.session.clock() + limit, seconds))
-        return None if permit is None else Permit(driver, permit, owner)
+        request = Request(owner, n, driver.session.clock() + limit, seconds)
+        made = partial(Permit, driver, owner=owner)
+        return driver.perform(self._recipe.acquire(request, made))
 
     def release(self, permit: Permit | str) -> None:
         """Give back *permit*, or the one with that id, in any process.
@@ -200,7 +202,7 @@ class LeasedSemaphore:
             ValueError: *n* is 0.
             ServerUnavailableError: no reply in time; it is being undone should it have been executed.
         """
-        self._driver.run(self._recipe.add_permits(n))
+        self._driver.perform(self._recipe.add_permits(n))
 
     def permits(self) -> int:
         """Return how many permits there are, free and held; one round trip."""

@@ -12,6 +12,7 @@ from interlock._drivers.threads import current_owner
 from interlock._misuse import (
     LOCK_NAMES,
     NOT_GIVEN,
+    Suggesting,
     check_long_lease,
     suggests,
     wants_with,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 @wants_with
 @suggests(LOCK_NAMES)
-class Lock:
+class Lock(metaclass=Suggesting):
     """A reentrant lock, shared with Java's RLock; made by `Client.lock`.
 
     Its owner is the thread that acquired it (a child thread is another one), unless ``owner=`` was given.
@@ -157,11 +158,19 @@ class Lock:
                 return Hold(driver, hold)
         except BaseException:
             # A Ctrl-C between two steps: a block that was never begun is left by nobody.
-            held = self.core.hold_of(owner)
-            if held is not None and held.depth > depth:
-                driver.perform(self.core.release(owner))
+            try:
+                self._take_back(owner, depth)
+            except BaseException:
+                self._take_back(owner, depth)  # and a second one in this
+                raise
             raise
         raise driver.run(self.core.refusal(limit))
+
+    def _take_back(self, owner: Owner, depth: int) -> None:
+        """Release what *owner* has acquired beyond *depth*."""
+        held = self.core.hold_of(owner)
+        if held is not None and held.depth > depth:
+            self.driver.perform(self.core.release(owner))
 
     if TYPE_CHECKING:
 

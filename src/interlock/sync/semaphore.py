@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, suggests, wants_with
+from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, Suggesting, suggests, wants_with
 from interlock.errors import InterlockError
 from interlock.options import check_timeout
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @wants_with
 @suggests(SEMAPHORE_NAMES)
-class Semaphore:
+class Semaphore(metaclass=Suggesting):
     """A number of permits, shared with Java's RSemaphore; made by `Client.semaphore`.
 
     Every client may release, and the permits of a killed process stay taken. If they must come back, use
@@ -64,7 +64,7 @@ class Semaphore:
             One round trip when they are free.
         """
         limit, driver = check_timeout(blocking, timeout), self._driver
-        return driver.run(self._recipe.acquire(n, driver.session.clock() + limit))
+        return driver.perform(self._recipe.acquire(n, driver.session.clock() + limit))
 
     def release(self, n: int = 1) -> None:
         """Give *n* permits back; a semaphore that does not exist is made.
@@ -90,7 +90,7 @@ class Semaphore:
 
     def __enter__(self) -> Self:
         limit, driver = self._timeout, self._driver
-        driver.run(self._recipe.acquire_or_raise(1, driver.session.clock() + limit, limit))
+        driver.perform(self._recipe.acquire_or_raise(1, driver.session.clock() + limit, limit))
         return self
 
     def __exit__(
@@ -122,7 +122,7 @@ class Semaphore:
             ServerUnavailableError: no reply in time; it is being undone should it have been executed.
             WrongTypeError: the name is in use by something else.
         """
-        self._driver.run(self._recipe.add_permits(n))
+        self._driver.perform(self._recipe.add_permits(n))
 
     def drain_permits(self) -> int:
         """Take all permits that are free, and return how many; one round trip.
@@ -134,7 +134,7 @@ class Semaphore:
             WrongTypeError: the name is in use by something else.
             ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires them; nothing stays taken.
         """
-        return self._driver.run(self._recipe.drain_permits())
+        return self._driver.perform(self._recipe.drain_permits())
 
     def available_permits(self) -> int:
         """Return how many permits are free; one round trip."""

@@ -100,13 +100,9 @@ class Exchange:
         replies = [network.run(call) for call in self.calls]
         timeline.note(network.where, _Ran(names, self._who, replies))
         network.overseer.check()
-        if kind == "duplicate":
-            again = [network.run(call) for call in self.calls]
-            timeline.note(network.where, _Ran(names, f"{self._who} again", again))
-            network.overseer.check()
         delay = network.latency()
         delay += confirm(network.replicas, self.calls, replies, network.where)
-        if kind == "drop reply":
+        if kind in ("drop reply", "duplicate"):
             timeline.after(delay + seconds, lambda: self._fail("connection reset", sent=True))
             return IDLE
         if kind == "delay reply":

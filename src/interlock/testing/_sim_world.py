@@ -115,7 +115,7 @@ class World:
         """Note that *lock* is used, for *lease* seconds at a time: the invariants look at it."""
         if lock.kind not in RULES:
             raise KeyError(f"no rules for a {lock.kind}: the simulator must be told in RULES")
-        self.locks[lock.place] = lock
+        self.locks[lock.sort_key] = lock
         self.longest_lease = max(self.longest_lease, lease)
 
     def ended(self, runner: Runner[Any]) -> None:

@@ -109,7 +109,7 @@ def drop_reply(seconds: float = 0.0) -> Fault:
 
 
 def duplicate() -> Fault:
-    """Run the script twice; the first reply counts."""
+    """Run the script and break the connection: its sender sends it again, so it runs twice."""
     return Fault("duplicate")
 
 

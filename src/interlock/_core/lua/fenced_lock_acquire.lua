@@ -22,21 +22,7 @@ local lock, counter, lease, holder, depth = KEYS[1], KEYS[2], ARGV[1], ARGV[2], 
 local floor, unit = tonumber(ARGV[4]), tonumber(ARGV[5])
 local client, queue, more, keep = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 
--- At its end, unless it is there. Without the right to it the client hears what all hear.
-local function stand_in_queue()
-  local stands = redis.pcall('zscore', queue, client)
-  if stands == false then
-    local last, time = redis.pcall('zrange', queue, -1, -1, 'withscores'), redis.pcall('time')
-    local now = (time[1] or 0) * 1000 + math.floor((time[2] or 0) / 1000)
-    stands = redis.pcall('zadd', queue, math.max(math.floor(last[2] or 0) + 1, now), client)
-  end
-  -- Never sooner: others may look less often.
-  local left = redis.pcall('pttl', queue)
-  if type(left) ~= 'number' or left < tonumber(keep) then
-    redis.pcall('pexpire', queue, keep)
-  end
-  return type(stands) ~= 'table'
-end
+-- include: stand_in_queue
 
 local free = depth == '1' and redis.call('exists', lock) == 0
 local ours = not free and redis.call('hexists', lock, holder) == 1

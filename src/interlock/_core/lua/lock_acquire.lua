@@ -19,26 +19,13 @@ local client, queue, more, keep = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
 local free = depth == '1' and redis.call('exists', lock) == 0
 if free and not client then
+  -- Most often nobody waits: what the rest needs is not even made.
   redis.call('hset', lock, holder, depth)
   redis.call('pexpire', lock, lease)
   return nil
 end
 
--- At its end, unless it is there. Without the right to it the client hears what all hear.
-local function stand_in_queue()
-  local stands = redis.pcall('zscore', queue, client)
-  if stands == false then
-    local last, time = redis.pcall('zrange', queue, -1, -1, 'withscores'), redis.pcall('time')
-    local now = (time[1] or 0) * 1000 + math.floor((time[2] or 0) / 1000)
-    stands = redis.pcall('zadd', queue, math.max(math.floor(last[2] or 0) + 1, now), client)
-  end
-  -- Never sooner: others may look less often.
-  local left = redis.pcall('pttl', queue)
-  if type(left) ~= 'number' or left < tonumber(keep) then
-    redis.pcall('pexpire', queue, keep)
-  end
-  return type(stands) ~= 'table'
-end
+-- include: stand_in_queue
 
 local ours = not free and redis.call('hexists', lock, holder) == 1
 if client and not ours then

@@ -20,7 +20,8 @@ if not free then
 end
 if free ~= 0 then
   redis.call('decrby', semaphore, free)
-  redis.call('set', request, free, 'px', ttl)
 end
+-- Of none as well: a copy that arrives later must not take any.
+redis.call('set', request, free, 'px', ttl)
 redis.call('del', spent)
 return free

@@ -47,70 +47,7 @@ if not queued then
   return 1
 end
 
--- Wakes the first in the queue, as long as there are permits for them. Each has a claim to its
--- permits for 250 ms: "+" and its name, with the end of the claim as a negative score.
--- A client that does not listen, or did not take them, loses its place. One that wants more than
--- are free is passed over for 8 s. For the next 2 s nobody behind it is woken, and so on. The
--- function tells whether *caller* is among the first, and whether a message was refused.
--- semaphore_acquire has the same one.
-local function serve(free, caller)
-  local time, claims, gone, woken, mine, refused = redis.pcall('time'), {}, {}, {}, false, false
-  local now, at, later = (time[1] or 0) * 1000 + math.floor((time[2] or 0) / 1000), 0, 0
-  local numsub = publish == 'PUBLISH' and 'numsub' or 'shardnumsub'
-  local function listens(member)
-    local wake = 'interlock_semaphore_wake' .. name .. ':' .. string.match(member, '^[^:]*')
-    local heard = redis.pcall('pubsub', numsub, wake)
-    return member == caller or heard.err ~= nil or heard[2] > 0
-  end
-  while free > 0 and at < 128 do
-    local part = redis.pcall('zrange', queue, at, at + 7, 'withscores')
-    for i = 1, #part, 2 do
-      local member, place = part[i], tonumber(part[i + 1])
-      local claimed = place < 0 and string.sub(member, 2)
-      local wants = tonumber(string.match(claimed or member, ':(%d+)$') or 1)
-      if claimed then
-        claims[claimed] = true
-        -- One that ends much later is from before the clock was set back.
-        if place + 1e15 > now and place + 1e15 < now + 60000 then
-          free = free - wants
-        else
-          gone[#gone + 1], gone[#gone + 2] = member, claimed
-        end
-      elseif not claims[member] and free > 0 then
-        local kept = wants > free and (now - place) % 10000 - 8000 or -1
-        if (wants <= free or kept >= 0 or later > 0) and not listens(member) then
-          gone[#gone + 1] = member
-        elseif later > 0 then
-          woken[#woken + 1] = {member, later}
-          free = 0
-        elseif wants <= free then
-          free = free - wants
-          if member == caller then
-            mine = true
-          else
-            woken[#woken + 1] = {member, 0}
-          end
-        elseif kept >= 0 then
-          later = 2000 - kept
-        end
-      end
-    end
-    at = #part > 0 and at + 8 or 128
-  end
-  for _, member in ipairs(gone) do
-    redis.pcall('zrem', queue, member)
-  end
-  for _, each in ipairs(woken) do
-    local client, wants = string.match(each[1], '^([^:]*)(.*)$')
-    local wake = 'interlock_semaphore_wake' .. name .. ':' .. client
-    if type(redis.pcall(publish, wake, each[2] .. wants)) ~= 'number' then
-      refused = true
-    elseif each[2] == 0 then
-      redis.pcall('zadd', queue, now + 250 - 1e15, '+' .. each[1])
-    end
-  end
-  return mine, refused
-end
+-- include: serve
 
 local _, refused = serve(free)
 if refused or redis.pcall('exists', queue) ~= 1 then

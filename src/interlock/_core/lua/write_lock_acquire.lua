@@ -28,39 +28,9 @@ if free and not client then
   return nil
 end
 
--- At its end, unless it is there. Without the right to it the client hears what all hear.
-local function stand_in_queue()
-  local stands = redis.pcall('zscore', queue, client)
-  if stands == false then
-    local last, time = redis.pcall('zrange', queue, -1, -1, 'withscores'), redis.pcall('time')
-    local now = (time[1] or 0) * 1000 + math.floor((time[2] or 0) / 1000)
-    stands = redis.pcall('zadd', queue, math.max(math.floor(last[2] or 0) + 1, now), client)
-  end
-  -- Never sooner: others may look less often.
-  local left = redis.pcall('pttl', queue)
-  if type(left) ~= 'number' or left < tonumber(keep) then
-    redis.pcall('pexpire', queue, keep)
-  end
-  return type(stands) ~= 'table'
-end
+-- include: stand_in_queue
 
-local function longest_of_others()
-  local longest, fields = -2, redis.call('hgetall', lock)
-  for i = 1, #fields, 2 do
-    local reader, left = fields[i], -2
-    if reader ~= holder and reader ~= 'mode' then
-      -- Bounded: a depth that somebody else wrote there must not stall the server.
-      for n = 1, math.min(tonumber(fields[i + 1]), 1000) do
-        left = math.max(left, redis.call('pttl', prefix .. reader .. ':rwlock_timeout:' .. n))
-      end
-      if left == -2 then
-        redis.call('hdel', lock, reader)
-      end
-      longest = math.max(longest, left)
-    end
-  end
-  return longest
-end
+-- include: longest_of_others
 
 local mode, held = unpack(redis.call('hmget', lock, 'mode', holder))
 local longest

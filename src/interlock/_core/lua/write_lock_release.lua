@@ -24,23 +24,7 @@
 local lock, holder, depth, prefix, publish, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
 local leaving = ARGV[6]
 
-local function longest_of_others()
-  local longest, fields = -2, redis.call('hgetall', lock)
-  for i = 1, #fields, 2 do
-    local reader, left = fields[i], -2
-    if reader ~= holder and reader ~= 'mode' then
-      -- Bounded: a depth that somebody else wrote there must not stall the server.
-      for n = 1, math.min(tonumber(fields[i + 1]), 1000) do
-        left = math.max(left, redis.call('pttl', prefix .. reader .. ':rwlock_timeout:' .. n))
-      end
-      if left == -2 then
-        redis.call('hdel', lock, reader)
-      end
-      longest = math.max(longest, left)
-    end
-  end
-  return longest
-end
+-- include: longest_of_others
 
 if leaving then
   redis.pcall('zrem', 'interlock_queue' .. string.match(channel, ':.*'), leaving)
@@ -79,56 +63,7 @@ if not queued then
   return 1
 end
 
--- Those who stand in no queue may take it first, for a while. If they listen, as Java and earlier
--- releases do, that is every other time. If they only look, it is once in two seconds.
-local function left_to_others(client, place, they_listen)
-  if they_listen and place % 2 == 1 then
-    redis.pcall('zadd', queue, place + 0.5, client)
-    return true
-  end
-  local last, time = redis.pcall('zrange', queue, -1, -1, 'withscores'), redis.pcall('time')
-  local came = tonumber(last[2])
-  if came and time[1] and math.floor(came / 2000) < math.floor(time[1] / 2) then
-    -- Noted by a client without a name, which does not listen: it goes as those do.
-    local now = time[1] * 1000 + math.floor(time[2] / 1000)
-    return type(redis.pcall('zadd', queue, now, '')) == 'number'
-  end
-  return false
-end
-
--- It goes to the first client in the queue that listens.
-local function pass_on()
-  local numsub = publish == 'PUBLISH' and 'numsub' or 'shardnumsub'
-  while true do
-    local client, place = unpack(redis.pcall('zrange', queue, 0, 0, 'withscores'))
-    if not client then
-      return false
-    end
-    local wake = 'interlock_wake' .. name .. ':' .. client
-    -- Pattern subscribers are not counted: they compete for nothing.
-    local heard = redis.pcall('pubsub', numsub, channel, 'interlock_waiting' .. name, wake)
-    if heard.err then
-      return false
-    end
-    if heard[6] > 0 then
-      local they_listen = heard[2] > heard[4]
-      if left_to_others(client, tonumber(place), they_listen) then
-        if they_listen then
-          redis.call(publish, channel, '0' .. freed)
-        end
-        return type(redis.pcall(publish, wake, '20')) == 'number'
-      end
-      if type(redis.pcall(publish, wake, '0')) ~= 'number' then
-        return false
-      end
-      redis.pcall('zrem', queue, client)
-      return client
-    end
-    if redis.pcall('zrem', queue, client) ~= 1 then
-      return false
-    end
-  end
-end
+-- include: pass_on
 
 redis.call('hdel', lock, '')
 local next = pass_on()
@@ -137,7 +72,7 @@ if not next then
 end
 redis.call('del', lock)
 if type(next) == 'string' then
-  redis.call('hset', lock, 'mode', 'write', next .. ':0:write', 1)
-  redis.call('pexpire', lock, 250)
+  redis.call('hset', lock, 'mode', 'write', next .. ':0:write', '1')
+  redis.call('pexpire', lock, '250')
 end
 return 1

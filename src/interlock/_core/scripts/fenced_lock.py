@@ -24,7 +24,7 @@ def _token_or_left(reply: object) -> Grant | float:
             raise ReplyShapeError(f"expected {{1, token}} or {{0, milliseconds}}, got {reply!r}")
 
 
-_FENCED_LOCK_ACQUIRE = load("fenced_lock_acquire", _token_or_left)
+_FENCED_LOCK_ACQUIRE = load("fenced_lock_acquire", _token_or_left, varies=True)
 
 
 def fenced_lock_acquire(

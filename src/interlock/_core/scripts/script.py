@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _LUA = Path(__file__).parents[1] / "lua"
+_INCLUDE = re.compile(r"^ *-- include: *(.*)\n", re.MULTILINE)
 
 
 class ReplyShapeError(ServerUnavailableError):
@@ -23,9 +25,25 @@ class ReplyShapeError(ServerUnavailableError):
         super().__init__(f"not an answer to what was asked: {message}", sent=True)
 
 
-def load(name: str, decode: Callable[[object], R]) -> Script[R]:
+def load(name: str, decode: Callable[[object], R], *, varies: bool = False) -> Script[R]:
     """Return the script in ``lua/<name>.lua``."""
-    return Script(name, _LUA.joinpath(f"{name}.lua").read_text(encoding="utf-8"), decode)
+    return Script(name, text_of(name), decode, varies=varies)
+
+
+def text_of(name: str) -> str:
+    """Return the text of ``lua/<name>.lua``; each line ``-- include: X`` becomes ``parts/X.lua``.
+
+    Raises:
+        LookupError: there is no such part.
+    """
+
+    def part(found: re.Match[str]) -> str:
+        path = _LUA.joinpath("parts", f"{found[1]}.lua")
+        if not path.is_file():
+            raise LookupError(f"lua/{name}.lua includes {found[1]!r}: lua/parts has no such file")
+        return path.read_text(encoding="utf-8")
+
+    return _INCLUDE.sub(part, _LUA.joinpath(f"{name}.lua").read_text(encoding="utf-8"))
 
 
 def milliseconds(seconds: float) -> int:
@@ -44,10 +62,10 @@ def done(reply: object) -> bool:
 
 def released(reply: object) -> int:
     """Read nil or 0 as not done, else what the script tells besides."""
+    if type(reply) is int and reply >= 0:  # `isinstance` is a call
+        return reply
     if reply is None:
         return 0
-    if isinstance(reply, int) and reply >= 0:
-        return reply
     raise ReplyShapeError(f"expected nil or a number, got {reply!r}")
 
 

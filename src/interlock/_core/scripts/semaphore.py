@@ -9,9 +9,9 @@ from __future__ import annotations
 from interlock._core.effects import NEVER, Eval
 from interlock._core.scripts.script import done, load, milliseconds, number, released
 
-_SEMAPHORE_ACQUIRE = load("semaphore_acquire", released)
+_SEMAPHORE_ACQUIRE = load("semaphore_acquire", released, varies=True)
 _SEMAPHORE_LEAVE = load("semaphore_leave", done)
-_SEMAPHORE_RELEASE = load("semaphore_release", done)
+_SEMAPHORE_RELEASE = load("semaphore_release", done, varies=True)
 _SEMAPHORE_DRAIN = load("semaphore_drain", number)
 _SEMAPHORE_UNDO = load("semaphore_undo", done)
 _SEMAPHORE_TRY_SET = load("semaphore_try_set", done)

@@ -1,0 +1,100 @@
+-- serve: wake the first in *queue*, by *publish*, as long as there are permits for them. Each has a
+-- claim to its permits for 250 ms: "+" and its name, with the claim's end as a negative score.
+-- A client that does not listen, or did not take them, loses its place. One that wants more than
+-- are free is passed over for 8 s. For the next 2 s nobody behind it is woken, and so on. Several
+-- of those take turns of 10 s. Nobody behind the one whose turn it is is woken in its last 2 s. The
+-- function tells whether *caller* is among the first, and whether a message was refused.
+local function serve(free, caller)
+  local time, claims, gone, woken, mine, refused = redis.pcall('time'), {}, {}, {}, false, false
+  local now, at, later = (time[1] or 0) * 1000 + math.floor((time[2] or 0) / 1000), 0, 0
+  local numsub = publish == 'PUBLISH' and 'numsub' or 'shardnumsub'
+  local heard, too_many = {}, nil
+  local function ask(members)
+    local wakes = {}
+    for i, member in ipairs(members) do
+      wakes[i] = 'interlock_semaphore_wake' .. name .. ':' .. string.match(member, '^[^:]*')
+    end
+    local found = redis.pcall('pubsub', numsub, unpack(wakes))
+    for i, member in ipairs(members) do
+      heard[member] = member == caller or found.err ~= nil or found[2 * i] > 0
+    end
+  end
+  local function listens(member)
+    if heard[member] == nil then
+      ask({member})
+    end
+    return heard[member]
+  end
+  -- The milliseconds for which permits have been kept for *member*; below 0 they are not.
+  local function kept_for(member, place)
+    local turn, alone = now % 10000 - 8000, (now - place) % 10000 - 8000
+    if turn < 0 and alone < 0 then
+      return -1
+    end
+    if not too_many then
+      local all = {}
+      for _, each in ipairs(redis.pcall('zrange', queue, 0, 127)) do
+        local wants = tonumber(string.match(each, ':(%d+)$') or 1)
+        all[#all + 1] = wants > free and string.sub(each, 1, 1) ~= '+' and each or nil
+      end
+      ask(all)
+      too_many = {}
+      for _, each in ipairs(all) do
+        too_many[#too_many + 1] = heard[each] and each or nil
+      end
+    end
+    if #too_many < 2 then
+      return alone
+    end
+    return too_many[math.floor(now / 10000) % #too_many + 1] == member and turn or -1
+  end
+  while free > 0 and at < 128 do
+    local part = redis.pcall('zrange', queue, at, at + 7, 'withscores')
+    for i = 1, #part, 2 do
+      local member, place = part[i], tonumber(part[i + 1])
+      local claimed = place < 0 and string.sub(member, 2)
+      local wants = tonumber(string.match(claimed or member, ':(%d+)$') or 1)
+      if claimed then
+        claims[claimed] = true
+        -- One that ends much later is from before the clock was set back.
+        if place + 1e15 > now and place + 1e15 < now + 60000 then
+          free = free - wants
+        else
+          gone[#gone + 1], gone[#gone + 2] = member, claimed
+        end
+      elseif not claims[member] and free > 0 then
+        local kept = wants > free and later == 0 and kept_for(member, place) or -1
+        local matters = wants <= free or kept >= 0 or later > 0 or heard[member] == false
+        if matters and not listens(member) then
+          gone[#gone + 1] = member
+        elseif later > 0 then
+          woken[#woken + 1] = {member, later}
+          free = 0
+        elseif wants <= free then
+          free = free - wants
+          if member == caller then
+            mine = true
+          else
+            woken[#woken + 1] = {member, 0}
+          end
+        elseif kept >= 0 then
+          later = 2000 - kept
+        end
+      end
+    end
+    at = #part > 0 and at + 8 or 128
+  end
+  for _, member in ipairs(gone) do
+    redis.pcall('zrem', queue, member)
+  end
+  for _, each in ipairs(woken) do
+    local client, wants = string.match(each[1], '^([^:]*)(.*)$')
+    local wake = 'interlock_semaphore_wake' .. name .. ':' .. client
+    if type(redis.pcall(publish, wake, each[2] .. wants)) ~= 'number' then
+      refused = true
+    elseif each[2] == 0 then
+      redis.pcall('zadd', queue, now + 250 - 1e15, '+' .. each[1])
+    end
+  end
+  return mine, refused
+end
