@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from interlock.options import ReplicaPolicy
 
 ACL_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
-LEASE = 1.5
-RENEWED = 0.8
+LEASE = 3.0
+RENEWED = 1.3
 """Seconds: the lease of those clients, and a time in which it was renewed once, with room for a machine that stalls."""
 
 
@@ -298,8 +298,10 @@ def _condition(client: Client, other: Client) -> None:
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(wait)
         time.sleep(RENEWED)
-        with condition:
-            condition.notify()
+        while not waiting.done():
+            with condition:
+                condition.notify()
+            time.sleep(0.05)
         assert waiting.result()
     with condition:
         assert not condition.wait(0.2)
