@@ -2,15 +2,18 @@
 
     python benchmarks/versions.py /path/to/before/bin/python /path/to/after/bin/python
 
-Each round measures every case with both, one directly after the other, in a shuffled order. A ratio
-divides the rates of one round (after / before); printed are the median of these ratios and their
-spread. Each measurement is a process of its own, against one server for all.
+Each round starts a process of both for every case, in a shuffled order. The two measure in turns, a
+tenth of a second each, so that what else the machine does strikes both. A ratio divides the rates of
+two neighbouring slices (after / before). That of a round is the median of its slices; printed are
+the median of the rounds and their spread. One server serves all.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import os
 import random
 import statistics
 import subprocess
@@ -24,6 +27,9 @@ from typing import Any
 
 Turn = Callable[[int], Callable[[], None]]
 AsyncTurn = Callable[[int], Callable[[], Awaitable[None]]]
+
+SLICE = 0.1
+"""Seconds for which one version is measured before the other has its turn."""
 
 THREADS: dict[str, tuple[int, str, bool]] = {
     "1 thread": (1, "lock", False),
@@ -73,48 +79,60 @@ def thread_turn(client: Any, kind: str, name: str) -> Callable[[], None]:
     return lambda: (lock.acquire(), lock.release())[1]
 
 
-def measure_threads(url: str, count: int, kind: str, shared: bool, seconds: float) -> float:
-    """Return turns per second of *count* threads."""
+def name_of(index: int, *, shared: bool) -> str:
+    """Return the name that the worker *index* of this process wants."""
+    return f"bench:{os.getpid()}:{'one' if shared else index}"
+
+
+def measure_threads(url: str, count: int, kind: str, shared: bool) -> None:
+    """Print the turns per second of *count* threads, for each number of seconds that is read."""
     import interlock  # noqa: PLC0415 - of the installation that runs this
 
-    counts, start, done = [0] * count, threading.Barrier(count + 1), threading.Event()
+    counts, gate, done = [0] * count, threading.Barrier(count + 1), threading.Event()
     with interlock.connect(url) as client:
 
         def work(index: int) -> None:
-            turn = thread_turn(
-                client, kind, f"bench:{kind}:one" if shared else f"bench:{kind}:{index}"
-            )
+            turn = thread_turn(client, kind, name_of(index, shared=shared))
             for _ in range(50 if not shared else 2):
                 turn()
-            start.wait()
-            turns = 0
-            while not done.is_set():
-                turn()
-                turns += 1
-            counts[index] = turns
+            while True:
+                try:
+                    gate.wait()
+                except threading.BrokenBarrierError:
+                    return  # it was the last slice
+                turns = 0
+                while not done.is_set():
+                    turn()
+                    turns += 1
+                counts[index] = turns
+                gate.wait()
 
         threads = [threading.Thread(target=work, args=(index,)) for index in range(count)]
         for thread in threads:
             thread.start()
-        start.wait()
-        began = time.perf_counter()
-        time.sleep(seconds)
-        done.set()
-        took = time.perf_counter() - began
+        for line in sys.stdin:
+            done.clear()
+            gate.wait()
+            began = time.perf_counter()
+            time.sleep(float(line))
+            done.set()
+            took = time.perf_counter() - began
+            gate.wait()
+            print(sum(counts) / took, flush=True)
+        gate.abort()
         for thread in threads:
             thread.join()
-    return sum(counts) / took
 
 
-async def measure_tasks(url: str, count: int, kind: str, shared: bool, seconds: float) -> float:
-    """Return turns per second of *count* tasks."""
+async def measure_tasks(url: str, count: int, kind: str, shared: bool) -> None:
+    """Print the turns per second of *count* tasks, for each number of seconds that is read."""
     import interlock.asyncio  # noqa: PLC0415 - of the installation that runs this
 
     counts = [0] * count
     async with interlock.asyncio.connect(url) as client:
 
         async def work(index: int, until: float) -> None:
-            name = f"bench:{kind}:one" if shared else f"bench:{kind}:{index}"
+            name = name_of(index, shared=shared)
             lock: Any
             if kind == "semaphore":
                 lock = client.semaphore(name)
@@ -128,26 +146,58 @@ async def measure_tasks(url: str, count: int, kind: str, shared: bool, seconds: 
                 turns += 1
             counts[index] = turns
 
-        await asyncio.gather(*[work(i, time.perf_counter() + 0.3) for i in range(count)])
-        began = time.perf_counter()
-        await asyncio.gather(*[work(i, began + seconds) for i in range(count)])
-        took = time.perf_counter() - began
-    return sum(counts) / took
+        await asyncio.gather(*[work(i, time.perf_counter() + 0.1) for i in range(count)])
+        for line in sys.stdin:  # nothing else is to run meanwhile
+            began = time.perf_counter()
+            await asyncio.gather(*[work(i, began + float(line)) for i in range(count)])
+            print(sum(counts) / (time.perf_counter() - began), flush=True)
 
 
 def child(arguments: argparse.Namespace) -> None:
-    """Measure one case in this process, and print the rate."""
-    case, seconds = arguments.case, arguments.seconds
+    """Measure one case in this process, as often as is asked for."""
+    case = arguments.case
     if case in THREADS:
-        print(measure_threads(arguments.url, *THREADS[case], seconds))
+        measure_threads(arguments.url, *THREADS[case])
     else:
-        print(asyncio.run(measure_tasks(arguments.url, *TASKS[case], seconds)))
+        asyncio.run(measure_tasks(arguments.url, *TASKS[case]))
 
 
-def rate(python: str, case: str, url: str, seconds: float) -> float:
-    """Return the rate of *case* with the installation of *python*."""
-    words = [python, __file__, "--case", case, "--url", url, "--seconds", str(seconds)]
-    return float(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+class Measured:
+    """A process that measures *case* with the installation of *python*."""
+
+    def __init__(self, python: str, case: str, url: str) -> None:
+        self._process = subprocess.Popen(
+            [python, __file__, "--case", case, "--url", url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def rate(self, seconds: float) -> float:
+        """Return the rate of the next *seconds*."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(seconds, file=self._process.stdin, flush=True)
+        return float(self._process.stdout.readline())
+
+    def close(self) -> None:
+        """End the process."""
+        _ = self._process.communicate()
+
+
+def one_round(pythons: list[str], case: str, url: str, slices: int) -> tuple[float, float]:
+    """Return the ratio of *case* and the rate after the change, medians of the *slices*."""
+    with contextlib.ExitStack() as stack:
+        pair = [stack.enter_context(contextlib.closing(Measured(p, case, url))) for p in pythons]
+        for each in pair:
+            each.rate(SLICE)  # the first one after the start does not count
+        ratios: list[float] = []
+        rates: list[float] = []
+        for number in range(slices):
+            found = {which: pair[which].rate(SLICE) for which in ((0, 1), (1, 0))[number % 2]}
+            ratios.append(found[1] / found[0])
+            rates.append(found[1])
+    return statistics.median(ratios), statistics.median(rates)
 
 
 def compare(arguments: argparse.Namespace) -> None:
@@ -166,16 +216,13 @@ def compare(arguments: argparse.Namespace) -> None:
             while not path.exists():
                 time.sleep(0.01)
             url = f"unix://{path}"
-            for number in range(arguments.rounds):
+            for _ in range(arguments.rounds):
                 shuffler.shuffle(chosen)
                 for case in chosen:
-                    pair = [arguments.before, arguments.after]
-                    order = (0, 1) if (number + len(case)) % 2 else (1, 0)
-                    found = [0.0, 0.0]
-                    for which in order:
-                        found[which] = rate(pair[which], case, url, arguments.seconds)
-                    ratios[case].append(found[1] / found[0])
-                    rates[case].append(found[1])
+                    pythons = [arguments.before, arguments.after]
+                    ratio, rate = one_round(pythons, case, url, arguments.slices)
+                    ratios[case].append(ratio)
+                    rates[case].append(rate)
         finally:
             server.terminate()
             _ = server.wait()
@@ -195,7 +242,7 @@ def main() -> None:
     parser.add_argument("before", nargs="?", help="the Python of the installation before")
     parser.add_argument("after", nargs="?", default=sys.executable, help="and of that after")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of each measurement")
+    parser.add_argument("--slices", type=int, default=8, help="of each version in a round")
     parser.add_argument("--only", default="", help="cases that contain this word")
     parser.add_argument("--case", help=argparse.SUPPRESS)
     parser.add_argument("--url", help=argparse.SUPPRESS)

@@ -30,7 +30,7 @@ TARGETS = {
         "_go_on", "_undo", "extend", "undo_acquire", "end_late_grants", "cleanup_limits", "_finish_later", "_end_lost", "_end_gone", "release", "mine",
     ),
     "holds.py": (
-        "sent", "answered", "failed", "late_grants", "grant", "begin_release", "end", "lose", "enter", "leave", "claim",
+        "sent", "answered", "failed", "late_grants", "grant", "begin_release", "end", "lose", "enter", "leave", "reserve",
         "released", "extend_validity", "valid", "lost",
     ),
     "lock.py": ("release_hold", "begin", "done", "finish", "_conclude", "conclude", "answered", "accept_handover"),

@@ -17,7 +17,7 @@ from tests.support.servers import wait_until
 
 import interlock
 import interlock.asyncio
-from interlock._core.composite import Claim
+from interlock._core.composite import Demand
 from interlock._core.holds import Hold
 from interlock.errors import ConfigError
 
@@ -92,7 +92,7 @@ def test_a_signal_just_after_a_member_was_entered(
     servers: Sequence[RedisServer], made: str
 ) -> None:
     """A Ctrl-C just after a shared owner has entered a member gives it back."""
-    enter = Claim.enter
+    enter = Demand.enter
     struck: list[int] = []
 
     def strike(frame: Any, event: str, entered: object) -> Any:

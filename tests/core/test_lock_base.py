@@ -61,22 +61,22 @@ class Word(Owner):
         return True
 
 
-def test_one_of_two_threads_of_an_owner_claims(
+def test_one_of_two_threads_of_an_owner_reserves(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread that another one overtakes between the look and the claim waits for that one."""
-    word, new_hold, claims = Word("word"), Lock.new_hold, list[object]()
+    """A thread that another one overtakes between the look and the reservation waits for that one."""
+    word, new_hold, begun = Word("word"), Lock.new_hold, list[object]()
 
     def overtaken(lock: Lock, owner: Owner, lease: float | None) -> Hold:
         hold = new_hold(lock, owner, lease)
-        if not claims:
-            claims.append(None)
-            claims[0] = bench.lock.acquire(word, NEVER, None).begin()
+        if not begun:
+            begun.append(None)
+            begun[0] = bench.lock.acquire(word, NEVER, None).begin()
         return hold
 
     monkeypatch.setattr(Lock, "new_hold", overtaken)
     assert bench.lock.acquire(word, NEVER, None).begin() is None
-    assert isinstance(claims[0], Eval)
+    assert isinstance(begun[0], Eval)
     assert [hold.unanswered for hold in bench.session.holds] == [1]
 
 
@@ -97,7 +97,7 @@ class TestAcquire:
         assert hold in bench.session.holds
         assert bench.wakes == 1
 
-    def test_claim_is_in_the_table_before_anything_is_sent(self, bench: Bench) -> None:
+    def test_hold_is_in_the_table_before_anything_is_sent(self, bench: Bench) -> None:
         """An interruption at any point finds the hold."""
         played = bench.acquire()
         [hold] = bench.session.holds
@@ -113,13 +113,13 @@ class TestAcquire:
         assert hold.lease == 5.0
 
     def test_impossible_lease_is_refused(self, bench: Bench) -> None:
-        """A lease that cannot be is refused before anything is claimed."""
+        """A lease that cannot be is refused before anything is reserved."""
         with pytest.raises(ConfigError):
             bench.acquire(lease=0.0)
 
         assert len(bench.session.holds) == 0
 
-    def test_one_try_that_fails_leaves_no_claim(self, bench: Bench) -> None:
+    def test_one_try_that_fails_leaves_no_reservation(self, bench: Bench) -> None:
         """A lock that is another's is not waited for without a time-out; nothing stays in the table."""
         played = bench.acquire(timeout=0).answer(5000)
 
@@ -342,7 +342,7 @@ class TestUndo:
 
         assert isinstance(played.effect, Cleanup)
 
-    def test_abandoned_acquire_leaves_no_claim(self, bench: Bench) -> None:
+    def test_abandoned_acquire_leaves_no_reservation(self, bench: Bench) -> None:
         """An acquire that nobody drives any more does not bar its owner from the next."""
         played = bench.acquire()
         played.abandon()
@@ -572,18 +572,18 @@ class TestRefusal:
 class TestOthers:
     """Releasing, extending, asking, forcing."""
 
-    @pytest.mark.parametrize("claimed", [False, True])
+    @pytest.mark.parametrize("reserved", [False, True])
     def test_only_the_owner_releases_and_extends(
-        self, bench: Bench, play: type[Play], claimed: bool
+        self, bench: Bench, play: type[Play], reserved: bool
     ) -> None:
         """Another owner, or one that is just acquiring, is refused, and nothing is sent."""
         bench.held()
         other = Owner("thread 'other'")
-        claim = bench.acquire(owner=other) if claimed else None
+        pending = bench.acquire(owner=other) if reserved else None
         for operation in (bench.lock.release(other), bench.lock.extend(other, 5.0)):
             with pytest.raises(NotHeldError, match="not held by thread 'other'"):
                 play(operation)
-        assert claim is None or not claim.over
+        assert pending is None or not pending.over
 
     def test_owner_releases(self, bench: Bench, play: type[Play]) -> None:
         """The owner gives back what it holds; through the hold anybody can."""
@@ -669,11 +669,11 @@ class TestOthers:
         assert hold.state is becomes
 
     def test_hold_of_an_owner_is_what_it_was_given(self, bench: Bench) -> None:
-        """A claim that is not granted yet is nobody's hold."""
+        """A hold that is not granted yet is nobody's hold."""
         assert bench.lock.hold_of(bench.owner) is None
-        claim = bench.acquire()
+        pending = bench.acquire()
         assert bench.lock.hold_of(bench.owner) is None
-        assert not claim.over
+        assert not pending.over
         other = Owner("other")
         hold = bench.held(owner=other)
 

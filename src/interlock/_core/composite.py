@@ -60,7 +60,7 @@ _FAILURES = (ServerUnavailableError, WrongTypeError, HoldLostError, ReplicationE
 
 
 @dataclass(slots=True)
-class Claim:
+class Demand:
     """One acquire.
 
     Attributes:
@@ -169,7 +169,7 @@ class CompositeLock(ABC):
         ...
 
     @abstractmethod
-    def _obtain(self, claim: Claim) -> Op[CompositeHold | None]:
+    def _obtain(self, demand: Demand) -> Op[CompositeHold | None]:
         """Acquire as `acquire` does, for an owner without a lost hold.
 
         None when nothing was taken.
@@ -223,8 +223,8 @@ class CompositeLock(ABC):
             # depths would differ.
             yield from self._end(hold, parts)
             hold, holds = None, self._holds(owner)
-        claim = Claim(owner, deadline, lease, hold, parts, depths(holds))
-        return (yield from undoing(self._obtain(claim), self._undo, claim))
+        demand = Demand(owner, deadline, lease, hold, parts, depths(holds))
+        return (yield from undoing(self._obtain(demand), self._undo, demand))
 
     def refusal(self, timeout: float) -> Op[AcquireTimeoutError]:
         """Return the error for who did not get it in *timeout* seconds.
@@ -412,34 +412,34 @@ class CompositeLock(ABC):
             _ = yield from self._release_all(hold.members, parts)
         self._forget(hold.members)
 
-    def _give_back(self, claim: Claim) -> Op[None]:
+    def _give_back(self, demand: Demand) -> Op[None]:
         """Go back to the former depths.
 
         What cannot be reached ends later, by the background or its lease.
         """
-        taken = self._taken(claim)
+        taken = self._taken(demand)
         # A release that fails has left the rest to the background; the try failed for its own
         # reason.
-        _ = yield from self._release_all(taken, claim.parts)
+        _ = yield from self._release_all(taken, demand.parts)
         self._forget(taken)
 
-    def _undo(self, claim: Claim, error: BaseException) -> Op[None]:
-        """Go down by one depth wherever *claim* was granted; undo what is still under way."""
-        yield from self._give_back(claim)
-        yield from claim.parts.settle(error)
+    def _undo(self, demand: Demand, error: BaseException) -> Op[None]:
+        """Go down by one depth wherever *demand* was granted; undo what is still under way."""
+        yield from self._give_back(demand)
+        yield from demand.parts.settle(error)
 
-    def _taken(self, claim: Claim) -> list[Hold]:
-        """Return what *claim* has taken and not given back, each of which goes down by one depth.
+    def _taken(self, demand: Demand) -> list[Hold]:
+        """Return what *demand* has taken and not given back, each of which goes down by one depth.
 
         The tables of the members tell it exactly for an owner of its own. For an owner that threads
         or tasks share they also hold what the others enter meanwhile, so its own steps decide.
         """
         entered = (State.HELD, State.LOST)
-        if claim.owner.shared:
-            return [h for h in claim.parts.entered() if h.state in entered and h.depth]
+        if demand.owner.shared:
+            return [h for h in demand.parts.entered() if h.state in entered and h.depth]
         return [
             hold
-            for hold, depth in zip(self._holds(claim.owner), claim.former, strict=True)
+            for hold, depth in zip(self._holds(demand.owner), demand.former, strict=True)
             if hold and hold.state in entered and hold.depth > depth
         ]
 

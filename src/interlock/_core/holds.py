@@ -710,7 +710,7 @@ class Holds:
         """
         return self.table.get((key, owner.identity))
 
-    def claim(self, hold: Hold, former: Hold | None = None) -> Hold:
+    def reserve(self, hold: Hold, former: Hold | None = None) -> Hold:
         """Enter *hold* before the first try to get it is sent, and count that.
 
         Args:

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from interlock._core.waiters import Place
     from interlock.options import ReplicaPolicy
 
-_CLAIM_LOOK, _CLAIM_LOOKS = 0.001, 0.05
+_FIRST_LOOK, _LONGEST_LOOK = 0.001, 0.05
 """Seconds between two looks at what another thread of the same owner acquires: first and last."""
 
 
@@ -526,7 +526,7 @@ class LockBase(ABC):
         finally:
             self._session.events.end_wait(hold, ended_by)
             ended_by = None  # the error knows this frame
-            self.disclaim(hold)
+            self.unreserve(hold)
 
     def _undo(self, hold: Hold, owner: Owner, error: BaseException | None) -> Op[None]:
         """Leave nothing behind of an acquire that ended by *error*, or in vain (None).
@@ -546,7 +546,7 @@ class LockBase(ABC):
             leaving=(place.client,),
         )
 
-    def disclaim(self, hold: Hold) -> None:
+    def unreserve(self, hold: Hold) -> None:
         """Remove *hold* from the table if it is still PENDING.
 
         Every end of an acquire calls this. Otherwise its owner would get ReentryError for ever.
@@ -644,7 +644,7 @@ class Acquire(Step["Hold | None"]):
     result: Hold | None
 
     def begin(self) -> Eval[Grant | float] | None:
-        """Claim the lock; return the first try, unless others wait here."""
+        """Reserve a hold; return the first try, unless others wait here."""
         lock, owner = self.lock, self.owner
         session = lock.session
         table, key = session.holds.table, (lock.hold_key, owner.identity)
@@ -663,7 +663,7 @@ class Acquire(Step["Hold | None"]):
                     held = table.get(key)
                     continue
             hold = self.result = lock.new_hold(owner, self.lease)
-            found = session.holds.claim(hold, held)
+            found = session.holds.reserve(hold, held)
             if found is hold:
                 break
             # Another thread of the same owner was faster.
@@ -692,7 +692,7 @@ class Acquire(Step["Hold | None"]):
             return self.again.rest(failure)
         hold = self.result
         if hold is None and failure is None:
-            return self._after_claim()
+            return self._after_another()
         if hold is None:
             return failing(failure)
         if failure is not None and hold.entered_again():
@@ -705,7 +705,7 @@ class Acquire(Step["Hold | None"]):
         return self.lock.go_on(hold, self.owner, self.deadline, self.sent_at, outcome)
 
     def over(self) -> bool:
-        """Return whether nothing is claimed, and no wait noted."""
+        """Return whether nothing is reserved, and no wait noted."""
         if self.again is not None:
             return self.again.over()
         hold = self.result
@@ -715,21 +715,21 @@ class Acquire(Step["Hold | None"]):
     def abandon(self) -> None:
         """Remove the hold that is still PENDING."""
         if self.result is not None:
-            self.lock.disclaim(self.result)
+            self.lock.unreserve(self.result)
 
-    def _after_claim(self) -> Op[Hold | None]:
+    def _after_another(self) -> Op[Hold | None]:
         """Acquire when another thread or task of the same owner has, or has given up.
 
         Nothing is sent while it waits, and nobody wakes it: this is rare.
         """
         session, owner = self.lock.session, self.owner
-        key, pause = (self.lock.hold_key, owner.identity), _CLAIM_LOOK
+        key, pause = (self.lock.hold_key, owner.identity), _FIRST_LOOK
         while (held := session.holds.table.get(key)) is not None and held.state is PENDING:
             now = session.clock()
             if now >= self.deadline:
                 return None
             yield Wait(None, min(self.deadline, now + pause))
-            pause = min(2 * pause, _CLAIM_LOOKS)
+            pause = min(2 * pause, _LONGEST_LOOK)
         # This step is over when that one is.
         again = self.again = self.lock.acquire(owner, self.deadline, self.lease)
         self.result = yield from again

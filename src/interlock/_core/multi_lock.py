@@ -24,7 +24,7 @@ from interlock.errors import HoldLostError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.composite import Claim, CompositeHold
+    from interlock._core.composite import CompositeHold, Demand
     from interlock._core.effects import Op
     from interlock._core.lock_base import LockBase
     from interlock.errors import InterlockError
@@ -41,42 +41,42 @@ class MultiLock(CompositeLock):
     def __init__(self, members: Sequence[LockBase]) -> None:
         super().__init__(members, len(members))
 
-    def _obtain(self, claim: Claim) -> Op[CompositeHold | None]:
+    def _obtain(self, demand: Demand) -> Op[CompositeHold | None]:
         """Acquire as `acquire` does.
 
         Cost:
             One round trip a member, and one more to all at once with a *lease* of its own.
         """
         clock, outage = self._session.clock, self._session.options.outage_timeout
-        give_up = claim.deadline
+        give_up = demand.deadline
         while True:
             failure: ServerUnavailableError | None = None
             try:
-                hold = yield from self._collect(claim, give_up)
+                hold = yield from self._collect(demand, give_up)
                 if hold is not None:
                     return hold
             except ServerUnavailableError as error:
                 # Who waited for the first one has sat the outage out. The others are held for no
                 # longer than their budget.
-                if not error.transient or not self._taken(claim):
+                if not error.transient or not self._taken(demand):
                     raise
                 failure = error
-            yield from self._give_back(claim)
-            give_up = claim.deadline if failure is None else min(give_up, clock() + outage)
+            yield from self._give_back(demand)
+            give_up = demand.deadline if failure is None else min(give_up, clock() + outage)
             if clock() >= give_up:
                 if failure is not None:
                     raise failure
                 return None
             yield from self._pause(give_up)
 
-    def _collect(self, claim: Claim, deadline: float) -> Op[CompositeHold | None]:
-        clock, owner, lease, until = self._session.clock, claim.owner, claim.lease, deadline
+    def _collect(self, demand: Demand, deadline: float) -> Op[CompositeHold | None]:
+        clock, owner, lease, until = self._session.clock, demand.owner, demand.lease, deadline
         budget = MEMBER_BUDGET * len(self.members) * (0.75 + self._session.random() / 2)
         if lease is not None:
             # The first one would be over before the last one comes.
             budget = min(budget, lease)
         for member in self.members:
-            taken = yield from RunOn(member.session, claim.enter(member, until))
+            taken = yield from RunOn(member.session, demand.enter(member, until))
             if taken is None:
                 return None
             if member is self.members[0]:

@@ -215,7 +215,7 @@ class WriteLock(_Side):
         # Nothing was asked: there is nothing to undo, and no place to give up.
         self.session.events.begin_wait(self, hold, sent_at)
         self.session.events.end_wait(hold, outcome)
-        self.disclaim(hold)
+        self.unreserve(hold)
         return failing(outcome)
 
     def _check_upgrade(self, hold: Hold) -> None:

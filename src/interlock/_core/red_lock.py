@@ -42,7 +42,7 @@ from interlock.errors import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.composite import Claim
+    from interlock._core.composite import Demand
     from interlock._core.effects import Op
     from interlock._core.lock_base import LockBase
 
@@ -61,14 +61,14 @@ class _Contest:
     """How an acquire of one that others hold stands.
 
     Attributes:
-        claim: what is wanted.
+        demand: what is wanted.
         hold: what was acquired.
         queue: the member on whose channel releases are heard.
         give_up: when to stop asking for a quorum that is not there.
         failures: why there was none at the last look.
     """
 
-    claim: Claim
+    demand: Demand
     hold: CompositeHold | None = None
     queue: LockBase | None = None
     give_up: float = NEVER
@@ -100,26 +100,26 @@ class RedLock(CompositeLock):
             )
         return None
 
-    def _obtain(self, claim: Claim) -> Op[CompositeHold | None]:
+    def _obtain(self, demand: Demand) -> Op[CompositeHold | None]:
         """Acquire as `acquire` does.
 
         Cost:
             One round trip to all servers at once; while waiting, one per message and per `POLL`
             for the whole process.
         """
-        if claim.hold is not None and claim.hold.state is State.HELD:
-            return (yield from self._reenter(claim, claim.hold))
-        contest = _Contest(claim)
+        if demand.hold is not None and demand.hold.state is State.HELD:
+            return (yield from self._reenter(demand, demand.hold))
+        contest = _Contest(demand)
         contest.queue = next(
             (m for m in self.members if m.session.waiters.has_waiters(_queue(m))), None
         )
         # Who comes while others wait here queues behind them, but for a single try.
-        if contest.queue is None or claim.deadline <= self._session.clock():
+        if contest.queue is None or demand.deadline <= self._session.clock():
             _ = yield from self._attempt(contest)
-        if contest.hold is None and self._session.clock() < claim.deadline:
+        if contest.hold is None and self._session.clock() < demand.deadline:
             queue = contest.queue = contest.queue or self.members[0]
             waiting = wait_in_queue(
-                queue.session, _queue(queue), claim.deadline, POLL, self._attempt, contest
+                queue.session, _queue(queue), demand.deadline, POLL, self._attempt, contest
             )
             _ = yield from RunOn(queue.session, waiting)
         if contest.hold is None and contest.failures:
@@ -132,29 +132,29 @@ class RedLock(CompositeLock):
 
         None when a quorum is held, else the seconds after which to ask again.
         """
-        clock, claim = self._session.clock, contest.claim
-        outcomes = yield from self._enter(claim, self.members)
+        clock, demand = self._session.clock, contest.demand
+        outcomes = yield from self._enter(demand, self.members)
         held = [outcome for outcome in outcomes if isinstance(outcome, Hold)]
         now = clock()
         if sum(hold.valid(now) for hold in held) >= self.needed:
             contest.hold = CompositeHold(self, held)
             return None
-        yield from self._give_back(claim)
+        yield from self._give_back(demand)
         self._judge(self._failures(outcomes), contest)
         busy = [m for m, o in zip(self.members, outcomes, strict=True) if o is None]
         if contest.queue is None and busy:
             contest.queue = busy[0]
         if contest.queue in busy:
             return POLL
-        if clock() < claim.deadline:
-            yield from self._pause(claim.deadline)
+        if clock() < demand.deadline:
+            yield from self._pause(demand.deadline)
         return 0.0
 
     def _enter(
-        self, claim: Claim, members: Sequence[LockBase]
+        self, demand: Demand, members: Sequence[LockBase]
     ) -> Op[Sequence[Hold | InterlockError | None]]:
         """Try each of *members* once."""
-        return self._all(lambda member: claim.enter(member, PAST), members, claim.lease)
+        return self._all(lambda member: demand.enter(member, PAST), members, demand.lease)
 
     def _judge(self, failures: dict[str, InterlockError], contest: _Contest) -> None:
         """Raise QuorumError when there are too many *failures*, and for too long."""
@@ -165,16 +165,16 @@ class RedLock(CompositeLock):
         contest.failures = failures
         lasting = sum(not getattr(error, "transient", False) for error in failures.values())
         patience = now + self._session.options.outage_timeout
-        contest.give_up = min(contest.give_up, contest.claim.deadline, patience)
+        contest.give_up = min(contest.give_up, contest.demand.deadline, patience)
         if lasting > self.spare or now >= contest.give_up:
             raise self._unavailable(failures)
 
-    def _reenter(self, claim: Claim, hold: CompositeHold) -> Op[CompositeHold]:
-        owner = claim.owner
+    def _reenter(self, demand: Demand, hold: CompositeHold) -> Op[CompositeHold]:
+        owner = demand.owner
         holding = [
-            member for member, depth in zip(self.members, claim.former, strict=True) if depth
+            member for member, depth in zip(self.members, demand.former, strict=True) if depth
         ]
-        outcomes = yield from self._enter(claim, holding)
+        outcomes = yield from self._enter(demand, holding)
         if sum(isinstance(outcome, Hold) for outcome in outcomes) < self.needed:
             for outcome in outcomes:
                 if isinstance(outcome, HoldLostError):

@@ -142,7 +142,7 @@ def adopt(
         raise ReentryError(f"{core.kind} {core.name!r} is held by the same owner", name=core.name)
     hold = core.new_hold(owner, lease)
     try:
-        if session.holds.claim(hold) is not hold:
+        if session.holds.reserve(hold) is not hold:
             raise ReentryError(
                 f"{core.kind} {core.name!r} is held by the same owner", name=core.name
             )
