@@ -119,7 +119,7 @@ def page_of(reports: list[Report], pictures: str) -> str:
         lines.append(f"| **{peer.name}**: {_DESCRIPTIONS[peer.name]} | {' | '.join(cells)} |")
     lines += [_LEGEND]
     for report in reports:
-        lines.append(f"![{report.question}](../{pictures}/glance-{report.command}.svg)\n")
+        lines.append(f"![{report.command}](../{pictures}/glance-{report.command}.svg)\n")
     commit = (environment.commit or "unknown")[:7]
     lines += [
         *_missed(reports),

@@ -2,10 +2,10 @@
 
     python benchmarks/versions.py /path/to/before/bin/python /path/to/after/bin/python
 
-Each round starts a process of both for every case, in a shuffled order. The two measure in turns, a
-tenth of a second each, so that what else the machine does strikes both. A ratio divides the rates of
-two neighbouring slices (after / before). That of a round is the median of its slices; printed are
-the median of the rounds and their spread. One server serves all.
+Each round starts a process of both for every case, in a shuffled order. The two measure in turns,
+a tenth of a second each, so that what else the machine does strikes both. A ratio divides the
+rates of two neighbouring slices (after / before). That of a round is the median of its slices;
+printed are the median of the rounds and their spread. One server serves all.
 """
 
 from __future__ import annotations

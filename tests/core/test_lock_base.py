@@ -64,7 +64,7 @@ class Word(Owner):
 def test_one_of_two_threads_of_an_owner_reserves(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread that another one overtakes between the look and the reservation waits for that one."""
+    """A thread that another one overtakes before it has reserved waits for that one."""
     word, new_hold, begun = Word("word"), Lock.new_hold, list[object]()
 
     def overtaken(lock: Lock, owner: Owner, lease: float | None) -> Hold:
