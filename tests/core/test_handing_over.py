@@ -130,6 +130,20 @@ def test_one_answer_completes_a_release(queue: Callable[..., Queue], waiting: in
     assert step.over()
 
 
+@pytest.mark.parametrize("waiting", [0, 1])
+def test_a_ctrl_c_after_the_release_is_raised(queue: Callable[..., Queue], waiting: int) -> None:
+    """A Ctrl-C may strike when the lock is released already: it is raised, and nothing is sent."""
+    here = queue(waiting)
+    hold = here.hold(0)
+    assert hold is not None
+    step = HandOver(here.lock, hold)
+    assert step.begin() is not None
+    assert step.done(1)
+    with pytest.raises(KeyboardInterrupt):
+        next(step.rest(KeyboardInterrupt()))
+    assert step.over()
+
+
 def test_validity_counts_from_when_it_was_sent(queue: Callable[..., Queue]) -> None:
     """The waiter's lease begins, for all that is known here, when the release was sent."""
     here = queue(1)

@@ -61,7 +61,7 @@ MAY_IMPORT = {
     "inspection": {"inspection", "_links", "_core", "errors", "options"},
     "testing": {"testing", "_embedded", "_core", "errors", "options", "backoff"},
 }
-"""What of the package each part may import; the faces may import everything, and nothing imports a face."""
+"""What of the package each part may import; the faces may import everything, and none of these imports a face."""
 
 
 def tree_of(name: str) -> ast.Module:

@@ -11,13 +11,18 @@ from tests.lock.lock_like import until
 
 import interlock.asyncio
 from interlock import ClosedError, HoldLostError
+from interlock._core.effects import Step, failing
+from interlock._drivers.aio import home
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import redis
 
+    from interlock._core.effects import Op
     from interlock.asyncio import Client
+
+CHANNEL = "redisson_lock__channel:{name}"
 
 
 @pytest.fixture
@@ -289,3 +294,87 @@ async def test_try_lock_is_awaited_or_entered(client: Client, redis_client: redi
 async def _enter(client: Client) -> None:
     async with client.try_lock("name", timeout=60):
         pass
+
+
+async def test_a_cancelled_wait_takes_back_its_own_entry_alone(
+    client: Client, other: Client, redis_client: redis.Redis
+) -> None:
+    """A hold was granted to a cancelled task, and another of its owner entered it: that one has it."""
+    lock = client.lock("name")
+    first, second = (client.lock("name", owner="word") for _ in range(2))
+
+    async def strike() -> bool:
+        await lock.acquire()
+        waiting = asyncio.create_task(first.acquire())
+        await until(lambda: redis_client.pubsub_numsub(CHANNEL)[0][1], 5, "it waits")
+        await asyncio.sleep(0.1)
+        await lock.release()  # hands the lock over
+        waiting.cancel()
+        assert await second.acquire()
+        [outcome] = await asyncio.gather(waiting, return_exceptions=True)
+        struck = isinstance(outcome, asyncio.CancelledError)
+        assert await second.hold_count() == 2 - struck
+        for _ in range(2 - struck):
+            await second.release()
+        assert await other.lock("name").acquire(timeout=0)
+        await other.lock("name").release()
+        return struck
+
+    # The waiter may have returned before it was cancelled.
+    for _ in range(50):
+        if await strike():
+            return
+    raise AssertionError("no cancellation came in time")
+
+
+class _Twice(Step[None]):
+    """A step whose clean-up leaves something the first time."""
+
+    def __init__(self) -> None:
+        self.failures: list[BaseException | None] = []
+
+    def rest(self, failure: BaseException | None) -> Op[None]:
+        """Fail, at first by an error of its own."""
+        self.failures.append(failure)
+        return failing(ValueError("left") if len(self.failures) == 1 else failure)
+
+    def over(self) -> bool:
+        """Return whether it was asked twice."""
+        return len(self.failures) > 1
+
+
+async def test_what_a_clean_up_leaves_is_cleaned_up(client: Client) -> None:
+    """A step that is not over when its rest has failed is asked for the rest once more."""
+    step = _Twice()
+    with pytest.raises(ValueError, match="left"):
+        await home(client.lock("name").core.session).perform(step)
+    assert step.over()
+
+
+async def test_a_cancelled_block_leaves_what_others_entered(client: Client, other: Client) -> None:
+    """A block that was cancelled before it began releases nothing of another task of its owner."""
+    theirs, held = other.lock("name"), asyncio.Event()
+    first, second = (client.lock("name", owner="word") for _ in range(2))
+    await theirs.acquire()
+
+    async def enter() -> None:
+        async with first:
+            raise AssertionError("it was cancelled before")
+
+    async def acquire() -> None:
+        await second.acquire()
+        late.cancel()
+        held.set()
+
+    early = asyncio.create_task(acquire())
+    await asyncio.sleep(0.1)
+    late = asyncio.create_task(enter())
+    await asyncio.sleep(0.2)
+    await theirs.release()
+    await asyncio.wait_for(held.wait(), 5)
+    with pytest.raises(asyncio.CancelledError):
+        await late
+    await early
+    assert await theirs.acquire(timeout=0) is False
+    assert await second.hold_count() == 1
+    await second.release()

@@ -261,3 +261,41 @@ def test_an_error_keeps_no_frame_of_the_caller(client: Client, call: str) -> Non
         assert kept[0]() is None
     finally:
         gc.enable()
+
+
+def test_a_refused_block_leaves_what_others_entered(
+    client: Client, other: Client, redis_client: redis.Redis
+) -> None:
+    """A block that was refused releases nothing of another thread of its owner."""
+    theirs = other.lock("name")
+    first, second = (client.lock("name", owner="word", reentrant=False) for _ in range(2))
+    refused, held, ended = [], threading.Event(), threading.Event()
+
+    def acquire() -> None:
+        first.acquire()
+        held.set()
+        ended.wait(20)
+        first.release()
+
+    def enter() -> None:
+        try:
+            with second:
+                raise AssertionError("it is not reentrant")
+        except ReentryError as error:
+            refused.append(error)
+
+    theirs.acquire()
+    early, late = threading.Thread(target=acquire), threading.Thread(target=enter)
+    early.start()
+    channel = "redisson_lock__channel:{name}"
+    wait_until(lambda: redis_client.pubsub_numsub(channel)[0][1] > 0, 5, "it waits")
+    late.start()
+    time.sleep(0.2)
+    theirs.release()
+    assert held.wait(10)
+    late.join()
+    assert refused
+    assert theirs.acquire(timeout=0) is False
+    ended.set()
+    early.join()
+    assert theirs.acquire(timeout=5)

@@ -72,6 +72,17 @@ def test_latches_outlast_every_copy() -> None:
     assert requests.begin(1e300).ttl == MAX_LEASE
 
 
+@pytest.mark.parametrize("kind", [Semaphore, LeasedSemaphore])
+def test_a_script_is_made_when_it_is_sent(kind: type[Semaphore | LeasedSemaphore]) -> None:
+    """A client learns with its first operation how to publish: no script is made before that."""
+    session = _session()
+    step = iter(kind(session, "name").add_permits(2))
+    session.publish = "SPUBLISH"
+    assert "SPUBLISH" in cast("Eval[bool]", next(step)).args
+    undo = cast("Cleanup | Eval[bool]", step.throw(KeyboardInterrupt()))
+    assert "SPUBLISH" in cast("Eval[bool]", getattr(undo, "call", undo)).args
+
+
 def test_only_the_latch_of_an_answered_call_is_removed() -> None:
     """The next call removes the latch of one that was answered, but not where another copy may still arrive."""
     requests = IdempotentCalls(_session(), "name")

@@ -186,13 +186,7 @@ class CompositeLock(ABC):
     def acquire(
         self, owner: Owner, deadline: float, lease: float | None
     ) -> Step[CompositeHold | None]:
-        """Acquire for *owner*, waiting until *deadline*.
-
-        Args:
-            owner: who will hold it.
-            deadline: on the clock that all members' clients share; one that has passed means one
-                try.
-            lease: seconds, or None for holds that are renewed.
+        """Acquire for *owner*, waiting until *deadline*; arguments as of `LockBase.acquire`.
 
         Returns:
             The hold, or None when *deadline* came first; then nothing is held.

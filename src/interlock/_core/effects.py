@@ -1,7 +1,7 @@
 """The closed alphabet of what an operation may ask of the world.
 
-An operation is a generator. It yields effects, a driver performs them (with threads, with
-asyncio, or in the simulator) and sends the outcome back. Nothing else in the core does any I/O,
+An operation is a generator. It yields effects, a driver performs them (with threads, asyncio or
+trio, or in the simulator) and sends the outcome back. Nothing else in the core does any I/O,
 so a lock's algorithm is written once, read in one piece, and can be interrupted by a test at
 every single point where it touches the world.
 
@@ -296,6 +296,14 @@ class Step(Generic[R_co]):
             self.abandon()
             raise
         except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
+            failure = error
+        try:
+            return (yield from self.rest(failure))
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            if self.over():
+                raise
             failure = error
         return (yield from self.rest(failure))
 

@@ -7,7 +7,7 @@
 3. Once in two seconds a release leaves the lock free for 20 ms, for those who only look. If others
    listen (Java, or clients without the queue's rights), about every second release is left to them.
 
-The scripts do the first and the third: `lock_acquire`, `lock_release`.
+The scripts do the first and the third: see `lua/parts/pass_on.lua`.
 """
 
 from __future__ import annotations

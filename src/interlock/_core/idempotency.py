@@ -43,8 +43,11 @@ if TYPE_CHECKING:
     from interlock._core.effects import Eval, Op, R
     from interlock._core.session import Session
 
-    Opposite: TypeAlias = Callable[["IdempotentCall"], Eval[bool]]
-    """Makes the call that does the opposite, which is sent with a latch of its own."""
+    Make: TypeAlias = Callable[["IdempotentCall"], Eval[R]]
+    """Makes a script with the latch of a request.
+
+    While a step is performed, not before: a client learns with its first operation how to publish.
+    """
 
 MAX_OLD_LATCHES = 64
 """Latches that an object remembers to remove; what is beyond expires by itself."""
@@ -160,7 +163,7 @@ class IdempotentCalls:
             request.ended = True
             self._old_latches.append(request.key)
 
-    def carried_through(self, make: Callable[[IdempotentCall], Eval[bool]]) -> CarriedThrough:
+    def carried_through(self, make: Make[bool]) -> CarriedThrough:
         """Return the step that sends what *make* makes.
 
         Interrupted anywhere, it is sent until it is answered all the same.
@@ -176,26 +179,28 @@ class IdempotentCalls:
             request.unanswered = before or error.sent
 
     def undone(
-        self, request: IdempotentCall, call: Eval[R], undo: Eval[bool], opposite: Opposite
+        self, request: IdempotentCall, make: Make[R], undo: Make[bool], opposite: Make[bool]
     ) -> Step[R]:
-        """Return the step that sends *call*; if it is interrupted, it is undone as by `retract`."""
-        op = undoing(self._send_and_end(request, call), self.retract, request, undo, opposite)
+        """Return the step that sends what *make* makes; `retract` undoes it if interrupted."""
+        op = undoing(self._send_and_end(request, make), self.retract, request, undo, opposite)
         return Whole(op, request.settled, partial(self.retract, request, undo, opposite))
 
-    def _send_and_end(self, request: IdempotentCall, call: Eval[R]) -> Op[R]:
-        answer = yield from self.send(request, call)
+    def _send_and_end(self, request: IdempotentCall, make: Make[R]) -> Op[R]:
+        answer = yield from self.send(request, make(request))
         self.end(request)
         return answer
 
     def retract(
-        self, request: IdempotentCall, undo: Eval[bool], opposite: Opposite, error: BaseException
+        self, request: IdempotentCall, undo: Make[bool], opposite: Make[bool], error: BaseException
     ) -> Op[None]:
         """Undo *request*, which ended by *error*, if it may have done something or do it yet.
 
-        By *undo*, or by *opposite* if another call was given the latch to remove.
+        By *undo*, or by *opposite*, with a latch of its own, if another call was given the latch to
+        remove.
         """
         if request.settled():
             return
+        call = None
         if request.ended:
             try:
                 # First of all: from now on no other call removes it.
@@ -203,9 +208,8 @@ class IdempotentCalls:
                 request.ended = False
             except ValueError:
                 # Once only: this may be interrupted and begun again.
-                request.opposite = request.opposite or opposite(self.begin())
-                undo = request.opposite
-        yield from self._clean_up(undo, error)
+                call = request.opposite = request.opposite or opposite(self.begin())
+        yield from self._clean_up(call or undo(request), error)
         request.unanswered = request.done = False
 
     def go_on(self, request: IdempotentCall, call: Eval[bool], error: BaseException) -> Op[None]:
@@ -226,9 +230,7 @@ class CarriedThrough(Step[bool]):
 
     __slots__ = ("_call", "_make", "_over", "_request", "_requests", "result")
 
-    def __init__(
-        self, requests: IdempotentCalls, make: Callable[[IdempotentCall], Eval[bool]]
-    ) -> None:
+    def __init__(self, requests: IdempotentCalls, make: Make[bool]) -> None:
         self._requests = requests
         self._make = make
         self._request: IdempotentCall | None = None

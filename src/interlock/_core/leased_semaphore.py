@@ -104,9 +104,7 @@ class LeasedSemaphore:
             What *made* has made of all of them, or None when the deadline came first.
 
         Raises:
-            ServerUnavailableError: the server gave no usable answer in time; nothing stays taken.
-            WrongTypeError: the key is something else's.
-            ReplicationError: too few replicas have it, and they are required; nothing stays taken.
+            InterlockError: as `Semaphore.acquire`; nothing stays taken.
 
         Cost:
             One round trip when so many are free.
@@ -227,10 +225,7 @@ class LeasedSemaphore:
             raise self._not_held(f"permit {permit_id}")
 
     def try_set_permits(self, permits: int) -> Op[bool]:
-        """Make the semaphore with *permits* unless there is one.
-
-        Return whether it was made; one round trip.
-        """
+        """Make the semaphore unless there is one, as `Semaphore.try_set_permits` does."""
         made = try_set_permits(self.session, self._requests, self.key, self.channel, permits)
         return (yield from made)
 
@@ -251,33 +246,32 @@ class LeasedSemaphore:
         _ = yield from session.persist(call)
 
     def add_permits(self, permits: int) -> Step[bool]:
-        """Add *permits* for good, or take them away when negative.
-
-        The number of free ones may fall below 0.
-
-        Raises:
-            ServerUnavailableError: no reply in time; it is being undone should it have been
-                executed.
-
-        Cost:
-            One round trip.
+        """Add *permits*, or take them away, as `Semaphore.add_permits` does.
 
         Source:
             RPermitExpirableSemaphore.addPermits.
         """
-        session, request = self.session, self._requests.begin()
-        call = scripts.leased_semaphore_add(
-            self.key,
-            request.key,
-            request.old_latch,
-            check_change(permits),
-            request.ttl,
-            session.publish,
-            self.channel,
-        )
-        undo = semaphore_undo(self.key, request.key, request.ttl, session.publish, self.channel)
+        permits, session = check_change(permits), self.session
+
+        def add(request: IdempotentCall) -> Eval[bool]:
+            return scripts.leased_semaphore_add(
+                self.key,
+                request.key,
+                request.old_latch,
+                permits,
+                request.ttl,
+                session.publish,
+                self.channel,
+            )
+
+        def undo(request: IdempotentCall) -> Eval[bool]:
+            return semaphore_undo(self.key, request.key, request.ttl, session.publish, self.channel)
+
         return self._requests.undone(
-            request, call, undo, lambda again: self._take_back_script(again, permits)
+            self._requests.begin(),
+            add,
+            undo,
+            lambda again: self._take_back_script(again, permits),
         )
 
     def counts(self) -> Op[tuple[int, int]]:

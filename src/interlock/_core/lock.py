@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from interlock._core import names
-from interlock._core.effects import NEVER, Eval
+from interlock._core.effects import NEVER, Eval, failing
 from interlock._core.holds import Hold, State
 from interlock._core.lock_base import LockBase, Release
 from interlock._core.scripts import lock as scripts
@@ -84,7 +84,7 @@ class Lock(LockBase):
     def release_hold(self, hold: Hold) -> Release:
         """Go down by one depth in *hold*; the lock is handed over to the first who waits here."""
         session = self.session
-        if self.queue in session.waiters.queues and self.hands_over and session.counts_waiters:
+        if self.queue in session.waiters.queues and self.hands_over and session.may_hand_over:
             return HandOver(self, hold)
         return Release().of(session, hold)
 
@@ -175,8 +175,9 @@ class HandOver(Release):
 
     def finish(self, failure: BaseException | None) -> Op[None]:
         """Carry it through, and tell the waiter what came of it."""
+        over = self._hold.state is State.ENDED
         try:
-            if self._hold.state is not State.ENDED:
+            if not over:
                 yield from super().finish(failure)
         finally:
             self._conclude()
@@ -185,6 +186,9 @@ class HandOver(Release):
             # It has left; what it undid may have come before what it was given.
             call = self._lock.release_script(offer.successor, 0)
             yield from self._lock.session.clean_up(call, self._sent_at + offer.successor.lease)
+        if over and failure is not None:
+            # It struck when the lock was released already.
+            yield from failing(failure)
 
     def _conclude(self) -> None:
         if self._offer is not None:

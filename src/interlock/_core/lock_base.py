@@ -2,8 +2,8 @@
 
 Acquire, re-enter, release, extend, and the undo of each; from top to bottom.
 
-Where to begin: `Acquire` and `Release`, below, are the two operations. `Reenter` goes one deeper.
-What stands above them are their parts, and what stands below is left to do when they end.
+Begin with `Acquire` and `Release`, the two operations. `Reenter` goes one deeper. `LockBase` above
+has their parts. The functions below do what is left when an operation ends.
 
 Theory. Redisson's acquire adds one to a count, so a script that is sent twice counts twice. Ours
 tells the script which depth to reach. So an acquire or release may be repeated any number of times.
@@ -19,7 +19,7 @@ release, until it has found as many, or until their lease has ended them (`clean
 Four counts say "may still be executed":
 
 * `Hold.unanswered`: tries of this hold without a reply.
-* `Hold.late_grants()`: the same, and a pending offer, and a place in the server's queue.
+* `Hold.late_grants()`: the same, and a pending offer, and a place in a fair lock's queue.
 * `Eval.unknown`: how often one call was sent without a reply.
 * `Cleanup.late`: how many late grants the repeated release must find.
 
@@ -81,6 +81,7 @@ class _Kept:
 
     Attributes:
         client_id, number: what its holder id is made of.
+        holder, lease: of the holds that it serves.
         acquire: the first try, if nobody waits here.
         waiting: the last try by *more*, if the client stands in the server's queue.
         release: the last release.
@@ -251,15 +252,10 @@ class LockBase(ABC):
         return Release().of(self._session, hold)
 
     def extend(self, owner: Owner, lease: float) -> Op[None]:
-        """Have at least *lease* seconds from now.
+        """Have at least *lease* seconds from now; cost and further errors as of the function `extend`.
 
         Raises:
             NotHeldError: *owner* does not hold it.
-            HoldLostError: it is lost.
-            ServerUnavailableError: no usable answer.
-
-        Cost:
-            One round trip.
         """
         yield from extend(self._session, self.mine(owner), lease)
 
@@ -516,7 +512,10 @@ class LockBase(ABC):
                 raise
             except BaseException as error:
                 ended_by = error
-                if not hold.entered_again():
+                if hold.entered_again():
+                    # `Acquire.rest` goes down by one: others of the same owner keep the hold.
+                    yield from leave_queue(self._session, self.queue, self.leave_script, later=True)
+                else:
                     yield from self._undo(hold, owner, error)
                 raise
             if taken:
@@ -529,10 +528,7 @@ class LockBase(ABC):
             self.unreserve(hold)
 
     def _undo(self, hold: Hold, owner: Owner, error: BaseException | None) -> Op[None]:
-        """Leave nothing behind of an acquire that ended by *error*, or in vain (None).
-
-        Nobody who offered the lock makes *hold* held after that, and no try that was given up.
-        """
+        """Undo as `undo_acquire` does, and give up the place in the server's queue."""
         session = self._session
         prompt_until = session.clock() + GRACE / 2
         yield from undo_acquire(session, hold, owner, error)
@@ -844,14 +840,7 @@ class Reenter(Step[Hold]):
 class Release(Step[None]):
     """Going down by one depth in *hold*; at 0 the lock is free.
 
-    Raises:
-        NotHeldError: it was released before; nothing was changed.
-        HoldLostError: it was lost before.
-        ServerUnavailableError: no reply to the last release; the hold is not renewed any more,
-            and releasing it may be tried again.
-
-    Cost:
-        One round trip.
+    Cost and errors as of `LockBase.release`.
     """
 
     __slots__ = (
@@ -987,6 +976,7 @@ def extend(session: Session, hold: Hold, lease: float) -> Op[None]:
 
     Raises:
         HoldLostError: it is lost.
+        ServerUnavailableError: no usable answer.
 
     Cost:
         One round trip.
@@ -1027,6 +1017,8 @@ def undo_acquire(
     session: Session, hold: Hold, owner: Owner | None, error: BaseException | None
 ) -> Op[None]:
     """Leave nothing behind of an acquire that ended by *error*, or in vain (None).
+
+    Nobody who offered the lock makes *hold* held after that, and no try that was given up.
 
     Args:
         session: the client's state.

@@ -8,12 +8,11 @@ exactly once, whatever becomes of its replies; see `interlock._core.idempotency`
 must come back by themselves there is `LeasedSemaphore`.
 
 Waiters of a client who want equally many stand in one queue, of which the front asks the server.
-For each such queue the client has a place in a queue on the server. A release wakes as many of the
-first as there are permits for. Each has a claim to its permits for 250 ms, which binds those in the
-queue and nobody else. A client that wants more than are free is passed over for 8 s. Then permits
-are kept for it for 2 s, and so on. So those who want several are not overtaken for ever. Several of
-them take turns of 10 s. So however many want more than there will ever be, they delay the others
-by 4 s at most.
+For each such queue the client has a place in a queue on the server. A release wakes the first in
+it, as long as permits are free. Each woken client has a claim to its permits for 250 ms. The claim
+binds those in the queue, and nobody else. A client that wants more than are free is passed over for
+8 s, and then permits are kept for it for 2 s. Several such clients take turns of 10 s. So they
+delay the others by 4 s at most, however many they are.
 
 Rejected: keeping permits for the first one at any time. One request for too many would stop all.
 
@@ -186,12 +185,11 @@ class Semaphore:
         Source:
             RSemaphore.addPermits.
         """
-        request = self._requests.begin()
-        call = self._release_script(request, check_change(permits), create=1)
+        permits = check_change(permits)
         return self._requests.undone(
-            request,
-            call,
-            self._undo_script(request),
+            self._requests.begin(),
+            lambda request: self._release_script(request, permits, create=1),
+            self._undo_script,
             lambda again: self._release_script(again, -permits, create=0),
         )
 
@@ -212,12 +210,10 @@ class Semaphore:
             RSemaphore.drainPermits.
         """
         request = self._requests.begin()
-        call = scripts.semaphore_drain(self.key, request.key, request.old_latch, request.ttl)
-        self._confirm(call)
         return self._requests.undone(
             request,
-            call,
-            self._undo_script(request),
+            self._drain_script,
+            self._undo_script,
             lambda again: self._release_script(again, cast("int", request.answer), create=0),
         )
 
@@ -315,7 +311,7 @@ class Semaphore:
         prompt_until = session.clock() + GRACE / 2
         yield from self._requests.retract(
             request,
-            self._undo_script(request),
+            self._undo_script,
             lambda again: self._release_script(again, permits, create=0),
             error,
         )
@@ -345,6 +341,11 @@ class Semaphore:
             self.channel,
         )
 
+    def _drain_script(self, request: IdempotentCall) -> Eval[int]:
+        call = scripts.semaphore_drain(self.key, request.key, request.old_latch, request.ttl)
+        self._confirm(call)
+        return call
+
     def _undo_script(self, request: IdempotentCall) -> Eval[bool]:
         return scripts.semaphore_undo(
             self.key, request.key, request.ttl, self._session.publish, self.channel
@@ -354,10 +355,7 @@ class Semaphore:
 def try_set_permits(
     session: Session, requests: IdempotentCalls, key: str, channel: str, permits: int
 ) -> Op[bool]:
-    """Make the semaphore *key*, of either kind, with *permits* unless there is one.
-
-    Return whether it was made.
-    """
+    """Do what `Semaphore.try_set_permits` does, for the semaphore *key* of either kind."""
     permits = check_permits(permits, 0)
     request = requests.begin()
     call = scripts.semaphore_try_set(

@@ -108,13 +108,11 @@ class Session:
         return self.publish == "SPUBLISH" if self.clustered else bool(self.publish)
 
     @property
-    def counts_waiters(self) -> bool:
-        """Return whether a release learns how many clients heard of it.
+    def may_hand_over(self) -> bool:
+        """Return whether a lock may go from one waiter of this client to the next.
 
-        Only then can a lock be handed over here without starving them.
-
-        Where there are no messages it does not, nor where it is told only of those on one node of
-        a cluster. And grants that replicas must have are not handed over.
+        Only where other clients have their turn by the server's queue. And grants that replicas
+        are asked about are not handed over.
         """
         return self.has_queues and self.replicas is None
 

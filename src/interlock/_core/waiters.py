@@ -149,7 +149,7 @@ class Waiters:
 
     Args:
         mutex: guards the queues; threads come from everywhere.
-        subscriptions: told of the first waiter of a channel and of the last one's leaving.
+        subscriptions: told of the first waiter of a channel, and when nobody needs it any more.
 
     Attributes:
         queues: those of all channels that somebody waits for.

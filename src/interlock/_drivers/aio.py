@@ -133,12 +133,24 @@ class AsyncDriver:
                 return step.result
         except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
             failure = error
-        if isinstance(failure, asyncio.CancelledError):
-            return await self._finish(step.rest(failure), None)
-        rest = self.run(step.rest(failure))
-        del failure  # an error that a frame keeps keeps the frame
-        del step, call  # many may wait here, and what they keep meanwhile is memory
-        return await rest
+        try:
+            if isinstance(failure, asyncio.CancelledError):
+                return await self._finish(step.rest(failure), None)
+            rest = self.run(step.rest(failure))
+            del failure  # an error that a frame keeps keeps the frame
+            del call  # many may wait here, and what they keep meanwhile is memory
+            return await rest
+        except BaseException as error:  # noqa: BLE001 - `undo` raises it
+            return await self.undo(step, error)
+
+    async def undo(self, step: Step[R], error: BaseException) -> R:
+        """Perform what is left of *step*, where no cancellation reaches it; raise *error*."""
+        try:
+            if step.over():
+                raise error
+            return await self._finish(step.rest(error), None)
+        finally:
+            del error  # it knows this frame
 
     async def run(self, op: Op[R], cancelled: asyncio.CancelledError | None = None) -> R:
         """Perform *op* and return its result.
@@ -223,8 +235,7 @@ class AsyncDriver:
 
     async def _finish(self, op: Op[R], error: asyncio.CancelledError | None) -> R:
         """Drive the rest of a cancelled operation, *error* being thrown into it first, where no further cancellation reaches it."""
-        assert self._loop is not None
-        task = self._loop.create_task(self.run(op, error))
+        task = asyncio.get_running_loop().create_task(self.run(op, error))
         self._finishing.add(task)
         try:
             while not task.done():

@@ -9,8 +9,9 @@ Rules:
 
 * Pub/sub is a hint. Whatever goes wrong here ends in the waiters looking for themselves: a confirmed (re)subscription counts
   as a message, and while there is no connection, or no thread, they poll.
-* A connection is opened for the first waiter and tells the server of every channel as it gains its first waiter and loses
-  its last one.
+* A connection is opened for the first waiter. It tells the server of a channel when that gains its
+  first waiter, and when it has lost its last one: at once, or with a queue after a while
+  (`Waiters.look_for_idle`).
 * A connection that is silent for two ping intervals is dead, whatever the kernel thinks of it.
 * A question of an operator comes by a channel of its own. It is subscribed to where a connection
   is open anyway, and opens none.

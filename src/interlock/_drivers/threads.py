@@ -216,9 +216,9 @@ class ThreadDriver:
             # The undo was interrupted itself.
             if isinstance(error, InterlockError) or step.over():
                 raise
-            return self._undo(step, error)
+            return self.undo(step, error)
 
-    def _undo(self, step: Step[R], error: BaseException) -> R:
+    def undo(self, step: Step[R], error: BaseException) -> R:
         """Perform what is left of *step*, however often that is interrupted; raise *error*."""
         try:
             for _ in range(MAX_UNDO):

@@ -131,6 +131,16 @@ class TrioDriver:
         """Perform *step* and return its result, as `run` does."""
         return await self.run(iter(step))
 
+    async def undo(self, step: Step[R], error: BaseException) -> R:
+        """Perform what is left of *step*, where no cancellation reaches it; raise *error*."""
+        try:
+            if not step.over():
+                with trio.CancelScope(shield=True):
+                    return await self.run(step.rest(error))
+            raise error
+        finally:
+            del error  # it knows this frame
+
     async def run(self, op: Op[R]) -> R:
         """Perform *op* and return its result.
 

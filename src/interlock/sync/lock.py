@@ -140,37 +140,26 @@ class Lock(metaclass=Suggesting):
         block = None if looked_up is None else looked_up()
         if block is not None:
             block.owner = owner
-        former = self.core.hold_of(owner)
-        depth = 0 if former is None else former.depth
+        step = self.core.acquire(
+            owner, FOREVER if limit == FOREVER else driver.session.clock() + limit, self._lease
+        )
         try:
-            hold = driver.perform(
-                self.core.acquire(
-                    owner,
-                    FOREVER if limit == FOREVER else driver.session.clock() + limit,
-                    self._lease,
-                )
-            )
+            hold = driver.perform(step)
             if hold is not None:
                 if block is None or looked_up is None:
                     self._enter_by_hand(owner, hold)
                 else:
                     hold.hand(looked_up)
                 return Hold(driver, hold)
-        except BaseException:
+        except BaseException as error:
             # A Ctrl-C between two steps: a block that was never begun is left by nobody.
             try:
-                self._take_back(owner, depth)
+                driver.undo(step, error)
             except BaseException:
-                self._take_back(owner, depth)  # and a second one in this
+                driver.undo(step, error)  # and a second one in this
                 raise
             raise
         raise driver.run(self.core.refusal(limit))
-
-    def _take_back(self, owner: Owner, depth: int) -> None:
-        """Release what *owner* has acquired beyond *depth*."""
-        held = self.core.hold_of(owner)
-        if held is not None and held.depth > depth:
-            self.driver.perform(self.core.release(owner))
 
     if TYPE_CHECKING:
 

@@ -1,8 +1,8 @@
 """A deterministic simulator: many clients, processes and faults in virtual time, from one seed.
 
-It is the third driver of the lock algorithms. They run unchanged, and so does the Lua text of their
-scripts. The simulator stands for the operating system and the network. The order of everything
-depends on nothing but the seed::
+It is the fourth driver of the lock algorithms, beside threads, asyncio and trio. They run
+unchanged, and so does the Lua text of their scripts. The simulator stands for the operating system
+and the network. The order of everything depends on nothing but the seed::
 
     from interlock.testing.simulator import Process, Simulator
 
