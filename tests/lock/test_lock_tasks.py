@@ -299,7 +299,7 @@ async def _enter(client: Client) -> None:
 async def test_a_cancelled_wait_takes_back_its_own_entry_alone(
     client: Client, other: Client, redis_client: redis.Redis
 ) -> None:
-    """A hold was granted to a cancelled task, and another of its owner entered it: that one has it."""
+    """A cancelled task got a hold that another of its owner had entered: that one keeps it."""
     lock = client.lock("name")
     first, second = (client.lock("name", owner="word") for _ in range(2))
 
