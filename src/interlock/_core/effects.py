@@ -299,7 +299,7 @@ class Step(Generic[R_co]):
             failure = error
         try:
             return (yield from self.rest(failure))
-        except GeneratorExit:
+        except (Exception, GeneratorExit):
             raise
         except BaseException as error:
             if self.over():

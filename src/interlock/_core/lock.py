@@ -186,7 +186,7 @@ class HandOver(Release):
             # It has left; what it undid may have come before what it was given.
             call = self._lock.release_script(offer.successor, 0)
             yield from self._lock.session.clean_up(call, self._sent_at + offer.successor.lease)
-        if over and failure is not None:
+        if over and failure is not None and not isinstance(failure, Exception):
             # It struck when the lock was released already.
             yield from failing(failure)
 

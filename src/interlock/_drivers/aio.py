@@ -140,13 +140,13 @@ class AsyncDriver:
             del failure  # an error that a frame keeps keeps the frame
             del call  # many may wait here, and what they keep meanwhile is memory
             return await rest
-        except BaseException as error:  # noqa: BLE001 - `undo` raises it
+        except asyncio.CancelledError as error:
             return await self.undo(step, error)
 
     async def undo(self, step: Step[R], error: BaseException) -> R:
         """Perform what is left of *step*, where no cancellation reaches it; raise *error*."""
         try:
-            if step.over():
+            if step.over() or isinstance(error, GeneratorExit):
                 raise error
             return await self._finish(step.rest(error), None)
         finally:

@@ -134,7 +134,7 @@ class TrioDriver:
     async def undo(self, step: Step[R], error: BaseException) -> R:
         """Perform what is left of *step*, where no cancellation reaches it; raise *error*."""
         try:
-            if not step.over():
+            if not (step.over() or isinstance(error, GeneratorExit)):
                 with trio.CancelScope(shield=True):
                     return await self.run(step.rest(error))
             raise error

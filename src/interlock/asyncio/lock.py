@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.composite import CompositeLock
+    from interlock._core.effects import Step
     from interlock._core.holds import Owner, Possession
     from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
@@ -146,6 +147,7 @@ class Lock(metaclass=Suggesting):
         step = self.core.acquire(
             owner, FOREVER if limit == FOREVER else driver.session.clock() + limit, self._lease
         )
+        hold = None
         try:
             hold = await driver.perform(step)
             if hold is not None:
@@ -159,14 +161,26 @@ class Lock(metaclass=Suggesting):
                 # end
                 return Hold(driver, hold)
         except BaseException as error:
-            # A Ctrl-C between two steps: a block that was never begun is left by nobody.
-            try:
-                await driver.undo(step, error)
-            except BaseException:
-                await driver.undo(step, error)  # and a second one in this
-                raise
+            # A block that was never begun is left by nobody. If a Ctrl-C struck between two steps,
+            # the step alone knows what it has acquired.
+            if hold is not None:
+                await self._give_back(hold.release())
+            elif not isinstance(error, Exception):
+                try:
+                    await driver.undo(step, error)
+                except BaseException as another:
+                    await driver.undo(step, another)  # and a second one in this
+                    raise
             raise
         raise await driver.run(self.core.refusal(limit))
+
+    async def _give_back(self, release: Step[None]) -> None:
+        """Perform *release*, whatever strikes meanwhile."""
+        try:
+            await self.driver.perform(release)
+        except BaseException as error:
+            await self.driver.undo(release, error)
+            raise
 
     if TYPE_CHECKING:
 

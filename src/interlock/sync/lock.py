@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from interlock._core.composite import CompositeLock
+    from interlock._core.effects import Step
     from interlock._core.holds import Owner, Possession
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
@@ -143,6 +144,7 @@ class Lock(metaclass=Suggesting):
         step = self.core.acquire(
             owner, FOREVER if limit == FOREVER else driver.session.clock() + limit, self._lease
         )
+        hold = None
         try:
             hold = driver.perform(step)
             if hold is not None:
@@ -152,14 +154,26 @@ class Lock(metaclass=Suggesting):
                     hold.hand(looked_up)
                 return Hold(driver, hold)
         except BaseException as error:
-            # A Ctrl-C between two steps: a block that was never begun is left by nobody.
-            try:
-                driver.undo(step, error)
-            except BaseException:
-                driver.undo(step, error)  # and a second one in this
-                raise
+            # A block that was never begun is left by nobody. If a Ctrl-C struck between two steps,
+            # the step alone knows what it has acquired.
+            if hold is not None:
+                self._give_back(hold.release())
+            elif not isinstance(error, Exception):
+                try:
+                    driver.undo(step, error)
+                except BaseException as another:
+                    driver.undo(step, another)  # and a second one in this
+                    raise
             raise
         raise driver.run(self.core.refusal(limit))
+
+    def _give_back(self, release: Step[None]) -> None:
+        """Perform *release*, whatever strikes meanwhile."""
+        try:
+            self.driver.perform(release)
+        except BaseException as error:
+            self.driver.undo(release, error)
+            raise
 
     if TYPE_CHECKING:
 
