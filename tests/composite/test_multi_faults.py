@@ -88,3 +88,22 @@ async def test_a_lost_reply_loses_nothing(table: Table) -> None:
         assert len(proxy.fired) == 2
         assert table.stored() == [[], [], []]
         await table.end()
+
+
+async def test_who_gives_up_does_not_wait_for_a_server_that_hangs(own: Table) -> None:
+    """The time-out holds: the background gives back the lock of a server that hangs."""
+    clients = own.clients(command_timeout=5, outage_timeout=20)
+    ordered = sorted(zip(own.servers, clients, strict=True), key=lambda pair: _place(pair[0]))
+    (first, _), (_, last) = ordered[0], ordered[-1]
+    other, owner = own.owner(), own.owner()
+    lock = own.face.module.MultiLock(*[client.lock("name") for client in clients])
+    await other.do(last.lock("name").acquire)
+    waiting = asyncio.create_task(owner.do(lock.acquire, timeout=1))
+    await until(lambda: "name" in own.keys_of(first), 5, "it has the first")
+    first.pause()
+    try:
+        assert not await asyncio.wait_for(waiting, 5)
+    finally:
+        first.resume()
+    await until(lambda: own.keys_of(first) == [], 10, "it is given back")
+    await other.do(last.lock("name").release)

@@ -12,6 +12,7 @@ from tests.lock.lock_like import until
 
 import interlock
 from interlock._core import red_lock
+from interlock._core.effects import NEVER
 from interlock.errors import HoldLostError, QuorumError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -276,3 +277,18 @@ async def test_a_first_connection_that_takes_its_time(
     await lock.release()
     for client in clients:
         await client.close()
+
+
+async def test_a_member_that_is_used_alone_keeps_its_patience(own: Table) -> None:
+    """A red lock's haste does not stay in the release that a member sends each time."""
+    owner, locks = own.owner(), [client.lock("name") for client in own.clients()]
+    for _ in range(3):
+        await owner.do(locks[0].acquire)
+        await owner.do(locks[0].release)
+    kept = locks[0].core._kept
+    assert kept is not None
+    red = own.face.module.RedLock(*locks)
+    await owner.do(red.acquire)
+    await owner.do(red.release)
+    assert locks[0].core._kept is kept
+    assert kept.release.deadline == NEVER

@@ -18,6 +18,7 @@ from interlock._core.effects import (
     Script,
     Wait,
     ended,
+    failing,
     undoing,
 )
 from interlock._core.waiter import Waiter
@@ -135,3 +136,22 @@ class TestUndoing:
         played.abandon()
 
         assert not hasattr(self, "undone")
+
+
+def _refused() -> Op[None]:
+    yield from Wait(None, 1.0)
+    raise ConnectionError
+
+
+@pytest.mark.parametrize(
+    ("struck", "raised"),
+    [(KeyboardInterrupt, KeyboardInterrupt), (ValueError, ConnectionError)],
+)
+def test_a_ctrl_c_goes_before_an_error(
+    play: type[Play], struck: type[BaseException], raised: type[BaseException]
+) -> None:
+    """An error of what is left to do hides no Ctrl-C; of two errors the later one is told."""
+    played = play(failing(struck(), _refused()))
+
+    with pytest.raises(raised):
+        played.answer(None)

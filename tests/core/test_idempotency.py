@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock._core.effects import NEVER, Cleanup, Eval, Wait
+from interlock._core.effects import NEVER, Cleanup, Enqueue, Eval, Wait
+from interlock._core.idempotency import IdempotentCalls
 from interlock._core.leased_semaphore import LeasedSemaphore
 from interlock._core.semaphore import Semaphore
-from interlock.errors import ServerUnavailableError, WrongTypeError
+from interlock.errors import AcquireTimeoutError, ServerUnavailableError, WrongTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tests.core.bench import Bench, Play
 
     from interlock._core.effects import Step
+    from interlock._core.idempotency import IdempotentCall
 
 
 def test_a_release_that_is_struck_before_it_begins_is_sent(bench: Bench, play: type[Play]) -> None:
@@ -55,6 +57,40 @@ def test_a_release_that_was_refused_is_not_repeated(
     """What the server refused, or was never sent, leaves nothing to do."""
     with pytest.raises(type(error)):
         play(Semaphore(bench.session, "s").release(1)).answer(error)
+
+
+def test_a_release_that_cannot_be_made_is_over(bench: Bench, play: type[Play]) -> None:
+    """Nothing was sent, and nothing is left to do."""
+
+    def make(request: IdempotentCall) -> Eval[bool]:
+        raise WrongTypeError(request.key)
+
+    step = IdempotentCalls(bench.session, "s").carried_through(make)
+    with pytest.raises(WrongTypeError):
+        play(step)
+    assert step.over()
+
+
+def test_an_acquire_out_of_time_is_undone_once(bench: Bench, play: type[Play]) -> None:
+    """A try whose reply was lost is undone in the background, and then nothing is left to do."""
+    step = Semaphore(bench.session, "s").acquire_or_raise(1, bench.now + 5, 5)
+    played = play(step)
+    played.answer(ServerUnavailableError("no answer", sent=True, transient=True))
+    assert isinstance(played.effect, Wait)
+    played.answer(None).answer(0)
+    assert played.effect == Enqueue("redisson_sc:{s}")
+    played.answer(bench.waiters.join("redisson_sc:{s}", lambda: None))
+    assert isinstance(played.effect, Wait)
+    bench.now += 5
+    played.answer(None)
+    assert isinstance(played.effect, Eval)
+    played.answer(0)
+    with pytest.raises(AcquireTimeoutError):
+        while not played.over:
+            played.answer(1)
+    left = [each.call.script.name for each in played.effects if isinstance(each, Cleanup)]
+    assert left == ["semaphore_undo"]
+    assert step.over()
 
 
 def test_the_latch_of_an_answered_call_is_removed_by_the_next(

@@ -682,3 +682,49 @@ class TestOthers:
     def test_place_tells_locks_apart(self, bench: Bench) -> None:
         """A lock's place is its server, its key and its kind."""
         assert bench.lock.sort_key == ("", "x", "lock")
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_re_entry_that_others_have_released_holds_nothing(
+    bench: Bench, play: type[Play], answered: bool
+) -> None:
+    """Other threads of the same owner release once too often, while one enters.
+
+    It is told that it holds nothing, and sends nothing: a release could meet a later hold.
+    """
+    losses: list[str] = []
+    hold = bench.held()
+    assert hold.listen(lambda: losses.append("lost"))
+    again = bench.acquire()
+    assert play(hold.release()).answer(1).over
+    last = play(hold.release())
+    if answered:
+        assert last.answer(1).over
+    assert hold.state is (State.ENDED if answered else State.ENDING)
+    with pytest.raises(NotHeldError):
+        again.answer(None)
+    assert losses == []
+    assert hold.depth == (0 if answered else 1)
+    assert last.over or last.answer(1).over
+
+
+def test_who_is_refused_before_a_grant_to_another_asks(bench: Bench) -> None:
+    """A grant to a newcomer takes the client out of the server's queue: who waits here must ask."""
+    lock = bench.lock
+    bench.waiters.place_for(lock.channel, bench.session.client_id)
+    bench.waiters.leave(bench.waiters.join(lock.channel, lambda: None))
+    refused = bench.acquire(owner=Owner("thread 'refused'")).answer(5000)
+    assert refused.effect == Enqueue(lock.channel)
+    newcomer = bench.acquire()
+    assert newcomer.effect.queued
+    assert newcomer.answer(None).over
+    waiter = bench.waiters.join(lock.channel, lambda: None)
+    assert waiter.asking
+
+
+def test_a_refused_single_try_makes_no_place(bench: Bench) -> None:
+    """Nobody would ever take the place away: a client that only tries would grow for ever."""
+    played = bench.acquire(timeout=0)
+    assert played.answer(5000).over
+    assert played.result is None
+    assert bench.waiters.places == {}

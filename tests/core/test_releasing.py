@@ -10,7 +10,13 @@ from interlock._core import lock_base
 from interlock._core.effects import Cleanup, Eval, Wait
 from interlock._core.holds import Hold, Owner, State, valid_until
 from interlock._core.session import GRACE
-from interlock.errors import ConfigError, HoldLostError, NotHeldError, ServerUnavailableError
+from interlock.errors import (
+    ConfigError,
+    HoldLostError,
+    NotHeldError,
+    ServerUnavailableError,
+    WrongTypeError,
+)
 
 if TYPE_CHECKING:
     from tests.core.bench import Bench, Play
@@ -61,6 +67,18 @@ class TestRelease:
                 effect = rest.throw(unavailable()) if isinstance(effect, Eval) else next(rest)
         assert step.over()
         assert hold.state is State.ENDING
+
+    @pytest.mark.parametrize("depth", [1, 2])
+    def test_a_release_that_is_refused_is_over(
+        self, bench: Bench, play: type[Play], depth: int
+    ) -> None:
+        """The driver leaves a refused release to the background once, and not once more."""
+        step = bench.held(depth=depth).release()
+        played = play(step)
+        assert isinstance(played.answer(WrongTypeError("x")).effect, Cleanup)
+        with pytest.raises(WrongTypeError):
+            played.answer(None)
+        assert step.over()
 
     def test_two_releases_at_the_same_time(self, bench: Bench, play: type[Play]) -> None:
         """Of two releases of depth 2 the outer one may be executed first: nothing is lost, and both succeed."""

@@ -14,7 +14,7 @@ from tests.lock.queued import entering, first_process
 from tests.support.servers import wait_until
 
 import interlock
-from interlock._core.scripts.lock import lock_acquire, stand_in_queue
+from interlock._core.scripts.lock import lock_acquire, lock_release, stand_in_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -347,6 +347,32 @@ def test_what_was_left_free_is_not_a_newcomers(redis_client: redis.Redis) -> Non
     assert ask() is None
     assert redis_client.zrange(QUEUE, 0, -1) == [b"first"]
     assert redis_client.hgetall("name") == {b"me:1": b"1"}
+
+
+def test_newcomers_take_no_turn_from_who_only_looks(redis_client: redis.Redis) -> None:
+    """One release in two seconds leaves the lock free, however many clients come meanwhile."""
+    wake, now = "interlock_wake:{name}:first", 1_800_000_000
+    stopped = f"{{{now + 1}, 0}}"
+
+    def release(ears: redis.client.PubSub) -> object:
+        redis_client.hset("name", "me:1", 1)
+        call = lock_release("name", "me:1", 0, "PUBLISH", CHANNEL)
+        text = call.script.text.replace("redis.pcall('time')", stopped)
+        assert text != call.script.text
+        assert redis_client.eval(text, 1, *call.keys, *call.args) == 1
+        message = ears.get_message(timeout=5)
+        return None if message is None else message["data"]
+
+    with redis_client.pubsub(ignore_subscribe_messages=True) as ears:
+        ears.subscribe(wake)
+        wait_until(lambda: redis_client.pubsub_numsub(wake)[0][1] == 1, 5, "it listens")
+        _ = ears.get_message(timeout=5)
+        redis_client.zadd(QUEUE, {"first": 1, "newcomer": now * 1000 + 500})
+        assert release(ears) == b"20"
+        assert not redis_client.exists("name")
+        redis_client.zadd(QUEUE, {"another": now * 1000 + 1500})
+        assert release(ears) == b"0"
+        assert redis_client.hgetall("name") == {b"first:0": b"1"}
 
 
 def test_a_claim_is_taken_once(redis_client: redis.Redis) -> None:

@@ -16,7 +16,7 @@ from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
 import interlock.asyncio
-from interlock import ConfigError, HoldLostError, observe
+from interlock import ConfigError, HoldLostError, UpgradeError, observe
 from interlock._drivers import callbacks, observers
 
 if TYPE_CHECKING:
@@ -93,6 +93,17 @@ def test_waits_that_end_without_the_lock_are_told(client: Client, recorder: Reco
     assert isinstance(gave_up, observe.GaveUp)
     assert gave_up.seconds >= 0.1
     assert gave_up.error is None
+
+
+def test_a_refused_upgrade_is_no_wait(client: Client, recorder: Recorder) -> None:
+    """A reader that wants to write gets an error; no wait is told."""
+    client.observe(recorder)
+    lock = client.read_write_lock("orders")
+    with lock.read, pytest.raises(UpgradeError):
+        lock.write.acquire()
+    wait_until(lambda: bool(recorder.of(observe.Released)), 5, "all is told")
+
+    assert names(recorder) == ["Acquired", "Released"]
 
 
 def test_permits_are_told(client: Client, recorder: Recorder) -> None:
@@ -324,7 +335,7 @@ def test_closing_does_not_wait_for_an_observer_that_hangs(redis_url: str) -> Non
 
 def test_what_is_no_observer_is_refused(client: Client) -> None:
     """An object that is not an `Observer` is refused with a sentence that names it."""
-    with pytest.raises(ConfigError, match=r"subclass of interlock\.Observer, not 7"):
+    with pytest.raises(ConfigError, match=r"subclass of interlock\.observe\.Observer, not 7"):
         client.observe(7)  # type: ignore[arg-type]
 
 

@@ -60,6 +60,11 @@ def held_by_each(pairs: list[tuple[Lock, Lock]]) -> list[threading.Thread]:
     return threads
 
 
+def searched() -> bool:
+    """Return whether a client looks for deadlocks just now."""
+    return any(thread.name == "interlock-deadlocks" for thread in threading.enumerate())
+
+
 def test_two_processes_in_a_ring_are_told(
     redis_url: str,
     command: Callable[..., subprocess.CompletedProcess[str]],
@@ -184,13 +189,30 @@ def test_a_reader_in_a_ring_is_told(redis_url: str) -> None:
 def test_a_long_wait_is_no_deadlock(
     client: Client, redis_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A waiter behind a busy holder is never told of a deadlock."""
+    """A waiter behind a busy holder, which holds a lock itself, is never told of a deadlock."""
     with connect(redis_url, deadlock="raise") as other, client.lock("busy"):
-        waiter = threading.Thread(target=lambda: other.lock("busy").acquire(timeout=8))
+
+        def wait() -> None:
+            with other.lock("own"):
+                _ = other.lock("busy").acquire(timeout=8)
+
+        waiter = threading.Thread(target=wait)
         waiter.start()
+        wait_until(searched, 8, "it is searched")
         waiter.join()
         assert client.deadlocks() == []
     assert "deadlock" not in caplog.text
+
+
+def test_who_holds_nothing_is_not_searched(redis_url: str) -> None:
+    """A crowd that wants one lock makes no search, and needs no connection for one."""
+    with connect(redis_url) as other, connect(redis_url) as client, other.lock("busy"):
+        waiter = threading.Thread(target=lambda: client.lock("busy").acquire(timeout=8))
+        waiter.start()
+        with client.lock("held by another thread"):
+            while waiter.is_alive():
+                assert not searched()
+                waiter.join(0.1)
 
 
 def test_no_thread_for_the_search_costs_no_renewal(
@@ -209,7 +231,12 @@ def test_no_thread_for_the_search_costs_no_renewal(
     with connect(redis_url) as other, connect(redis_url, lease=1.5) as client:
         monkeypatch.setattr(threading.Thread, "start", refuse)
         with other.lock("busy"), client.lock("precious") as hold:
-            waiter = threading.Thread(target=lambda: client.lock("busy").acquire(timeout=8))
+
+            def wait() -> None:
+                with client.lock("own"):
+                    _ = client.lock("busy").acquire(timeout=8)
+
+            waiter = threading.Thread(target=wait)
             waiter.start()
             assert refused.wait(10)
             end = time.monotonic() + hold.remaining

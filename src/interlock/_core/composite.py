@@ -413,8 +413,8 @@ class CompositeLock(ABC):
         """
         taken = self._taken(demand)
         # A release that fails has left the rest to the background; the try failed for its own
-        # reason.
-        _ = yield from self._release_all(taken, demand.parts)
+        # reason. A server that hangs must not keep who gives up.
+        _ = yield from self._release_all(taken, demand.parts, GRACE)
         self._forget(taken)
 
     def _undo(self, demand: Demand, error: BaseException) -> Op[None]:
@@ -468,15 +468,19 @@ class CompositeLock(ABC):
         chosen = self.members if members is None else members
         return lockstep([(m.session, op(m)) for m in chosen], self._patience(lease))
 
-    def _release_all(self, holds: Sequence[Hold], parts: Parts) -> Op[list[InterlockError | None]]:
+    def _release_all(
+        self, holds: Sequence[Hold], parts: Parts, patience: float | None = None
+    ) -> Op[list[InterlockError | None]]:
         """Go down by one depth in each of *holds*.
 
-        One that cannot be reached does so all the same, as far as is known here.
+        One that cannot be reached in *patience* (None: the usual) does so all the same, as far as
+        is known here.
         """
         releases = [(hold.core, hold.release()) for hold in holds]
         parts.add_all(releases)
         steps = [(core.session, release) for core, release in releases]
-        outcomes = yield from undoing(lockstep(steps, self._patience()), parts.settle)
+        seconds = self._patience() if patience is None else patience
+        outcomes = yield from undoing(lockstep(steps, seconds), parts.settle)
         for hold, outcome in zip(holds, outcomes, strict=True):
             if hold.state is State.HELD and outcome is not None:
                 # Depths are told absolutely: the server learns of this one later, or need not.
@@ -714,7 +718,16 @@ class _Listener:
 class _Run:
     """One of the operations: where it stands, and what it came to."""
 
-    __slots__ = ("_call", "_op", "_tries", "effect", "interruption", "result", "session")
+    __slots__ = (
+        "_call",
+        "_deadline",
+        "_op",
+        "_tries",
+        "effect",
+        "interruption",
+        "result",
+        "session",
+    )
 
     def __init__(
         self, session: Client, op: Op[Any] | Step[Any], interruption: BaseException | None
@@ -725,6 +738,7 @@ class _Run:
         self.interruption = interruption
         self._op: Op[object] = iter(op)
         self._call: Eval[object] | None = None
+        self._deadline = 0.0
         self._tries = 0
 
     def step(self, reply: object = None, error: BaseException | None = None) -> None:
@@ -739,6 +753,10 @@ class _Run:
             if raised is not self.interruption and not isinstance(raised, InterlockError):
                 raise
             self.result = raised
+        finally:
+            if self._call is not None and self.effect is not self._call:
+                # A lock keeps its release, and sends it again without this patience.
+                self._call.deadline, self._call = self._deadline, None
 
     def interrupt(self, error: BaseException) -> None:
         """Throw *error* into the operation, wherever it stands.
@@ -764,7 +782,7 @@ class _Run:
         call = self.effect
         assert isinstance(call, Eval)
         if call is not self._call:
-            self._call, self._tries = call, 0
+            self._call, self._deadline, self._tries = call, call.deadline, 0
             if patience is not None:
                 call.deadline = self.session.clock() + patience
                 if call.replication is not None:

@@ -15,7 +15,8 @@ that moment it was closed. A closed cycle stays closed until one of its waits is
 
 Rules:
 
-* Only a wait of at least `PATIENCE` seconds is looked into, along the chain that starts at it.
+* Only a wait of at least `PATIENCE` seconds is looked into, along the chain that starts at it. An
+  owner without any hold is in no cycle, so a crowd that wants one lock makes no look.
 * Permits have no owner, so a semaphore is never part of a cycle.
 * A chain that cannot be followed (Java, no rights, no card, a doubtful card) is no deadlock.
 * A card may be forged. So a cycle is logged, but it ends no wait until `unproven` is None. Then the

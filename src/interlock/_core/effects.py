@@ -357,11 +357,15 @@ class Whole(Step[R]):
 
 
 def failing(failure: BaseException | None, op: Op[object] | None = None) -> Op[Any]:
-    """Return the operation that raises *failure*, after *op*."""
+    """Return the operation that raises *failure* after *op*; a Ctrl-C hides an error of *op*."""
     assert failure is not None
     try:
-        if op is not None:
-            yield from op
+        try:
+            if op is not None:
+                yield from op
+        except Exception:
+            if isinstance(failure, Exception):
+                raise
         raise failure
     finally:
         del (

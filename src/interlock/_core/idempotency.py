@@ -256,6 +256,7 @@ class CarriedThrough(Step[bool]):
         """Send it again, now or in the background."""
         if self._request is None or self._call is None:
             if isinstance(failure, Exception):
+                self._over = True
                 return failing(failure)
             self._request = None
             _ = self.begin()

@@ -629,8 +629,11 @@ class LockBase(ABC):
 class Acquire(Step["Hold | None"]):
     """An acquire or re-entry by *owner*, as `LockBase.acquire` describes it."""
 
-    __slots__ = ("again", "deadline", "lease", "lock", "outcome", "owner", "result", "sent_at")
+    __slots__ = (
+        "again", "call", "deadline", "lease", "lock", "outcome", "owner", "result", "sent_at"
+    )  # fmt: skip
     lock: LockBase
+    call: Eval[Grant | float]
     owner: Owner
     deadline: float
     lease: float | None
@@ -669,7 +672,8 @@ class Acquire(Step["Hold | None"]):
         if lock.queue in session.waiters.queues and not lock.may_overtake(hold, self.deadline):
             hold.uncount_try()
             return None
-        return lock.request(hold, self.deadline, now)
+        call = self.call = lock.request(hold, self.deadline, now)
+        return call
 
     def done(self, answer: Grant | float) -> bool:
         """Take the server's answer; return whether the lock is held now."""
@@ -678,6 +682,8 @@ class Acquire(Step["Hold | None"]):
         hold = self.result
         assert hold is not None
         if self.lock.accept(hold, self.sent_at, answer):
+            if self.call.queued:
+                self._gave_up_place()
             return True
         self.outcome = answer
         return False
@@ -707,6 +713,18 @@ class Acquire(Step["Hold | None"]):
         hold = self.result
         # A wait that a Ctrl-C has left in the table would be shown to operators for ever.
         return hold is None or (hold.settled() and hold not in self.lock.session.events.waits)
+
+    def _gave_up_place(self) -> None:
+        """Note that the grant has taken the client out of the server's queue.
+
+        Another thread may have been refused before, and is just going to wait. It must ask.
+        """
+        waiters, queue = self.lock.session.waiters, self.lock.queue
+        place = waiters.places.get(queue)
+        if place is not None:
+            place.taken = place.more
+            if not place.more:
+                waiters.freed(queue, ours=True)
 
     def abandon(self) -> None:
         """Remove the hold that is still PENDING."""
@@ -785,8 +803,10 @@ class Reenter(Step[Hold]):
         lock, hold = self._lock, self.result
         self.granted = True
         hold.extend_validity(self._sent_at, self._wanted)
-        if hold.lost(lock.session.clock()):
-            return False  # the answer took longer than the lease: somebody else may hold it by now
+        if not hold.valid(lock.session.clock()):
+            # The answer took longer than the lease: somebody else may hold it by now. Or another
+            # thread of the same owner has released it too often.
+            return False
         if self._lease is None:
             hold.keep_renewed(lock.renewal)
         lock.session.watchdog.watch(hold)
@@ -810,13 +830,16 @@ class Reenter(Step[Hold]):
                 raise failure
             if self.done((yield from session.again(call, failure))):
                 return hold
+        if hold.state in (ENDING, ENDED):
+            raise not_held(hold.core.kind, hold.name, hold.label)
         _ = hold.leave()
         session.lose(hold, hold.expiry_reason() if hold.lost(session.clock()) else "force-released")
         raise lost(hold)
 
     def _undo(self, error: BaseException) -> Op[None]:
         hold = self.result
-        if hold.state is LOST:
+        if hold.state is LOST or (self._left is None and hold.state is not HELD):
+            # Nothing is entered any more. A release could meet a later hold of the same owner.
             self.entered = False
             return
         if self._left is None:
@@ -925,9 +948,11 @@ class Release(Step[None]):
                 found = yield from undoing(
                     session.again(call, failure), _finish_later, session, hold, depth
                 )
-            except ServerUnavailableError as error:
+            except InterlockError as error:
+                self._given_up = True  # what is left is the background's
+                if not isinstance(error, ServerUnavailableError):
+                    raise
                 if depth == 0:
-                    self._given_up = True  # what is left is the background's
                     raise unreleased(hold, error) from error.__cause__
                 # It stays held at the lower depth, and the background tells the server. After an
                 # error a caller could not know how many releases are still to come.

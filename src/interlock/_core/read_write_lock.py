@@ -38,7 +38,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interlock._core import names
-from interlock._core.effects import NEVER, Eval, failing
+from interlock._core.effects import NEVER, Eval
 from interlock._core.lock_base import LockBase
 from interlock._core.scripts import lock as lock_scripts
 from interlock._core.scripts import read_write_lock as scripts
@@ -195,28 +195,15 @@ class WriteLock(_Side):
             self.key, self._prefix, lease, hold.holder, depth, deadline=deadline
         )
 
-    def may_overtake(self, hold: Hold, deadline: float) -> bool:
-        first = super().may_overtake(hold, deadline)
-        if not first:
-            self._check_upgrade(hold)
-        return first
+    def new_hold(self, owner: Owner, lease: float | None) -> Hold:
+        """Return a hold that is nowhere yet; see `LockBase.new_hold`.
 
-    def go_on(
-        self,
-        hold: Hold,
-        owner: Owner,
-        deadline: float,
-        sent_at: float,
-        outcome: Grant | float | BaseException | None,
-    ) -> Op[Hold | None]:
-        """Continue an acquire after its first try; see `LockBase.go_on`."""
-        if not isinstance(outcome, UpgradeError):
-            return super().go_on(hold, owner, deadline, sent_at, outcome)
-        # Nothing was asked: there is nothing to undo, and no place to give up.
-        self.session.events.begin_wait(self, hold, sent_at)
-        self.session.events.end_wait(hold, outcome)
-        self.unreserve(hold)
-        return failing(outcome)
+        Raises:
+            UpgradeError: *owner* reads.
+        """
+        hold = super().new_hold(owner, lease)
+        self._check_upgrade(hold)
+        return hold
 
     def _check_upgrade(self, hold: Hold) -> None:
         """Check that the owner of *hold* does not read.
@@ -238,7 +225,7 @@ class WriteLock(_Side):
         )
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
-        if self.session.has_queues:
+        if self.session.has_queues and self.session.clock() < deadline:
             self.session.waiters.place_for(self.queue, self.session.client_id)
         return super()._wait(hold, deadline)
 

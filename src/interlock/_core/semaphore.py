@@ -141,6 +141,7 @@ class Semaphore:
                 self._undo_script(request),
                 self._session.clock() + self._session.options.outage_timeout,
             )
+            request.unanswered = False  # it is the background's now
         return taken
 
     def release(self, permits: int) -> Step[bool]:

@@ -1,4 +1,4 @@
-"""The thread that looks for deadlocks: it lives while somebody has waited for long."""
+"""The thread that looks for deadlocks: it lives while a holder waits long for another lock."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class DeadlockWatch:
         self._reported: dict[object, Hold] = {}
 
     def look(self, now: float) -> None:
-        """Start the thread if somebody has waited for long; called by the renewal thread."""
+        """Start the thread if a holder has waited for long; called by the renewal thread."""
         wanted = self._session.options.deadlock != "off" and self._card.wanted
         if not wanted or not self._long(now) or self._end.is_set():
             return
@@ -80,9 +80,15 @@ class DeadlockWatch:
             thread.join(timeout)
 
     def _long(self, now: float) -> list[Hold]:
-        """Return who has waited for long."""
+        """Return who has waited for long, and holds something that others may wait for."""
         waits = list(self._session.events.waits.items())
-        return [hold for hold, wait in waits if now - wait.since >= PATIENCE]
+        long = [hold for hold, wait in waits if now - wait.since >= PATIENCE]
+        if not long:
+            return []
+        holders = {
+            hold.table_key[1] for hold in self._session.holds.snapshot() if hold.state is State.HELD
+        }
+        return [hold for hold in long if hold.table_key[1] in holders]
 
     def _run(self) -> None:
         # It is seldom needed, and every program that starts would wait for it.

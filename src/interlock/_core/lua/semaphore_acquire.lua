@@ -57,7 +57,8 @@ if queued then
     local heard = redis.pcall('pubsub', numsub, channel, 'interlock_semaphore_waiting' .. name)
     -- Beside others that listen, and stand in no queue, the first to ask has the permits.
     if stands and not heard.err and heard[2] <= heard[4] then
-      enough = serve(free, client)
+      local mine, all = serve(free, client)
+      enough = mine or (all and enough)
     end
   end
 end

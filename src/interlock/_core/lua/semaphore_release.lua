@@ -49,9 +49,9 @@ end
 
 -- include: serve
 
-local _, refused = serve(free)
-if refused or redis.pcall('exists', queue) ~= 1 then
-  -- The user may not tell them, or nobody of them listens any more.
+local _, all = serve(free)
+if all or redis.pcall('exists', queue) ~= 1 then
+  -- The user may not tell them, or nobody among the first of them listens any more.
   redis.call(publish, channel, free)
 end
 return 1

@@ -11,12 +11,11 @@ local function left_to_others(client, place, they_listen)
   end
   local time = redis.pcall('time')
   local period = time[1] and math.floor(time[1] / 2)
-  -- Often the first one came in this period, and then the last one did.
+  -- Noted by a client without a name, which does not listen: it goes as those do. Then all behind
+  -- it came in this period.
   if period and math.floor(place / 2000) < period then
-    local last = redis.pcall('zrange', queue, '-1', '-1', 'withscores')
-    local came = tonumber(last[2])
-    if came and math.floor(came / 2000) < period then
-      -- Noted by a client without a name, which does not listen: it goes as those do.
+    local noted = redis.pcall('zscore', queue, '')
+    if not noted or math.floor((tonumber(noted) or math.huge) / 2000) < period then
       local now = time[1] * 1000 + math.floor(time[2] / 1000)
       return type(redis.pcall('zadd', queue, now, '')) == 'number'
     end

@@ -3,9 +3,11 @@
 -- A client that does not listen, or did not take them, loses its place. One that wants more than
 -- are free is passed over for 8 s. For the next 2 s nobody behind it is woken, and so on. Several
 -- of those take turns of 10 s. Nobody behind the one whose turn it is is woken in its last 2 s. The
--- function tells whether *caller* is among the first, and whether a message was refused.
+-- function tells whether *caller* is among the first, and whether all must be told. All must if a
+-- message was refused, or if none of the first 128 can be served.
 local function serve(free, caller)
   local time, claims, gone, woken, mine, refused = redis.pcall('time'), {}, {}, {}, false, false
+  local whole = false
   local now, at, later = (time[1] or 0) * 1000 + math.floor((time[2] or 0) / 1000), 0, 0
   local numsub = publish == 'PUBLISH' and 'numsub' or 'shardnumsub'
   local heard, too_many = {}, nil
@@ -48,7 +50,7 @@ local function serve(free, caller)
     end
     return too_many[math.floor(now / 10000) % #too_many + 1] == member and turn or -1
   end
-  while free > 0 and at < 128 do
+  while free > 0 and at < 128 and not whole do
     local part = redis.pcall('zrange', queue, at, at + 7, 'withscores')
     for i = 1, #part, 2 do
       local member, place = part[i], tonumber(part[i + 1])
@@ -82,8 +84,9 @@ local function serve(free, caller)
         end
       end
     end
-    at = #part > 0 and at + 8 or 128
+    whole, at = #part < 16, at + 8
   end
+  local all = free > 0 and not whole and #woken == 0 and later == 0 and not mine
   for _, member in ipairs(gone) do
     redis.pcall('zrem', queue, member)
   end
@@ -96,5 +99,5 @@ local function serve(free, caller)
       redis.pcall('zadd', queue, now + 250 - 1e15, '+' .. each[1])
     end
   end
-  return mine, refused
+  return mine, refused or all
 end
