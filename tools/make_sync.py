@@ -40,8 +40,6 @@ WORDS = [
         r"But ``sys.exit`` ends the loop, as in every callback of asyncio\.",
         "``sys.exit`` does not end the process.",
     ),
-    (r"\bexamine_async\b", "examine"),
-    (r"\bread_(lock|locks|deadlocks)_async\b", r"read_\1"),
     (r"\bAsyncIterator\b", "Iterator"),
     (r"\btask\b", "thread"),
     (r"\btasks\b", "threads"),

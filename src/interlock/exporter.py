@@ -32,7 +32,7 @@ FAMILIES = {
     "interlock_locks_waiters": "Threads and tasks that wait; without cards clients that listen.",
     "interlock_clients": "Clients that hold or await something.",
     "interlock_exporter_up": "1 if the servers could be read.",
-    "interlock_exporter_read_seconds": "For which they were read.",
+    "interlock_exporter_read_seconds": "How many seconds the last reading took.",
     "interlock_exporter_forbidden": "What the user has no right to read: keys, cards or listeners.",
 }
 """Metric -> what it says."""

@@ -110,7 +110,8 @@ class Options:
     """How a client behaves; every duration in seconds, or given as a `datetime.timedelta`.
 
     Attributes:
-        lease: how long a lock without a lease of its own is held between renewals (Redisson's lockWatchdogTimeout).
+        lease: how long a lock without a lease of its own lasts after a renewal; it is renewed every
+            third of that (Redisson's lockWatchdogTimeout).
         renew_batch: holds renewed per round trip.
         fair_wait: how long a waiter in a fair queue may be silent before it counts as dead.
         poll_cap: the longest time between two looks at a lock that is waited for, should every message be lost.

@@ -1,4 +1,4 @@
-"""The trio face: the names and methods of `interlock.asyncio`, awaited in trio's tasks.
+"""The trio face: the client of `interlock.asyncio`, whose methods trio's tasks await.
 
 ``await trio.lowlevel.checkpoint()`` and cancel scopes work as everywhere in trio. The owner of a
 lock is the task that acquired it. What is about event loops only is not here: a hold cancels a

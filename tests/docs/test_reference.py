@@ -21,7 +21,6 @@ NOT_RENDERED = {
     "interlock.__version__": "a string",
     "interlock.inspection.Reader": "reads for `Client.locks`, by connections of this package",
     "interlock.check.examine": "looks for `Client.check`, by connections of this package",
-    "interlock.check.examine_async": "looks for `Client.check`, by connections of this package",
 }
 MODULES = [
     "interlock",

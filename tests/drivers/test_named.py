@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from threading import get_ident
 
 import pytest
@@ -48,6 +49,21 @@ def test_a_word_that_nobody_refers_to_is_forgotten() -> None:
     owners.get("word", User("one"))
     gc.collect()
     assert len(owners) == 0
+
+
+def test_a_forked_child_does_not_wait_for_a_thread_that_is_not_there() -> None:
+    """After a fork the mutex is free, and each word is the owner that it was."""
+    owners, user = NamedOwners(get_ident), User("one")
+    owner = owners.get("word", user)
+    parent = threading.Thread(target=owners._mutex.acquire)  # it ends, and never lets it go
+    parent.start()
+    parent.join()
+    owners.after_fork()
+    got: list[Owner] = []
+    child = threading.Thread(target=lambda: got.append(owners.get("word", user)), daemon=True)
+    child.start()
+    child.join(5)
+    assert got == [owner]
 
 
 def test_a_word_must_not_be_empty() -> None:

@@ -147,6 +147,11 @@ def test_command(manage: Callable[..., subprocess.CompletedProcess[str]], tmp_pa
     assert manage("interlock_run", "it").returncode == 64
     assert "-E" in manage("interlock_run", "--help").stdout
     with (tmp_path / "settings.py").open("a") as settings:
+        settings.write("\nfrom datetime import timedelta\n")
+        settings.write('INTERLOCK["OPTIONS"] = {"lease": timedelta(seconds=1.5)}\n')
+    leased = manage("interlock_run", "it", "--", "sh", "-c", "echo $INTERLOCK_LEASE")
+    assert (leased.returncode, leased.stdout, leased.stderr) == (0, "1.5\n", "")
+    with (tmp_path / "settings.py").open("a") as settings:
         settings.write('\nINTERLOCK["OPTIONS"] = {"renew_batch": 5}\n')
     refused = manage("interlock_run", "it", "--", "check")
     assert refused.returncode == 64

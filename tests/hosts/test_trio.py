@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 import trio.testing
-from tests.support.faults import delay_reply
+from tests.support.faults import command, delay_reply, drop_reply
 
 import interlock
 import interlock.trio
@@ -124,6 +124,27 @@ def test_a_cancelled_acquire_leaves_nothing_behind(
                 scope.cancel()
                 await lock.release()
             assert not redis_client.exists("name")
+
+    run(main)
+
+
+def test_a_wait_that_survived_a_lost_connection_is_cancelled(
+    proxy: FaultProxy, redis_client: redis.Redis
+) -> None:
+    """A task that waits on after its connection was lost still leaves with its cancel scope."""
+
+    async def main() -> None:
+        async with interlock.trio.connect(proxy.url()) as client:
+            assert not await client.lock("name").locked()
+            redis_client.hset("name", "somebody:1", 1)
+            redis_client.pexpire("name", 60_000)
+            proxy.on_request(command("EVALSHA", nth=1), drop_reply)
+            began = trio.current_time()
+            with trio.move_on_after(1) as scope:
+                await client.lock("name").acquire(timeout=8)
+            assert proxy.fired
+            assert scope.cancelled_caught
+            assert trio.current_time() - began < 5
 
     run(main)
 
@@ -284,3 +305,38 @@ def test_every_kind_locks(redis_url: str) -> None:
             assert await election.run(election.leader) is not None
 
     run(main)
+
+
+def test_operators_read_and_release(redis_url: str) -> None:
+    """The methods for operators work in trio's tasks."""
+
+    async def main() -> None:
+        async with interlock.trio.connect(redis_url) as client:
+            async with client.lock("name") as hold:
+                assert [info.name async for info in client.locks()] == ["name"]
+                info = await client.describe("name")
+                assert info is not None
+                assert info.holders[0].holder == hold.holder
+                assert await client.deadlocks() == []
+                assert (await client.check()).servers[0].reached
+            other = client.lock("broken")
+            await other.acquire()
+            assert other.hold is not None
+            holder = other.hold.holder
+            assert holder is not None
+            assert await client.force_release("broken", holder=holder)
+            assert not await other.locked()
+
+    run(main)
+
+
+def test_a_lock_is_shown_outside_of_a_task(redis_url: str) -> None:
+    """Where no task runs, a lock shows itself as not held here."""
+    locks: list[object] = []
+
+    async def main() -> None:
+        async with interlock.trio.connect(redis_url) as client:
+            locks.append(client.lock("name"))
+
+    run(main)
+    assert repr(locks[0]) == "<Lock 'name' not held here>"

@@ -10,6 +10,9 @@ import redis
 import redis.asyncio
 from tests.support.servers import RedisServer
 
+import interlock
+from interlock import ServerUnavailableError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -99,3 +102,42 @@ async def test_url(stage: Stage, server: RedisServer, make: Callable[..., Any]) 
     """A redis-py client that was made from a URL serves as well."""
     with server.client(db=5) as seen:
         await _take(stage, make.from_url(server.url(db=5)), seen)
+
+
+def test_a_class_of_tls_connections_with_another_name_speaks_tls() -> None:
+    """A class that is derived from redis-py's for TLS never leads to a connection without it."""
+
+    class Encrypted(redis.SSLConnection):
+        pass
+
+    pool = redis.ConnectionPool(connection_class=Encrypted, host="127.0.0.1", password="secret")
+    client = interlock.Client.from_redis(redis.Redis(connection_pool=pool))
+    assert client._servers.tls
+
+
+async def test_a_credential_provider_that_fails_is_one_error(
+    stage: Stage, server: RedisServer, make: Callable[..., Any]
+) -> None:
+    """Whatever a credential provider raises, the caller is told once, and it is not asked often."""
+    calls: list[BaseException] = []
+
+    class Failing(redis.CredentialProvider):
+        def get_credentials(self) -> tuple[str]:
+            calls.append(KeyError("no token"))
+            raise calls[-1]
+
+    configured = make(host="127.0.0.1", port=server.port, credential_provider=Failing())
+    client, owner = stage.face.module.Client.from_redis(configured), stage.owner()
+    with pytest.raises(ServerUnavailableError, match="KeyError: 'no token'") as caught:
+        await owner.do(client.lock("name").acquire, timeout=3)
+    assert caught.value.__cause__ in calls
+    assert len(calls) <= 3
+    await stage.close(client)
+    await _closed(configured)
+
+
+async def test_a_host_that_cannot_be_one_is_told(stage: Stage) -> None:
+    """A host name that Python cannot encode is an error of this package."""
+    client, owner = stage.client("redis://a..b"), stage.owner()
+    with pytest.raises(ServerUnavailableError, match=r"cannot connect to a\.\.b:6379: "):
+        await owner.do(client.lock("name").acquire, timeout=3)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import until
+from tests.support.patience import wait_until
 from tests.support.proxy import FaultProxy, command, delay, delay_reply, drop_reply
 
 import interlock
@@ -174,3 +175,19 @@ def _memory() -> int:
     """Return how many blocks of memory the interpreter has in use."""
     gc.collect()
     return sys.getallocatedblocks()
+
+
+def test_a_renewal_thread_that_is_late_keeps_its_replies(
+    proxy: FaultProxy, redis_client: redis.Redis
+) -> None:
+    """A client that closes beside an exchange of the renewal thread still releases."""
+    with interlock.connect(proxy.url(), lease=3) as client:
+        driver = client._driver
+        lock = client.lock("name")
+        lock.acquire()
+        slow = command("CLIENT", "SETNAME")
+        proxy.on_request(command("CLIENT", "SETNAME", nth=1), delay_reply(0.4))
+        wait_until(lambda: any(slow(sent.args) for sent in proxy.record), 10, "a renewal is sent")
+        redis_client.script_flush()
+        driver._renewer.close(driver.session.releases_on_close(), 0.05)
+        assert not redis_client.exists("name")

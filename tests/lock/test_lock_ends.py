@@ -237,7 +237,7 @@ async def test_a_named_owner_whose_thread_has_ended(plain: Stage) -> None:
 def test_words_are_not_kept(redis_url: str) -> None:
     """A word of ``owner=`` is forgotten when no lock object and no hold of it is there any more."""
     with interlock.connect(redis_url) as client:
-        words = client._driver._named
+        words = client._driver.named
         held = client.lock("name", owner="kept")
         held.acquire()
         del held

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,15 @@ from tests.lock.lock_like import until
 
 import interlock.asyncio
 from interlock import ClosedError, HoldLostError
-from interlock._core.effects import Step, failing
+from interlock._core.effects import Step, Wait, failing
+from interlock._drivers import clock
 from interlock._drivers.aio import home
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import redis
+    from tests.support.servers import RedisServer
 
     from interlock._core.effects import Op
     from interlock.asyncio import Client
@@ -223,6 +226,25 @@ async def test_cancel_on_lost_of_a_hold(client: Client, other: Client) -> None:
     await asyncio.sleep(0.3)
 
 
+@pytest.mark.parametrize("names", [["name"], ["one", "another"]], ids=["one", "several"])
+async def test_a_loss_during_the_release_is_the_loss(
+    names: list[str], fresh_server: RedisServer
+) -> None:
+    """A hold that is lost during its release cancels nobody: the block tells the loss."""
+    url = fresh_server.url()
+    async with interlock.asyncio.connect(url, lease=0.6, command_timeout=3) as client:
+        locks = [client.lock(name) for name in names]
+        lock = locks[0] if len(locks) == 1 else client.multi_lock(*locks)
+        with pytest.raises(HoldLostError):
+            async with lock as hold:
+                hold.cancel_on_lost()
+                fresh_server.pause()
+                asyncio.get_running_loop().call_later(1.5, fresh_server.resume)
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+
+
 async def test_on_lost_runs_in_the_loop(client: Client, other: Client) -> None:
     """Callbacks run in the event loop of the task that gave them."""
     told: list[object] = []
@@ -353,6 +375,37 @@ async def test_what_a_clean_up_leaves_is_cleaned_up(client: Client) -> None:
     assert step.over()
 
 
+class _Slow(Step[None]):
+    """A step whose clean-up takes a while."""
+
+    finished = False
+
+    def rest(self, failure: BaseException | None) -> Op[None]:
+        """Wait, and fail."""
+        return failing(failure, self._clean_up())
+
+    def over(self) -> bool:
+        """Return whether it has waited."""
+        return self.finished
+
+    def _clean_up(self) -> Op[None]:
+        yield from Wait(None, clock.now() + 0.1)
+        self.finished = True
+
+
+async def test_a_cancelled_clean_up_ends_by_the_cancellation(client: Client) -> None:
+    """A clean-up after an error is performed to its end, and then the task is cancelled."""
+    step = _Slow()
+    undoing = home(client.lock("name").core.session).undo(step, ValueError())
+    task = asyncio.create_task(undoing)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError) as caught:
+        await task
+    assert step.finished
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
 async def test_a_cancelled_block_leaves_what_others_entered(client: Client, other: Client) -> None:
     """A block that was cancelled before it began releases nothing of another task of its owner."""
     theirs, held = other.lock("name"), asyncio.Event()
@@ -380,3 +433,42 @@ async def test_a_cancelled_block_leaves_what_others_entered(client: Client, othe
     assert await theirs.acquire(timeout=0) is False
     assert await second.hold_count() == 1
     await second.release()
+
+
+def test_a_lock_is_shown_outside_of_a_task(redis_url: str) -> None:
+    """Where no task runs, a lock and a composite of locks show themselves as not held here."""
+    client = interlock.asyncio.connect(redis_url)
+    locks = client.lock("a"), client.lock("b")
+    assert repr(locks[0]) == "<Lock 'a' not held here>"
+    assert "not held here" in repr(client.multi_lock(*locks))
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_nobody_waits_behind_a_task_of_a_closed_loop(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """The waiters of a loop that was closed under them leave when another loop uses the client."""
+    client = interlock.asyncio.connect(redis_url, poll_cap=30)
+
+    async def wait() -> None:
+        waiting = asyncio.create_task(client.lock("name").acquire())
+        left.append(waiting)
+        await until(lambda: bool(client._driver.session.waiters.queues), 5, "it waits")
+
+    async def acquire() -> bool:
+        async with client:
+            return await client.lock("name").acquire(timeout=10)
+
+    left: list[asyncio.Task[bool]] = []
+    redis_client.hset("name", "somebody:1", 1)
+    redis_client.pexpire("name", 60_000)
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(wait())
+    loop.close()
+    redis_client.delete("name")
+    began = time.monotonic()
+    assert asyncio.run(acquire())
+    assert time.monotonic() - began < 5
+    left[0]._log_destroy_pending = False  # type: ignore[attr-defined] - nobody is to hear of it
+    left.clear()
+    gc.collect()

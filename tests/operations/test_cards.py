@@ -210,6 +210,14 @@ def test_without_rights_one_line_says_so(
         wait_until(lambda: "no card" in caplog.text, 10, "the lack is told")
         assert not hold.lost.wait(2)
     assert caplog.text.count("no card") == 1
+    [record] = [record for record in caplog.records if "no card" in record.message]
+    assert vars(record)["event"] == "card.refused"
+    assert "NOPERM" in vars(record)["detail"]
+    caplog.clear()
+    with connect(url, lease=LEASE, log=False) as client, client.lock("orders") as hold:
+        wait_until(lambda: client._driver._renewer.card.refused, 10, "the card is refused")
+        assert not hold.lost.wait(0.5)
+    assert "no card" not in caplog.text
 
 
 def test_a_handler_of_the_log_that_hangs_delays_no_renewal(

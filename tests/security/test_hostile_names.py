@@ -68,6 +68,25 @@ async def test_names_of_auxiliary_keys(
     await told(client.close())
 
 
+async def test_names_of_keys_of_ours(face: Face, redis_url: str, redis_client: redis.Redis) -> None:
+    """A name that is the key of an election blocks it, ends a term, or changes a token."""
+    client = face.module.connect(redis_url)
+    election = client.election("frontend")
+    imitation = client.lock("interlock_election:{frontend}", owner="x")
+    assert await call(face, imitation.acquire)
+    assert not await call(face, election.acquire, timeout=0.1)
+    await call(face, imitation.release)
+    term = await call(face, election.acquire, timeout=5)
+    assert term
+    assert await call(face, imitation.force_release)
+    assert not await call(face, election.owned)
+    key = "interlock_election_token:{frontend}"
+    token = int(redis_client.get(key) or 0)
+    await call(face, client.semaphore(key).release, 5)
+    assert int(redis_client.get(key) or 0) == token + 5
+    await told(client.close())
+
+
 async def test_hostile_values(face: Face, redis_url: str, redis_client: redis.Redis) -> None:
     """Values of a group lock are hashed: none of them becomes a field of another one."""
     client = face.module.connect(redis_url)

@@ -9,8 +9,9 @@ import uuid
 import weakref
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
+from interlock._core.composite import CompositeHold
 from interlock._core.effects import (
     NEVER,
     Batch,
@@ -25,6 +26,7 @@ from interlock._core.effects import (
     Wait,
     ended,
 )
+from interlock._core.holds import State
 from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle, wrong_type
@@ -64,6 +66,9 @@ if TYPE_CHECKING:
     from interlock._links.pipeline import Pipeline
     from interlock.options import Options
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 class AsyncDriver:
     """Runs the operations of one client for any number of tasks of one event loop.
@@ -102,7 +107,7 @@ class AsyncDriver:
         self._cancelled: weakref.WeakKeyDictionary[asyncio.Task[object], Possession] = (
             weakref.WeakKeyDictionary()
         )
-        self._named = NamedOwners(lambda: id(asyncio.current_task()))
+        self.named = NamedOwners(lambda: id(asyncio.current_task()))
         self.closed = False
         self.ending = lifecycle.Ending()
         self.session.watchdog.deserted = lifecycle.weakly(self._deserted)
@@ -237,15 +242,19 @@ class AsyncDriver:
         """Drive the rest of a cancelled operation, *error* being thrown into it first, where no further cancellation reaches it."""
         task = asyncio.get_running_loop().create_task(self.run(op, error))
         self._finishing.add(task)
+        later: asyncio.CancelledError | None = None
         try:
             while not task.done():
                 try:
                     await asyncio.wait({task})
-                except asyncio.CancelledError:
-                    continue  # it is being cancelled already; the operation raises the first one at its end
+                except asyncio.CancelledError as another:
+                    later = another
+            if later is not None and not task.cancelled():
+                raise later from task.exception()
             return task.result()
         finally:
             self._finishing.discard(task)
+            del task, later, error  # an error that a frame keeps keeps the frame
 
     def _seconds(self, call: Eval[object], least: float = GRACE) -> float:
         """Return how long *call* may take, which is *least* when its time is up."""
@@ -315,11 +324,22 @@ class AsyncDriver:
             raise ClosedError(
                 "this client serves another event loop; make one client for each loop"
             )
+        waiters = self.session.waiters
+        for queue in list(waiters.queues.values()):
+            for waiter in list(queue):
+                waiters.leave(waiter)  # its loop is closed: nobody may wait behind it
         self._loop = asyncio.get_running_loop()
         self._multiplexer.forget()
 
     def _wake(self) -> None:
         self._renewer.wake()
+
+    async def aside(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call *function* in a thread, while the event loop goes on; return what it returns.
+
+        Cancelled, it leaves that thread to end by itself.
+        """
+        return await asyncio.to_thread(function, *args, **kwargs)
 
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
         """Have *callback* run in the event loop when *hold* is lost."""
@@ -345,7 +365,7 @@ class AsyncDriver:
         return ended
 
     def cancel_on_lost(self, hold: Possession) -> None:
-        """Cancel the running task when *hold* is lost before it is released."""
+        """Cancel the running task when *hold* is lost before its release begins."""
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError(
@@ -354,8 +374,10 @@ class AsyncDriver:
 
         def cancel() -> None:
             former = self._cancelled.get(task)
+            if task.done() or not hold.kept() or _leaving(hold.latest()):
+                return
             # One cancellation is enough for all that is lost in one task.
-            if not task.done() and hold.kept() and not (former and former.kept()):
+            if not (former and former.kept()):
                 self._cancelled[task] = hold
                 _ = task.cancel(f"{hold.name!r} was lost")
 
@@ -378,7 +400,7 @@ class AsyncDriver:
             user = current_owner()
         except RuntimeError:
             user = thread_owner()  # there is no task yet
-        return self._named.get(name, user)
+        return self.named.get(name, user)
 
     @property
     def in_use(self) -> bool:
@@ -443,6 +465,7 @@ class AsyncDriver:
         """Become another client in a forked child, which holds nothing."""
         self._renewer.after_fork()
         self.observers.after_fork()
+        self.named.after_fork()
         self._subscriber.after_fork()
         if self._monitor is not None:
             self._monitor.after_fork()
@@ -450,6 +473,14 @@ class AsyncDriver:
         self._multiplexer.forget()
         self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
         self.session.become(str(uuid.uuid4()), self._subscriber.waiters)
+
+
+def _leaving(hold: Possession) -> bool:
+    """Return whether the release of *hold* has begun, which raises what a loss meanwhile comes to."""
+    members = hold.members if isinstance(hold, CompositeHold) else [hold]
+    # Who was lost before the release keeps its depth, and tells nothing.
+    rest = [member for member in members if member.depth == 0 or member.state is not State.LOST]
+    return bool(rest) and all(member.depth == 0 or member.state is State.ENDING for member in rest)
 
 
 def _wakeup(waiter: Waiter) -> Wakeup:

@@ -107,6 +107,10 @@ class NamedOwners:
         self._mutex = threading.RLock()
         self._owners: weakref.WeakValueDictionary[str, NamedOwner] = weakref.WeakValueDictionary()
 
+    def after_fork(self) -> None:
+        """Go on in a forked child: a thread that is not there may have the mutex."""
+        self._mutex = threading.RLock()
+
     def __len__(self) -> int:
         return len(self._owners)
 

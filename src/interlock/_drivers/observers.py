@@ -203,7 +203,8 @@ class Observers:
         observer_: Any = observer
         if not isinstance(observer_, Observer):
             raise ConfigError(
-                f"an observer is an object of a subclass of interlock.Observer, not {observer_!r}"
+                "an observer is an object of a subclass of interlock.observe.Observer, "
+                f"not {observer_!r}"
             )
         box = Outbox(observer, self._events)
         with self._mutex:

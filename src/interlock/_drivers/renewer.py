@@ -159,6 +159,9 @@ class Renewer:
             self._connection.drop()  # a finalizer closes; the connection may be in the middle of an exchange
         elif thread is not None and thread.is_alive():
             thread.join(timeout)
+            if thread.is_alive():
+                # It may be in the middle of an exchange, whose replies are its own.
+                self._connection = BatchConnection(self._topology, self._name())
         try:
             card = self.card.remove()
             last = [*calls, *self._cleanups.calls(), *([] if card is None else [card])]
@@ -218,8 +221,11 @@ class Renewer:
             lane.connection.drop()
 
     def _run(self) -> None:
+        connection = self._connection
         while (seconds := self._turn()) is not None:
             self._wakeup.wait(seconds)
+        if connection is not self._connection:
+            connection.drop()  # `close` could not wait so long
 
     def _turn(self) -> float | None:
         """Do what is due, in the thread.
@@ -301,7 +307,8 @@ class Renewer:
                 self.listen(ASK.format(self._session.client_id), self._asked)
         elif getattr(reply, "code", None) == "NOPERM":
             self.card.refused = True
-            callbacks.call_user(self, "a handler of the log", partial(_log_refusal, reply))
+            if self._session.options.log:
+                callbacks.call_user(self, "a handler of the log", partial(_log_refusal, reply))
 
     def _asked(self, question: bytes) -> None:
         """Take the *question* of an operator, unless too many come."""
@@ -441,5 +448,8 @@ def _hear_nothing(channel: str, answer: Callable[[bytes], None]) -> None:
 
 def _log_refusal(reply: Exception) -> None:
     logging.getLogger("interlock").warning(
-        "no card is written for operators, for want of rights (reference, operations): %s", reply
+        "locks work, but operators see no card of this client, for want of rights: "
+        "see docs/reference/acl.md",
+        # It speaks of what locks need, so that it would mislead in the text.
+        extra={"event": "card.refused", "detail": str(reply)},
     )

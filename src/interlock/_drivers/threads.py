@@ -12,7 +12,7 @@ from asyncio.events import (
 )
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, cast
 
 from interlock._core.effects import (
     NEVER,
@@ -58,6 +58,9 @@ if TYPE_CHECKING:
     from interlock.errors import LossReason
     from interlock.options import Options
 
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 MAX_UNDO = 10
 """How often an undo is begun that is interrupted itself."""
@@ -164,7 +167,7 @@ class ThreadDriver:
         self._renewer = Renewer(self.session, topology, self._timeout)
         self._renewer.listen = self._subscriber.listen
         self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
-        self._named = NamedOwners(threading.get_ident)
+        self.named = NamedOwners(threading.get_ident)
         self.closed = self._exiting = False
         self.ending = lifecycle.Ending()
         # Nothing of these refers back to the driver: it goes with the last face that has it, and
@@ -391,6 +394,10 @@ class ThreadDriver:
     def _wake(self) -> None:
         self._renewer.wake()
 
+    def aside(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call *function*, which blocks; return what it returns."""
+        return function(*args, **kwargs)
+
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
         """Have *callback* run, in a thread for that, when *hold* is lost; at once if it is."""
         listener = partial(call_user, hold, "an on_lost callback", callback)
@@ -404,7 +411,7 @@ class ThreadDriver:
 
     def named_owner(self, name: str, user: Owner | None = None) -> Owner:
         """Return the owner that everything under the word *name* is, which *user* (or this thread) is going to use."""
-        return self._named.get(name, user or current_owner())
+        return self.named.get(name, user or current_owner())
 
     @property
     def in_use(self) -> bool:
@@ -454,6 +461,7 @@ class ThreadDriver:
         self._pool.forget()
         self._renewer.after_fork()
         self.observers.after_fork()
+        self.named.after_fork()
         self._subscriber.after_fork()
         self._mutex_held_here = self._subscriber.mutex.held_here
         if self._monitor is not None:

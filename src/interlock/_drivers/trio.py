@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 import trio
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.options import Options
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 THREADS = 32
 """Round trips that one client makes at a time."""
@@ -114,7 +117,7 @@ class TrioDriver:
         self._limiter = trio.CapacityLimiter(THREADS)
         self.session = self._threads.session
         self.observers = self._threads.observers
-        self._named = NamedOwners(_caller)
+        self._threads.named = NamedOwners(_caller)
         self._begun = False
         _drivers[id(self.session)] = self
 
@@ -125,7 +128,7 @@ class TrioDriver:
 
     def named_owner(self, name: str) -> Owner:
         """Return the owner that everything under the word *name* is."""
-        return self._named.get(name, current_owner() or thread_owner())
+        return self._threads.named_owner(name, current_owner() or thread_owner())
 
     async def perform(self, step: Step[R]) -> R:
         """Perform *step* and return its result, as `run` does."""
@@ -167,7 +170,8 @@ class TrioDriver:
                         if ended(op):
                             raise
                         failure = error
-                        scope.shield = True
+                        # A clean-up follows a cancellation. After another error it may wait on.
+                        scope.shield = scope.shield or not isinstance(error, Exception)
             finally:
                 for waiter in waiting:
                     self.session.waiters.leave(waiter)
@@ -188,6 +192,14 @@ class TrioDriver:
         if self.closed:
             raise ClosedError("the client was closed while it waited")
         return None
+
+    async def aside(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call *function* in a thread, while the loop goes on; return what it returns.
+
+        Cancelled, it leaves that thread to end by itself.
+        """
+        call = partial(function, *args, **kwargs)
+        return await trio.to_thread.run_sync(call, abandon_on_cancel=True)
 
     async def _in_thread(self, op: Op[R]) -> R:
         return await trio.to_thread.run_sync(self._threads.run, op, limiter=self._limiter)

@@ -18,7 +18,7 @@ from redis.retry import Retry
 from interlock._links.options import anonymous, parameters, read_options, read_pool, read_url
 from interlock._links.replies import unconnected
 from interlock._links.tls import SettledTLS
-from interlock.errors import ConfigError, ServerUnavailableError
+from interlock.errors import ConfigError, InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -85,9 +85,9 @@ class Endpoint:
         where: str | None = None,
     ) -> None:
         self._prepare = prepare
-        self._kind = (
-            "unix" if "path" in kwargs else "tls" if "SSL" in connection_class.__name__ else "tcp"
-        )
+        # redis-py's or valkey-py's, or a class of the user's that is derived from it.
+        tls = any("SSL" in kind.__name__ for kind in connection_class.__mro__)
+        self._kind = "unix" if "path" in kwargs else "tls" if tls else "tcp"
         self._kwargs = {key: value for key, value in kwargs.items() if key not in _OURS}
         if self._kind == "tls":
             # redis-py before 6 does not look at the host name unless it is told to.
@@ -256,8 +256,11 @@ class Endpoint:
                 connection.send_command("PING")
                 with suppress(redis.ResponseError):  # any answer will do
                     connection.read_response()
-        except (redis.RedisError, OSError) as error:
+        except BaseException as error:
             connection.disconnect()
+            if not isinstance(error, Exception) or isinstance(error, InterlockError):
+                raise
+            # Whatever it is: a credential provider of the user's may raise anything.
             raise self.unconnected(error) from error
         self.seen = True
         return connection
@@ -287,12 +290,11 @@ class Endpoint:
                 await connection.send_command("PING")
                 with suppress(redis.ResponseError):
                     await connection.read_response()
-        except (redis.RedisError, OSError) as error:
+        except BaseException as error:
             await connection.disconnect(nowait=True)
+            if not isinstance(error, Exception) or isinstance(error, InterlockError):
+                raise
             raise self.unconnected(error) from error
-        except BaseException:
-            await connection.disconnect(nowait=True)
-            raise
         self.seen = True
         return connection
 

@@ -159,12 +159,16 @@ def unconnected(error: Exception, where: str, *, seen: bool, tls: bool) -> Serve
     """Return what a caller is to be told when no connection could be made.
 
     Args:
-        error: what redis-py or the socket raised.
+        error: what redis-py, the socket or a credential provider raised.
         where: the server's address.
         seen: whether it could be reached before, so that trying again makes sense.
         tls: whether TLS was wanted.
     """
     text = str(error)
+    if not isinstance(error, redis.RedisError | OSError):
+        # It is of neither the server nor the network: of a credential provider, or of a host that
+        # cannot be one.
+        return _not_connected(where, f"{type(error).__name__}: {text}", seen=seen)
     code = _login_code(error, text)
     if code in _MEANING or isinstance(error, ResponseError):
         return _unavailable(f"{code} {text}" if code in _MEANING else text, where)

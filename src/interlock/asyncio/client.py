@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from interlock._core import barrier as core_barrier
@@ -174,10 +175,10 @@ class Client(metaclass=Suggesting):
             About 30 round trips to each primary, on connections of its own.
         """
         # It is seldom asked for, and every program that starts would wait for it.
-        from interlock.check import Requirements, examine_async  # noqa: PLC0415
+        from interlock.check import Requirements, examine  # noqa: PLC0415
 
         requirements = Requirements(objects, names, self._driver.session.options)
-        return await examine_async([self._servers], requirements)
+        return await self._driver.aside(examine, [self._servers], requirements)
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Tell *observer* what happens to the locks of this client, from now on; no round trip.
@@ -216,11 +217,14 @@ class Client(metaclass=Suggesting):
         Cost:
             About four round trips for each 500 keys of hashes, on connections of its own.
         """
-        from interlock.inspection.face import read_locks_async  # noqa: PLC0415 - seldom asked for
+        from interlock.inspection.reader import Reader  # noqa: PLC0415 - seldom asked for
 
-        options = self._driver.session.options
-        async for info in read_locks_async(self._servers, options, pattern, kinds):
-            yield info
+        driver = self._driver
+        with closing(Reader(self._servers, driver.session.options)) as reader:
+            pages = reader.pages(pattern, kinds)
+            while (page := await driver.aside(next, pages, None)) is not None:
+                for info in page:
+                    yield info
 
     def holds(self) -> list[Hold]:
         """Return what threads and tasks of this client hold at this moment; no round trip.
@@ -268,9 +272,10 @@ class Client(metaclass=Suggesting):
             A scan of the cards, and about two round trips for each thread or task that has waited
             for 5 s. A suspected deadlock is looked at again for some seconds.
         """
-        from interlock.inspection.face import read_deadlocks_async  # noqa: PLC0415 - seldom asked for
+        from interlock.inspection.face import read_deadlocks  # noqa: PLC0415 - seldom asked for
 
-        return await read_deadlocks_async(self._servers, self._driver.session.options)
+        driver = self._driver
+        return await driver.aside(read_deadlocks, self._servers, driver.session.options)
 
     async def describe(self, name: str) -> LockInfo | None:
         """Return everything that is known about the lock *name*; None if nobody holds or awaits it.
@@ -282,10 +287,10 @@ class Client(metaclass=Suggesting):
         Cost:
             About six round trips, on connections of its own.
         """
-        from interlock.inspection.face import read_lock_async  # noqa: PLC0415 - seldom asked for
+        from interlock.inspection.face import read_lock  # noqa: PLC0415 - seldom asked for
 
-        session = self._driver.session
-        return await read_lock_async(self._servers, session.options, session.key(name))
+        driver, session = self._driver, self._driver.session
+        return await driver.aside(read_lock, self._servers, session.options, session.key(name))
 
     def lock(
         self,

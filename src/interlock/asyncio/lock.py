@@ -65,7 +65,9 @@ class Lock(metaclass=Suggesting):
         self._by_hand: list[Block] = []
 
     def __repr__(self) -> str:
-        hold = self.hold
+        hold = None
+        with suppress(RuntimeError):  # there may be no owner here
+            hold = self.hold
         state = "not held here" if hold is None else repr(hold)
         return f"<{type(self).__name__} {self.name!r} {state}>"
 

@@ -9,7 +9,7 @@ be permitted, from the scripts themselves.
 
 from __future__ import annotations
 
-from interlock.check.examine import examine, examine_async
+from interlock.check.examine import examine
 from interlock.check.report import Finding, Report, ServerReport, Severity
 from interlock.check.requirements import Requirements
 
@@ -20,5 +20,4 @@ __all__ = [
     "ServerReport",
     "Severity",
     "examine",
-    "examine_async",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -69,14 +68,6 @@ def examine(given: Iterable[Endpoint | Cluster], requirements: Requirements) -> 
     known = bool(library) and all(library)
     needed = replace(requirements.reaching(rights, sharded=sharded), library=known)
     return Report(tuple(found), needed)
-
-
-async def examine_async(given: Iterable[Endpoint | Cluster], requirements: Requirements) -> Report:
-    """Do the same in a thread, while the event loop goes on.
-
-    Cancelled, it leaves that thread to end by itself.
-    """
-    return await asyncio.to_thread(examine, given, requirements)
 
 
 def _sharded(servers: Endpoint | Cluster, requirements: Requirements) -> bool:

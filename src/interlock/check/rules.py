@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from interlock._core.session import GRACE
+from interlock._core.session import DEAF_POLL, GRACE
 from interlock._links.replies import refusal
 from interlock.check.data_rules import eviction, persistence, replicas
 from interlock.check.report import Finding, Severity
@@ -182,10 +182,11 @@ def _rights(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
 
 def _messages(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
     if requirements.options.pubsub == "off":
+        interval = min(requirements.options.poll_cap, DEAF_POLL)
         yield Finding(
             "messages",
             NOTE,
-            f"pubsub is off: nobody is told of releases, and who waits looks every {requirements.options.poll_cap:g} s",
+            f"pubsub is off: nobody is told of releases, and who waits looks every {interval:g} s",
         )
     elif facts.heard:
         kind = "sharded" if requirements.sharded else "plain"

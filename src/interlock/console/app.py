@@ -24,7 +24,7 @@ from interlock.console.access import COOKIE, HEADERS
 from interlock.console.graph import ROW
 from interlock.console.watch import FILTERS, Happening, who
 from interlock.errors import ConfigError, InterlockError
-from interlock.inspection.face import read_lock_async, read_stacks
+from interlock.inspection.face import read_lock, read_stacks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -132,7 +132,7 @@ class Console:
         name = request.query_params.get("name", "")
         error, info = "", None
         try:
-            info = await read_lock_async(self.watch.servers, self.watch.options, name)
+            info = await asyncio.to_thread(read_lock, self.watch.servers, self.watch.options, name)
         except InterlockError as failure:
             error = str(failure)
         seen = [happening for happening in self.watch.happenings if happening.name == name]
@@ -184,7 +184,7 @@ class Console:
             return self.refused(request, 403, "This console was started without --allow-release.")
         name = request.query_params.get("name", "")
         holder = request.query_params.get("holder", "")
-        info = await read_lock_async(self.watch.servers, self.watch.options, name)
+        info = await asyncio.to_thread(read_lock, self.watch.servers, self.watch.options, name)
         each = (
             next((each for each in info.holders if each.holder == holder), None) if info else None
         )

@@ -1,9 +1,7 @@
-"""What the faces call: the same reading, in the caller's thread or beside an event loop."""
+"""What the faces call; it blocks, so beside an event loop it is called in a thread."""
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 from interlock.errors import ServerUnavailableError
@@ -11,32 +9,10 @@ from interlock.inspection.deadlocks import Deadlock, check_seen, find_deadlocks
 from interlock.inspection.reader import Reader
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
-
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.inspection.info import LockInfo, StackInfo
     from interlock.options import Options
-
-
-def read_locks(
-    servers: Endpoint | Cluster, options: Options, pattern: str, kinds: Iterable[str]
-) -> Iterator[LockInfo]:
-    """Yield the locks of *servers*; arguments and errors as `Reader.pages`."""
-    with Reader(servers, options) as reader:
-        for page in reader.pages(pattern, kinds):
-            yield from page
-
-
-async def read_locks_async(
-    servers: Endpoint | Cluster, options: Options, pattern: str, kinds: Iterable[str]
-) -> AsyncIterator[LockInfo]:
-    """Yield the same, read in a thread page by page while the event loop goes on."""
-    with closing(Reader(servers, options)) as reader:
-        pages = reader.pages(pattern, kinds)
-        while (page := await asyncio.to_thread(next, pages, None)) is not None:
-            for info in page:
-                yield info
 
 
 def read_deadlocks(servers: Endpoint | Cluster, options: Options) -> list[Deadlock]:
@@ -50,11 +26,6 @@ def read_deadlocks(servers: Endpoint | Cluster, options: Options) -> list[Deadlo
     if not found:
         check_seen(reader)
     return found
-
-
-async def read_deadlocks_async(servers: Endpoint | Cluster, options: Options) -> list[Deadlock]:
-    """Return the same, read in a thread; cancelled, it leaves that thread to end by itself."""
-    return await asyncio.to_thread(read_deadlocks, servers, options)
 
 
 def read_lock(servers: Endpoint | Cluster, options: Options, key: str) -> LockInfo | None:
@@ -84,10 +55,3 @@ def read_stacks(servers: Endpoint | Cluster, options: Options, key: str) -> list
     with Reader(servers, options) as reader:
         info = _described(reader, key)
         return [] if info is None else list(reader.stacks(info))
-
-
-async def read_lock_async(
-    servers: Endpoint | Cluster, options: Options, key: str
-) -> LockInfo | None:
-    """Return the same, read in a thread; cancelled, it leaves that thread to end by itself."""
-    return await asyncio.to_thread(read_lock, servers, options, key)

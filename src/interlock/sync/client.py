@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import weakref
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from interlock._core import barrier as core_barrier
@@ -177,7 +178,7 @@ class Client(metaclass=Suggesting):
         from interlock.check import Requirements, examine  # noqa: PLC0415
 
         requirements = Requirements(objects, names, self._driver.session.options)
-        return examine([self._servers], requirements)
+        return self._driver.aside(examine, [self._servers], requirements)
 
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Tell *observer* what happens to the locks of this client, from now on; no round trip.
@@ -214,11 +215,14 @@ class Client(metaclass=Suggesting):
         Cost:
             About four round trips for each 500 keys of hashes, on connections of its own.
         """
-        from interlock.inspection.face import read_locks  # noqa: PLC0415 - seldom asked for
+        from interlock.inspection.reader import Reader  # noqa: PLC0415 - seldom asked for
 
-        options = self._driver.session.options
-        for info in read_locks(self._servers, options, pattern, kinds):
-            yield info
+        driver = self._driver
+        with closing(Reader(self._servers, driver.session.options)) as reader:
+            pages = reader.pages(pattern, kinds)
+            while (page := driver.aside(next, pages, None)) is not None:
+                for info in page:
+                    yield info
 
     def holds(self) -> list[Hold]:
         """Return what threads and threads of this client hold at this moment; no round trip.
@@ -268,7 +272,8 @@ class Client(metaclass=Suggesting):
         """
         from interlock.inspection.face import read_deadlocks  # noqa: PLC0415 - seldom asked for
 
-        return read_deadlocks(self._servers, self._driver.session.options)
+        driver = self._driver
+        return driver.aside(read_deadlocks, self._servers, driver.session.options)
 
     def describe(self, name: str) -> LockInfo | None:
         """Return everything that is known about the lock *name*; None if nobody holds or awaits it.
@@ -282,8 +287,8 @@ class Client(metaclass=Suggesting):
         """
         from interlock.inspection.face import read_lock  # noqa: PLC0415 - seldom asked for
 
-        session = self._driver.session
-        return read_lock(self._servers, session.options, session.key(name))
+        driver, session = self._driver, self._driver.session
+        return driver.aside(read_lock, self._servers, session.options, session.key(name))
 
     def lock(
         self,

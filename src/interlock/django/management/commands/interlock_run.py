@@ -19,6 +19,7 @@ from interlock import cli
 from interlock.cli.status import Status, say
 from interlock.django import read_settings
 from interlock.errors import ConfigError
+from interlock.options import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +70,7 @@ def _run(program: str, options: Sequence[str], command: Sequence[str]) -> int:
     if url is not None:
         environ["INTERLOCK_URL"] = url
     if "lease" in settings:
-        environ["INTERLOCK_LEASE"] = str(settings["lease"])
+        environ["INTERLOCK_LEASE"] = str(seconds(settings["lease"]))
     if command and command[0] in get_commands():
         command = [sys.executable, program, *command]
     # Without a command, -c or a usage error is interlock's affair.
