@@ -67,6 +67,7 @@ PEERS: tuple[Peer, ...] = (
     *quorum.QUORUM,
     *interlock.CLUSTER,
     interlock.CLIENTS,
+    interlock.ASYNC_CLIENTS,
     family.SEMAPHORE_OF_FOUR,
     programs.REDISSON_FAIR,
     *rivals.RIVALS,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+import itertools
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,9 @@ import interlock.asyncio
 from benchmarks.peer import AsyncPeer, SyncPeer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
+    from collections.abc import AsyncGenerator, Generator, Sequence
 
-    from benchmarks.peer import AsyncSession, SyncLock, SyncSession
+    from benchmarks.peer import AsyncLock, AsyncSession, SyncLock, SyncSession
 
 
 @contextmanager
@@ -49,7 +50,28 @@ def _open_clients(url: str, _workers: int) -> Generator[SyncSession]:
         yield _Clients(url, stack)
 
 
+class _AsyncClients:
+    """The same for tasks: each contends by a client of its own."""
+
+    def __init__(self, clients: Sequence[interlock.asyncio.Client]) -> None:
+        self._clients = itertools.cycle(clients)
+
+    def lock(self, name: str) -> AsyncLock:
+        return next(self._clients).lock(name)
+
+
+@asynccontextmanager
+async def _open_async_clients(url: str, workers: int) -> AsyncGenerator[AsyncSession]:
+    async with AsyncExitStack() as stack:
+        clients: list[interlock.asyncio.Client] = []
+        for _ in range(workers):
+            clients.append(await stack.enter_async_context(interlock.asyncio.connect(url)))
+            await clients[-1].lock("first").locked()  # one after the other: each connects
+        yield _AsyncClients(clients)
+
+
 CLIENTS = replace(SYNC, name="a client each", open=_open_clients)
+ASYNC_CLIENTS = replace(ASYNC, name="a client each", open=_open_async_clients)
 
 CLUSTER = (replace(SYNC, name="in a cluster"), replace(ASYNC, name="in a cluster"))
 """Opened with the URL of a cluster."""

@@ -36,7 +36,10 @@ _SIZES = (2, 8, 32, 128)
 _WORKS = (_WORK, 0.0)
 SINGLE = tuple(Case("threads", 1, processes=n, work=work) for n in _SIZES for work in _WORKS)
 SEVERAL = tuple(Case("threads", 8, processes=4, work=work) for work in _WORKS)
-CLIENTS = (Case("threads", 250, processes=4, work=_WORK, label="1,000 clients, 1 ms"),)
+CLIENTS = tuple(
+    Case(kind, 250, processes=4, work=_WORK, label=f"1,000 clients in {kind}, 1 ms")
+    for kind in ("tasks", "threads")
+)
 _FEW = tuple(case for case in SINGLE if case.processes == 2) + tuple(
     Case("threads", 1, processes=4, work=work) for work in _WORKS
 )
@@ -114,7 +117,7 @@ WORK = Work(
         *line_up(SINGLE, (*OURS, *_OTHERS)),
         *line_up(SEVERAL, (*OURS, *_OTHERS, *programs.PROGRAMS)),
         *line_up(_FEW, programs.PROGRAMS),
-        *line_up(CLIENTS, (interlock.CLIENTS, *_POLITE)),
+        *line_up(CLIENTS, (interlock.CLIENTS, interlock.ASYNC_CLIENTS, *_POLITE, redis_py.ASYNC)),
     ),
     measure=measure,
     brief_seconds=1.0,
@@ -126,6 +129,6 @@ WORK = Work(
     notes=(
         "ideal: a wait of one turn of each other worker, divided by the permits",
         "publications: messages that were published; each reaches every process that listens",
-        "1,000 clients: four processes of 250 threads, each thread with a client of its own",
+        "1,000 clients: four processes of 250 tasks or threads, each with a client of interlock's",
     ),
 )
