@@ -630,15 +630,15 @@ class Acquire(Step["Hold | None"]):
     """An acquire or re-entry by *owner*, as `LockBase.acquire` describes it."""
 
     __slots__ = (
-        "again", "call", "deadline", "lease", "lock", "outcome", "owner", "result", "sent_at"
+        "again", "deadline", "lease", "lock", "outcome", "owner", "queued", "result", "sent_at"
     )  # fmt: skip
     lock: LockBase
-    call: Eval[Grant | float]
     owner: Owner
     deadline: float
     lease: float | None
     outcome: Grant | float | None
     again: Reenter | Step[Hold | None] | None
+    queued: int
     sent_at: float
     result: Hold | None
 
@@ -672,7 +672,8 @@ class Acquire(Step["Hold | None"]):
         if lock.queue in session.waiters.queues and not lock.may_overtake(hold, self.deadline):
             hold.uncount_try()
             return None
-        call = self.call = lock.request(hold, self.deadline, now)
+        call = lock.request(hold, self.deadline, now)
+        self.queued = call.queued
         return call
 
     def done(self, answer: Grant | float) -> bool:
@@ -682,7 +683,7 @@ class Acquire(Step["Hold | None"]):
         hold = self.result
         assert hold is not None
         if self.lock.accept(hold, self.sent_at, answer):
-            if self.call.queued:
+            if self.queued:
                 self._gave_up_place()
             return True
         self.outcome = answer
