@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -71,11 +74,46 @@ def test_a_new_epoch_begins_when_the_former_primary_is_left() -> None:
     servers = from_sentinel_url("redis+sentinel://sentinel/mymaster")
     told(servers, "first", 8)
     assert servers.epoch() == 0
-    servers._arrived(("first", 1))
+    servers._arrived(("first", 1), servers._open.cuts)
     assert servers.epoch() == 8
     told(servers, "second", 9)
     assert servers.epoch() == 8
     seen: list[int] = []
     servers.left = lambda: seen.append(servers.epoch())  # the connections have just been cut
-    servers._arrived(("second", 1))
+    servers._arrived(("second", 1), servers._open.cuts)
     assert (seen, servers.epoch()) == ([8], 9)
+
+
+async def test_a_connection_that_is_cut_while_it_arrives_leads_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A primary that is announced just then stays the primary, and the connection is cut."""
+    servers = from_sentinel_url("redis+sentinel://sentinel/mymaster")
+    first, second, cut = ("first", 1), ("second", 1), list[str]()
+    told(servers, "first", 8)
+    servers.moved(first)
+    servers._found = (time.monotonic(), first)
+    transport = SimpleNamespace(abort=lambda: cut.append("cut"), is_closing=lambda: False)
+    connection = SimpleNamespace(_writer=SimpleNamespace(transport=transport))
+
+    async def connect(_timeout: float) -> Any:
+        return connection
+
+    async def ask(*_: object) -> Any:
+        return [b"master"]
+
+    node, stands = servers._node(first), servers._open.stands
+
+    def stood(address: tuple[str, int], at: object) -> bool:
+        before = stands(address, at)
+        servers.moved(second)
+        return before
+
+    monkeypatch.setattr(node, "connect_async", connect)
+    monkeypatch.setattr(node, "ask_async", ask)
+    monkeypatch.setattr(servers._open, "stands", stood)
+    assert await servers.connect_async(1.0) is connection
+    await asyncio.sleep(0)
+    assert cut == ["cut"]
+    assert servers._primary == second
+    assert servers.epoch() == 0

@@ -86,7 +86,7 @@ class SentinelEndpoint(Endpoint):
             if role[0] != b"master" or not self._open.stands(address, at):
                 connection.disconnect()
                 raise self._demoted(node)
-        self._arrived(address)
+        self._arrived(address, at)
         return connection
 
     async def connect_async(self, timeout: float) -> Any:
@@ -97,11 +97,12 @@ class SentinelEndpoint(Endpoint):
         with self._reaching():
             connection = await node.connect_async(_patience(until))
             role = await node.ask_async(connection, "ROLE")
+            # Before it is looked for cuts: one that comes in between must find it.
+            self._open.add_transport(address, connection)
             if role[0] != b"master" or not self._open.stands(address, at):
                 await connection.disconnect(nowait=True)
                 raise self._demoted(node)
-        self._open.add_transport(address, connection)
-        self._arrived(address)
+        self._arrived(address, at)
         return connection
 
     def primaries(self, timeout: float) -> Sequence[Endpoint]:
@@ -128,10 +129,12 @@ class SentinelEndpoint(Endpoint):
             self._open.cut(address)
             self.left()
 
-    def _arrived(self, address: Address) -> None:
+    def _arrived(self, address: Address, at: object) -> None:
         self.seen = True
-        self.moved(address)
-        self._epoch = max(self._epoch, self.sentinels.epoch_of(address))
+        # Another primary may have been announced just now: then the connection is cut.
+        if self._open.stands(address, at):
+            self.moved(address)
+            self._epoch = max(self._epoch, self.sentinels.epoch_of(address))
         self.connected()
 
     def _look_up(self, timeout: float) -> Address:
