@@ -84,8 +84,8 @@ def hand_over(possession: Possession, lease: float | None) -> Op[Ticket]:
         NotHeldError: it was released.
         ReentryError: it is entered more than once.
         HoldLostError: it is lost.
-        ServerUnavailableError: no usable answer; the hold goes on as before, unless it is found
-            to be lost.
+        ServerUnavailableError: no usable answer. The hold goes on, for the ticket's lease or until
+            its next renewal, unless it is found to be lost.
 
     Cost:
         One round trip.

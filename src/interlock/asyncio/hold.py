@@ -205,7 +205,8 @@ class Hold(metaclass=Suggesting):
             NotHeldError: it was released.
             ReentryError: it is entered more than once.
             HoldLostError: it was lost.
-            ServerUnavailableError: no usable answer; it goes on as before, unless it is found to be lost.
+            ServerUnavailableError: no usable answer. The hold goes on, for the ticket's lease or
+                until its next renewal, unless it is found to be lost.
 
         Cost:
             One round trip.
