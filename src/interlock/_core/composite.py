@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from interlock._core.effects import Eval, Gather, RunOn, Wait, Whole, ended, undoing
-from interlock._core.holds import State
+from interlock._core.holds import ENDED, ENDING, HELD, State
 from interlock._core.lock_base import not_acquired, not_held
 from interlock._core.scripts.lock import LockStatus
 from interlock._core.session import GRACE
@@ -98,7 +98,8 @@ class Parts:
 
     def add(self, member: LockBase | CoreLock, step: Step[Any]) -> None:
         """Note that *step* is performed at *member*; it takes the place of an earlier one."""
-        self.add_all([(member, step)])
+        session = member.session
+        self._steps[id(session), member.hold_key] = session, step
 
     def add_all(self, steps: Sequence[tuple[LockBase | CoreLock, Step[Any]]]) -> None:
         """Note all of *steps*, each with its member, or none if a Ctrl-C strikes."""
@@ -269,9 +270,9 @@ class CompositeLock(ABC):
         return Whole(release(parts), over, go_on, carried_through=True)
 
     def _release(self, hold: CompositeHold, parts: Parts) -> Op[None]:
-        present = [member for member in hold.members if member.state is not State.ENDED]
-        begun = any(member.state is State.ENDING for member in present)
-        if len(present) < self.needed and not begun:
+        present = [member for member in hold.members if member.state is not ENDED]
+        # Of a release that was begun before, the rest is carried through.
+        if len(present) < self.needed and all(member.state is not ENDING for member in present):
             raise not_held(self.kind, self.name, hold.label)
         outcomes = yield from self._release_all(present, parts)
         if outcomes.count(None) == len(outcomes):
@@ -377,6 +378,8 @@ class CompositeLock(ABC):
     def _made_of(self, holds: Sequence[Hold | None]) -> CompositeHold | None:
         """Return the hold that *holds* of the members make, if they do."""
         held = [hold for hold in holds if hold is not None]
+        if not held:
+            return None
         if len(held) >= self.needed or any(hold.state is State.ENDING for hold in held):
             return CompositeHold(self, held)
         return None
@@ -481,10 +484,11 @@ class CompositeLock(ABC):
         steps = [(core.session, release) for core, release in releases]
         seconds = self._patience() if patience is None else patience
         outcomes = yield from undoing(lockstep(steps, seconds), parts.settle)
-        for hold, outcome in zip(holds, outcomes, strict=True):
-            if hold.state is State.HELD and outcome is not None:
-                # Depths are told absolutely: the server learns of this one later, or need not.
-                _ = hold.leave()
+        if outcomes.count(None) < len(outcomes):
+            for hold, outcome in zip(holds, outcomes, strict=True):
+                if hold.state is HELD and outcome is not None:
+                    # Depths are told absolutely: the server learns of this one later, or need not.
+                    _ = hold.leave()
         return outcomes
 
     @staticmethod
@@ -779,8 +783,7 @@ class _Run:
 
     def question(self, patience: float | None) -> tuple[Client, Eval[object]]:
         """Return the script that is asked for as it is to be sent."""
-        call = self.effect
-        assert isinstance(call, Eval)
+        call: Any = self.effect
         if call is not self._call:
             self._call, self._deadline, self._tries = call, call.deadline, 0
             if patience is not None:
@@ -829,7 +832,7 @@ def _run(runs: Sequence[_Run], patience: float | None) -> Op[None]:
 
 def _go_on(runs: Sequence[_Run], patience: float | None) -> Op[None]:
     while active := [run for run in runs if run.effect is not None]:
-        others = [run for run in active if not isinstance(run.effect, Eval)]
+        others = [run for run in active if type(run.effect) is not Eval]  # `isinstance` is a call
         for run in others:
             yield from RunOn(run.session, run.perform())
         if others:

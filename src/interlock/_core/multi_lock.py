@@ -17,15 +17,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.composite import CompositeLock
+from interlock._core.composite import CompositeHold, CompositeLock
 from interlock._core.effects import RunOn
 from interlock.errors import HoldLostError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.composite import CompositeHold, Demand
+    from interlock._core.composite import Demand
     from interlock._core.effects import Op
+    from interlock._core.holds import Hold
     from interlock._core.lock_base import LockBase
     from interlock.errors import InterlockError
 
@@ -75,10 +76,12 @@ class MultiLock(CompositeLock):
         if lease is not None:
             # The first one would be over before the last one comes.
             budget = min(budget, lease)
+        held: list[Hold] = []
         for member in self.members:
             taken = yield from RunOn(member.session, demand.enter(member, until))
             if taken is None:
                 return None
+            held.append(taken)
             if member is self.members[0]:
                 until = min(deadline, clock() + budget)
         if lease is not None and len(self.members) > 1:
@@ -88,8 +91,8 @@ class MultiLock(CompositeLock):
                 return None
             if failure is not None:
                 raise failure
-        hold = self.hold_of(owner)
-        return hold if hold is not None and hold.valid(clock()) else None
+        hold = CompositeHold(self, held)
+        return hold if hold.valid(clock()) else None
 
     def _patience(self, lease: float | None = None) -> None:
         del lease
