@@ -521,15 +521,20 @@ def test_the_first_are_found_behind_many_who_cannot_go(room: Room) -> None:
     assert room.woken() == ["a"]
 
 
-def test_behind_many_who_are_gone_all_are_told(room: Room) -> None:
-    """If none of the first 128 listens, the next one hears of the permit, and asks for it."""
-    for number in range(300):
-        room.place(f"dead{number}", 1)
+def assert_that_all_are_told(room: Room) -> None:
+    """Have one more wait behind all others: a release tells everybody, and it gets the permit."""
     room.wait("a")
     room.server.listen(CHANNEL, "interlock_semaphore_waiting:{name}")
     room.give()
     assert (CHANNEL, "1") in room.server.heard()
     assert room.take("a")
+
+
+def test_behind_many_who_are_gone_all_are_told(room: Room) -> None:
+    """If none of the first 128 listens, the next one hears of the permit, and asks for it."""
+    for number in range(300):
+        room.place(f"dead{number}", 1)
+    assert_that_all_are_told(room)
 
 
 def test_behind_many_who_want_too_many_all_are_told(room: Room) -> None:
@@ -539,9 +544,5 @@ def test_behind_many_who_want_too_many_all_are_told(room: Room) -> None:
     room.server.listen(*(WAKE + name for name in names))
     for name in names:
         room.place(f"{name}:5", 1)
-    room.wait("a")
-    room.server.listen(CHANNEL, "interlock_semaphore_waiting:{name}")
-    room.give()
-    assert (CHANNEL, "1") in room.server.heard()
-    assert room.take("a")
+    assert_that_all_are_told(room)
     assert len(room.waiting()) == 150

@@ -616,6 +616,12 @@ class CompositeHold:
         """Return whether its owner has not released it yet, be it lost or not."""
         return any(hold.kept() for hold in self.members)
 
+    def leaving(self) -> bool:
+        """Return whether its last release has begun at every member that is left."""
+        # A member that was lost before the release keeps its depth, and tells nothing.
+        rest = [hold for hold in self.members if hold.depth == 0 or hold.state is not State.LOST]
+        return bool(rest) and all(hold.leaving() for hold in rest)
+
     def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
         """Keep every member as long as what *handle* refers to; arguments as for a `Hold`."""
         try:

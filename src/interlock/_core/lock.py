@@ -107,8 +107,7 @@ class Lock(LockBase):
         return self.accept(hold, sent_at, GRANTED)
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
-        if self.session.has_queues and self.session.clock() < deadline:
-            self.session.waiters.place_for(self.queue, self.session.client_id)
+        self._make_place(deadline)
         return wait_in_queue(
             self.session,
             self.channel,

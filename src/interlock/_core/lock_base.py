@@ -572,6 +572,12 @@ class LockBase(ABC):
         _ = yield from self._not_held(hold, answer, deadline)
         return (yield from self._wait(hold, deadline))
 
+    def _make_place(self, deadline: float) -> None:
+        """Prepare a place in the queue; a single try, whose *deadline* is now, has none."""
+        session = self._session
+        if session.has_queues and session.clock() < deadline:
+            session.waiters.place_for(self.queue, session.client_id)
+
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
         """Try until *hold* is held or *deadline* passes, having tried or not."""
         return wait_in_queue(

@@ -69,6 +69,10 @@ class NoHold:
         """Return False."""
         return False
 
+    def leaving(self) -> bool:
+        """Return False."""
+        return False
+
     def own(self) -> None:
         """Do nothing."""
 

@@ -225,8 +225,7 @@ class WriteLock(_Side):
         )
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
-        if self.session.has_queues and self.session.clock() < deadline:
-            self.session.waiters.place_for(self.queue, self.session.client_id)
+        self._make_place(deadline)
         return super()._wait(hold, deadline)
 
     def _holder(self, owner: Owner) -> str:

@@ -9,11 +9,11 @@ import uuid
 import weakref
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Unpack, cast
 
-from interlock._core.composite import CompositeHold
 from interlock._core.effects import (
     NEVER,
+    A,
     Batch,
     Cleanup,
     Enqueue,
@@ -26,7 +26,6 @@ from interlock._core.effects import (
     Wait,
     ended,
 )
-from interlock._core.holds import State
 from interlock._core.session import GRACE, Session
 from interlock._core.waiters import Waiters
 from interlock._drivers import clock, lifecycle, wrong_type
@@ -65,9 +64,6 @@ if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
     from interlock._links.pipeline import Pipeline
     from interlock.options import Options
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class AsyncDriver:
@@ -334,12 +330,12 @@ class AsyncDriver:
     def _wake(self) -> None:
         self._renewer.wake()
 
-    async def aside(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def aside(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
         """Call *function* in a thread, while the event loop goes on; return what it returns.
 
         Cancelled, it leaves that thread to end by itself.
         """
-        return await asyncio.to_thread(function, *args, **kwargs)
+        return await asyncio.to_thread(function, *args)
 
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
         """Have *callback* run in the event loop when *hold* is lost."""
@@ -374,7 +370,7 @@ class AsyncDriver:
 
         def cancel() -> None:
             former = self._cancelled.get(task)
-            if task.done() or not hold.kept() or _leaving(hold.latest()):
+            if task.done() or not hold.kept() or hold.latest().leaving():
                 return
             # One cancellation is enough for all that is lost in one task.
             if not (former and former.kept()):
@@ -473,14 +469,6 @@ class AsyncDriver:
         self._multiplexer.forget()
         self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
         self.session.become(str(uuid.uuid4()), self._subscriber.waiters)
-
-
-def _leaving(hold: Possession) -> bool:
-    """Return whether the release of *hold* has begun, which raises what a loss meanwhile comes to."""
-    members = hold.members if isinstance(hold, CompositeHold) else [hold]
-    # Who was lost before the release keeps its depth, and tells nothing.
-    rest = [member for member in members if member.depth == 0 or member.state is not State.LOST]
-    return bool(rest) and all(member.depth == 0 or member.state is State.ENDING for member in rest)
 
 
 def _wakeup(waiter: Waiter) -> Wakeup:

@@ -12,10 +12,11 @@ from asyncio.events import (
 )
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack, cast
 
 from interlock._core.effects import (
     NEVER,
+    A,
     Batch,
     Cleanup,
     Effect,
@@ -58,9 +59,6 @@ if TYPE_CHECKING:
     from interlock.errors import LossReason
     from interlock.options import Options
 
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 MAX_UNDO = 10
 """How often an undo is begun that is interrupted itself."""
@@ -394,9 +392,9 @@ class ThreadDriver:
     def _wake(self) -> None:
         self._renewer.wake()
 
-    def aside(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    def aside(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
         """Call *function*, which blocks; return what it returns."""
-        return function(*args, **kwargs)
+        return function(*args)
 
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
         """Have *callback* run, in a thread for that, when *hold* is lost; at once if it is."""

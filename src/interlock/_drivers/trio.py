@@ -11,11 +11,11 @@ from __future__ import annotations
 import inspect
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Unpack, cast
 
 import trio
 
-from interlock._core.effects import Effect, Enqueue, Op, R, RunOn, Step, Wait, ended
+from interlock._core.effects import A, Effect, Enqueue, Op, R, RunOn, Step, Wait, ended
 from interlock._core.holds import Owner
 from interlock._drivers import clock, tasks
 from interlock._drivers.named import NamedOwners
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.options import Options
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 THREADS = 32
 """Round trips that one client makes at a time."""
@@ -193,13 +190,12 @@ class TrioDriver:
             raise ClosedError("the client was closed while it waited")
         return None
 
-    async def aside(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def aside(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
         """Call *function* in a thread, while the loop goes on; return what it returns.
 
         Cancelled, it leaves that thread to end by itself.
         """
-        call = partial(function, *args, **kwargs)
-        return await trio.to_thread.run_sync(call, abandon_on_cancel=True)
+        return await trio.to_thread.run_sync(function, *args, abandon_on_cancel=True)
 
     async def _in_thread(self, op: Op[R]) -> R:
         return await trio.to_thread.run_sync(self._threads.run, op, limiter=self._limiter)
