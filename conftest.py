@@ -1,4 +1,4 @@
-"""What was not run was not tested, and says so. In CI it is a failure.
+"""Report the tests that did not run. In CI they are failures.
 
 ``INTERLOCK_LATER="bench hosts"`` names the extras whose tests CI runs in a later step. ``--extra
 bench`` is that step: it runs only the tests that need the extra, and fails if the extra is missing.
@@ -21,7 +21,8 @@ _CI = os.environ.get("CI") == "true"
 _skipped: list[str] = []
 _imported: set[str] = set()
 
-# A shell that starts the tests in the background has them ignore these, and so would every program that they start.
+# A shell that starts the tests in the background makes them ignore these signals. Every program
+# that the tests start would ignore them too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:
@@ -55,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Pass over the folder of an extra that is missing, and what is not quick if that was asked for."""
+    """Pass over the folder of a missing extra, and with --quick over what is not quick."""
     if config.getoption("quick") and quick.slow(collection_path):
         return True
     for extra, folder in FOLDERS.items():

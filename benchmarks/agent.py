@@ -4,13 +4,13 @@ Started as `python -m benchmarks.agent`. Each line in is a JSON object with `do`
 the answer, with `error` when it failed. Agents of other languages speak the same (peers/java,
 peers/go). All times are seconds of the machine's monotonic clock.
 
-`open` peer kind url workers           a session for so many workers
-`acquire` name                         -> at: after the acquire returned
-`release`                              -> at: before the release was called
-`prepare` name workers work            workers that stand ready to contend
-`contend` opens closes                 -> workers: each one's turns
-`uncontended` name workers warmup seconds -> rate, total; the workers' names begin with `name`
-`close`                                ends the session and the process
+* `open` peer kind url workers           a session for so many workers
+* `acquire` name                         -> at: after the acquire returned
+* `release`                              -> at: before the release was called
+* `prepare` name workers work            workers that stand ready to contend
+* `contend` opens closes                 -> workers: each one's turns
+* `uncontended` name workers warmup seconds -> rate, total; the workers' names begin with `name`
+* `close`                                ends the session and the process
 """
 
 from __future__ import annotations

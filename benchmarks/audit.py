@@ -1,4 +1,4 @@
-"""Ask the server whether a run was what its peer says: the commands counted and nothing left behind.
+"""Ask the server whether a run was what its peer says: commands as claimed, nothing left behind.
 
 A peer that skipped the server, retried in silence or left its locks behind would otherwise be
 reported with a fine figure.
@@ -106,7 +106,7 @@ class Auditor:
 def check_together(
     auditors: Sequence[Auditor], pairs: int, workers: int, calls: Mapping[str, int]
 ) -> None:
-    """Compare what several servers have counted together with *pairs* pairs, as `Auditor.check` does.
+    """Compare the counts of several servers together with *pairs* pairs, as `Auditor.check` does.
 
     Raises:
         AuditError: Commands are missing or too many.

@@ -21,7 +21,7 @@ _ROW, _TITLE, _WIDTH = 0.28, 0.75, 8.0  # inches
 
 
 def draw(report: Report, path: Path) -> None:
-    """Write *report* as an SVG file to *path*; an error is a bar that is not there, and its words."""
+    """Write *report* as an SVG file to *path*; an error is its message, without a bar."""
     import matplotlib as mpl  # noqa: PLC0415 - of the extra `bench`
 
     mpl.use("svg")

@@ -1,8 +1,8 @@
 """Compare contenders round by round, so that a machine's changing speed cancels out.
 
 In every round each case is measured with all its contenders, one directly after the other, in an
-order shuffled from a seed. A ratio divides two figures of the same round and case; reported are the
-median of these ratios and their spread, never the ratio of two medians.
+order shuffled from a seed. A ratio divides two figures of the same round and case. The report has
+the median of these ratios and their spread, never the ratio of two medians.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Contender:
 
 @dataclass(slots=True)
 class Result:
-    """What the rounds gave for one contender: figures by name for each, or the error that ended it."""
+    """The outcome of one contender: each round's figures by name, or the error that ended it."""
 
     contender: Contender
     rounds: list[Mapping[str, float]] = field(default_factory=list["Mapping[str, float]"])
@@ -105,7 +105,7 @@ def ratios(result: Result, reference: Result, name: str) -> list[float]:
 
 
 def differences(result: Result, reference: Result, name: str) -> list[float]:
-    """Subtract the figures *name* of the reference, round by round; empty when either has an error."""
+    """Subtract the reference's figures *name*, round by round; empty when either has an error."""
     ours, theirs = result.figures(name), reference.figures(name)
     if not ours or not theirs:
         return []

@@ -1,8 +1,8 @@
 """Many workers on one name, in this process: everybody repeats acquire, work, release.
 
 Every worker first makes a pair under a name of its own, which opens its connection. Then `contend`
-waits for a moment that all processes share, and ends when the window has closed and every worker
-has given back what it still got.
+waits for a moment that all processes share. It ends when the window has closed and every worker has
+given back what it still got.
 """
 
 from __future__ import annotations

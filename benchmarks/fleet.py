@@ -96,7 +96,7 @@ class Agent:
         self._process.communicate()
 
     def close(self) -> None:
-        """Have the session closed; an agent that does not end soon is killed."""
+        """Tell the agent to close its session; kill it if it does not end soon."""
         with contextlib.suppress(AgentError):
             self.send(do="close")
         assert self._process.stdin is not None

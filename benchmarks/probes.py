@@ -1,8 +1,8 @@
 """Programs that are measured from outside: `python -m benchmarks.probes NAME URL NUMBER NUMBER`.
 
 Each prints one JSON line when it is ready, waits for a line on its standard input, does what is
-left, and prints another. Memory is what the interpreter allocated, as tracemalloc counts it, so
-that neither the allocator's reserve nor the libraries count; it slows everything else down, so
+left, and prints another. Memory is what the interpreter allocated, as tracemalloc counts it. So
+neither the allocator's reserve nor the libraries count. Tracemalloc slows everything else down, so
 it is switched off before anything is timed.
 """
 
@@ -58,7 +58,7 @@ async def holds(url: str, count: int, lease: float) -> None:
 
 
 async def waiters(url: str, count: int, names: int) -> None:
-    """Wait for *names* locks that others hold, with *count* tasks; tell how long all took at last."""
+    """Wait for *names* locks that others hold, with *count* tasks; tell how long all turns took."""
     async with interlock.asyncio.connect(url) as client:
         await client.lock("first").acquire()
         tracemalloc.start()
@@ -92,7 +92,7 @@ async def waiters(url: str, count: int, names: int) -> None:
 
 
 def pairs(url: str, tasks: int, seconds: float) -> None:
-    """Make pairs with *tasks* tasks on names of this process; tell how many, and the CPU's seconds."""
+    """Make pairs with *tasks* tasks on names of this process; tell how many, and the CPU time."""
     mine = replace(peer.ASYNC, name=f"interlock:{os.getpid()}")
     _tell()
     sys.stdin.readline()

@@ -33,7 +33,7 @@ class Column:
         name: In what was measured and in the JSON.
         title: In tables, with the unit.
         form: How a number is printed.
-        scale: What a number is multiplied with before it is printed.
+        scale: The factor by which a number is multiplied before it is printed.
     """
 
     name: str
@@ -44,12 +44,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What interlock is to reach in one case.
+    """A goal for one case.
 
     Attributes:
         case: As printed.
         column: The figure's name.
-        to: Another peer, or BEST of the peers that starve nobody, or BEST_PYTHON of them, to compare with; None: itself.
+        to: The peer to compare with. BEST and BEST_PYTHON stand for the best of the peers that
+            starve nobody. None: the figure itself counts.
         least: The median is to be no lower.
         most: The median is to be no higher.
         peer: Whose figure it is.
@@ -77,7 +78,7 @@ class Verdict:
 
     Attributes:
         rival: With whom was compared.
-        alone: Whether there is nobody to compare with: every other peer starved somebody, or failed.
+        alone: Whether there is no peer to compare with: all others starved somebody, or failed.
     """
 
     goal: Goal
@@ -99,7 +100,7 @@ class Report:
         command: As given on the command line.
         question: What was asked.
         columns: The figures; the first is the one that ratios are made of.
-        settings: What decides how was measured, the seed included.
+        settings: Rounds, seconds and the like, the seed included.
         references: The peers, by name, whose share the others are told as.
         goals: What is to be reached.
         notes: What a reader of the figures must know.

@@ -1,8 +1,8 @@
 """The servers of rival schemes: PostgreSQL, MariaDB, ZooKeeper and etcd as Debian packages them.
 
 Each belongs to one run: its data is in a temporary directory, it listens on this machine alone, and
-it ends with the run. Durability is as the package has it: a row that is told to be inserted is on
-the disk, which is what those who use a table for a lock pay for.
+it ends with the run. Durability is as the package has it. A row that was reported as inserted is on
+the disk. Users of a table as a lock pay for that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 _START = 60.0  # seconds
-_USERS = ("postgres", "nobody")  # as whom root runs what refuses to run as root
+_USERS = ("postgres", "nobody")  # users for servers that refuse to run as root
 _ZOOKEEPER = Path("/usr/share/java/zookeeper.jar")
 _ZOO_CFG = """
 tickTime=500
@@ -133,7 +133,10 @@ def _newest(paths: Generator[Path] | list[Path], package: str) -> Path:
 
 @contextlib.contextmanager
 def _home() -> Generator[tuple[Path, list[str]]]:
-    """Make a directory, and tell with which words to run as its owner; paths of sockets are short."""
+    """Make a directory; yield it, and the words that run a command as its owner.
+
+    The path is short, because those of sockets have to be.
+    """
     home = Path(tempfile.mkdtemp(prefix="interlock-"))
     as_user: list[str] = []
     try:

@@ -53,8 +53,8 @@ def check_exclusive(workers: Sequence[Sequence[Turn]], limit: int = 1) -> None:
 def summarise(workers: Sequence[Sequence[Turn]], opens: float, closes: float) -> dict[str, float]:
     """Return the figures of the turns that were got between *opens* and *closes*.
 
-    The longest wait is looked for among all that began before *closes*: a waiter who got the lock
-    only because the others had stopped has waited all the same.
+    The longest wait is looked for among all that began before *closes*. Some waiters get the lock
+    only because the others have stopped. They have waited all the same.
 
     Raises:
         NothingCountedError: Nobody got the lock between the two.

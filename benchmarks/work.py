@@ -1,9 +1,9 @@
 """A work: one question, the figures that answer it, and what interlock is to reach.
 
 Every work is measured the same way: in interleaved rounds, each measurement on emptied servers
-that belong to the run and are stopped with it. Where a window was too short for anything to be
-counted, on a machine that stood still or with a peer so slow, a longer one follows: nothing is no
-figure, and only where a window of seconds has none is it an error.
+that belong to the run and are stopped with it. A window may be too short for anything to be
+counted, because the machine stood still or the peer is slow. Then there is no figure, and a longer
+window follows. If a window of seconds has no figure either, that is an error.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Work:
         contenders: Who is measured in which case.
         measure: Measures one contender once; whatever it raises is the result.
         references: The peers, by name, whose share the others are told as.
-        goals: What interlock is to reach.
+        goals: To be reached by interlock.
         servers: How many a run has.
         cluster: Whether it has a cluster of three primaries besides.
         seconds: Counted in every round, unless told otherwise.

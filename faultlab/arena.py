@@ -263,7 +263,7 @@ class Partitioned(Single):
 
 
 class Sentinel(Arena):
-    """A primary and two replicas under three Sentinels. A failover may lose what was acknowledged."""
+    """A primary and two replicas under three Sentinels; a failover may lose acknowledged writes."""
 
     exact = False
     epochs = True

@@ -2,8 +2,9 @@
 
 Replication is asynchronous. A promoted replica may lack the last writes of its primary. A former
 primary that comes back grants locks until it is demoted, and the demotion drops them all. So data
-may be lost between two looks at a fleet that is in order, if its primaries are other ones. Servers tell this themselves: each promotion and each start
-of a primary gives its data a new replication id (``INFO replication``).
+may be lost between two looks at a fleet that is in order, if its primaries are other ones. Servers
+tell this themselves: each promotion and each start of a primary gives its data a new replication id
+(``INFO replication``).
 
 A primary that stands still for a moment and stays the primary loses nothing, and excuses nothing.
 """

@@ -4,13 +4,14 @@ Each process appends to a file of its own, one ``write`` a line. So a SIGKILL lo
 last line. The clock is the same in all processes of a machine.
 
 Kinds of lines (``k``):
-    call, ret    an operation begins, and comes to a value or an error
-    belief       ``hold.valid`` was true at or after ``t``
-    gone         ``hold.valid`` was false before it was released
-    told         the ``on_lost`` callback was called
-    stall        the process stood still from ``t`` to ``end``
-    fault        somebody made a fault, from ``t`` to ``end``
-    start, end   a process starts, and ends
+
+* ``call``, ``ret``: an operation begins, and comes to a value or an error
+* ``belief``: ``hold.valid`` was true at or after ``t``
+* ``gone``: ``hold.valid`` was false before it was released
+* ``told``: the ``on_lost`` callback was called
+* ``stall``: the process stood still from ``t`` to ``end``
+* ``fault``: somebody made a fault, from ``t`` to ``end``
+* ``start``, ``end``: a process starts, and ends
 """
 
 from __future__ import annotations

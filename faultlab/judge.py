@@ -3,7 +3,7 @@
 Two kinds of knowledge are kept apart. A hold is *certain* from the moment at which its owner knew
 of it to the last moment at which its owner saw it valid. It is *possible* from the request to the
 moment at which the server has certainly let go of it. Exclusion is judged by the first, waiting by
-the second. What a fault may explain is no finding: each rule says which faults those are.
+the second. Each rule says which faults excuse a breach of it.
 """
 
 from __future__ import annotations
@@ -517,7 +517,8 @@ class Judge:
             error = _error(call)
             if error is None:
                 continue
-            text = f"{call['op']} of {call.get('o')} by {call['p']}: {error}: {call['ret'].get('text')}"
+            told = call["ret"].get("text")
+            text = f"{call['op']} of {call.get('o')} by {call['p']}: {error}: {told}"
             # A client's first operation needs the thread that renews.
             no_thread = "can't start new thread" in text and self.excused(
                 call["t"], call["ret"]["t"], call["p"], strikes=False
@@ -567,7 +568,10 @@ def _error(call: Line) -> str | None:
 
 
 def _patient(call: Line) -> bool:
-    """Return whether *call* failed long before its timeout: a slow disk alone may use up the rest."""
+    """Return whether *call* failed long before its timeout.
+
+    A slow disk alone may use up the rest.
+    """
     timeout = call.get("timeout")
     return timeout is None or call["t"] + timeout - call["ret"]["t"] > 0.5
 

@@ -1,4 +1,4 @@
-"""What a lab that was killed leaves behind: the next one removes it.
+"""Removes what an earlier lab that was killed has left behind.
 
 Processes end with the lab, by the kernel's help. Directories, mounts and namespaces do not. So
 their names have the process id of their lab.

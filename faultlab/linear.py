@@ -88,7 +88,7 @@ _KINDS = {
     "event-wait": "read",
 }
 _FAILED = {
-    # What a failed acquire took is given back, sooner or later; unless its process dies before.
+    # A failed acquire gives back what it took, sooner or later, unless its process dies before.
     "take": (("borrow", 1), ("give-back", 1)),
     "put": (("maybe-put", 1),),
     "set": (("maybe-set", 2),),

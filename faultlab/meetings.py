@@ -134,7 +134,10 @@ class Meetings:
             if end - start > self._bounds.patience and not any(
                 self._excused(start - 1, end, p.call["p"]) for p in there
             ):
-                yield f"L-4 woken: {len(there)} parties waited together until {end:.3f}, for {end - start:.2f} s"
+                yield (
+                    f"L-4 woken: {len(there)} parties waited together until {end:.3f}, "
+                    f"for {end - start:.2f} s"
+                )
 
     def _broken(self) -> Iterator[str]:
         """L-14: a barrier breaks by a timeout, a call, or the death of a party."""
@@ -202,7 +205,10 @@ class Meetings:
     def _slow(self, name: str, delays: list[float]) -> Iterator[str]:
         """L-4: most of the time, a message wakes those who wait."""
         if len(delays) >= _ENOUGH and (usual := statistics.median(delays)) > self._bounds.prompt:
-            yield f"L-4 woken: at the {name}, {len(delays)} times, waiters went on after {usual:.2f} s"
+            yield (
+                f"L-4 woken: at the {name}, {len(delays)} times, "
+                f"waiters went on after {usual:.2f} s"
+            )
 
     def _missed(self) -> Iterator[str]:
         """L-4: a waiter does not miss a setting, not even one that is cleared at once."""

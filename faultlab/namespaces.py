@@ -1,6 +1,6 @@
 """A network namespace with one link to the outside, on which frames can be lost one way.
 
-There is no packet filter on every machine, so a frame is lost by its address: the sender's table of
+Not every machine has a packet filter. So a frame is lost by its address: the sender's table of
 neighbours names a machine that does not exist. The other way stays open.
 """
 

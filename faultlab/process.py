@@ -107,7 +107,7 @@ class Slot:
         self._resuming.start()
 
     def resume(self) -> None:
-        """Let the process go on."""
+        """Resume the process."""
         self._signal(signal.SIGCONT)
         self._forget_stop()
 

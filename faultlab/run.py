@@ -133,7 +133,7 @@ class Run:
 
     def _config(self, arena: Arena, face: str, number: int) -> dict[str, Any]:
         plan = self.plan
-        # In an event loop a callback that hangs, or exits, stops the program: that is asyncio's rule.
+        # In an event loop a callback that hangs or exits stops the program, by asyncio's rules.
         odd = ["raise", "exit", "hang"] if face == "sync" else ["raise"]
         manners = ["plain"] * 4 + (odd if plan.trouble else [])
         objects = [name for name in (plan.objects or arena.objects) if name in arena.objects]

@@ -1,4 +1,4 @@
-"""Fixtures for every test: real servers, a proxy that makes faults, both faces, and a look-out for leaks."""
+"""Fixtures for every test: real servers, a proxy that makes faults, both faces, leak checks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def pytest_sessionfinish() -> None:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a server that is well seconds to answer a single try: whether it is on the processor in time is luck."""
+    """Give a healthy server seconds to answer a single try.
+
+    It is luck whether a server gets the processor in time.
+    """
     for module in (lock_base, session, threads):
         monkeypatch.setattr(module, "GRACE", PATIENCE)
     monkeypatch.setattr(aio.AsyncDriver._seconds, "__defaults__", (PATIENCE,))
@@ -137,8 +140,8 @@ def face(request: pytest.FixtureRequest) -> Face:
 def quiescent(server: RedisServer) -> Iterator[None]:
     """Fail the test if threads, open files or connections to the shared server outlive it.
 
-    What was set up before this fixture is not looked at: name it first. Garbage is not collected
-    here, for what only the collector closes has leaked.
+    Name this fixture first: it does not look at things that were set up before it. Garbage is not
+    collected here, for what only the collector closes has leaked.
     """
     threads, files, clients = _threads(), _open_files(), _clients(server)
 

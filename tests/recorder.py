@@ -1,4 +1,4 @@
-"""What stands for a connection in tests of when something is written."""
+"""A stand-in for a connection, for tests of when something is written."""
 
 from __future__ import annotations
 

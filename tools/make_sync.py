@@ -43,8 +43,11 @@ WORDS = [
     (r"\bAsyncIterator\b", "Iterator"),
     (r"\btask\b", "thread"),
     (r"\btasks\b", "threads"),
-    (r"The asyncio face: the names of `interlock`, awaited\. It holds no logic; the sync face is generated from it\.\n(?:.*\n)*?(?=\"{3})",
-     "The sync face, re-exported by `interlock`."),
+    (
+        r"The asyncio face: the names of `interlock`, awaited\.\n(?:.*\n)*?(?=\"{3})",
+        "The sync face, re-exported by `interlock`.",
+    ),
+    (r"\bredis\.asyncio\b", "redis"),
 ]  # fmt: skip
 
 
@@ -64,8 +67,8 @@ def sync_text(path: Path) -> str:
         "-",
     ]
     fix = [
-        sys.executable, "-m", "ruff", "check", "--fix", "--select", "I,F401", "--quiet", "--exit-zero",
-        "--stdin-filename", str(TARGET / path.name), "-",
+        sys.executable, "-m", "ruff", "check", "--fix", "--select", "I,F401", "--quiet",
+        "--exit-zero", "--stdin-filename", str(TARGET / path.name), "-",
     ]  # fmt: skip
     for command in (fix, format_):
         text = subprocess.run(
@@ -75,7 +78,10 @@ def sync_text(path: Path) -> str:
 
 
 def undocumented(text: str) -> list[str]:
-    """Return what docstrings in *text* document and the code below them does not have: parameters, and attributes of classes."""
+    """Return the names that docstrings in *text* document and the code below them does not have.
+
+    These are parameters, and attributes of classes.
+    """
     wrong: list[str] = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -1,4 +1,4 @@
-"""Prove that the tests of the core can fail: change one thing in the hot path at a time, and run them.
+"""Prove that the core's tests can fail: change one thing in the hot path at a time, and run them.
 
     python tools/mutants.py              every mutant
     python tools/mutants.py --only 40    40 of them, spread evenly
@@ -26,29 +26,35 @@ ROOT = Path(__file__).parents[1]
 CORE = Path("interlock/_core")
 TARGETS = {
     "lock_base.py": (
-        "accept", "go_on", "_after_first_try", "_try", "_not_held", "is_live", "begin", "done", "rest", "over", "finish",
-        "_go_on", "_undo", "extend", "undo_acquire", "end_late_grants", "cleanup_limits", "_finish_later", "_end_lost", "_end_gone", "release", "mine",
+        "accept", "go_on", "_after_first_try", "_try", "_not_held", "is_live", "begin", "done",
+        "rest", "over", "finish", "_go_on", "_undo", "extend", "undo_acquire", "end_late_grants",
+        "cleanup_limits", "_finish_later", "_end_lost", "_end_gone", "release", "mine",
     ),
     "holds.py": (
-        "sent", "answered", "failed", "late_grants", "grant", "begin_release", "end", "lose", "enter", "leave", "reserve",
-        "released", "extend_validity", "valid", "lost",
+        "sent", "answered", "failed", "late_grants", "grant", "begin_release", "end", "lose",
+        "enter", "leave", "reserve", "released", "extend_validity", "valid", "lost",
     ),
-    "lock.py": ("release_hold", "begin", "done", "finish", "_conclude", "conclude", "answered", "accept_handover"),
+    "lock.py": (
+        "release_hold", "begin", "done", "finish", "_conclude", "conclude", "answered",
+        "accept_handover",
+    ),
     "read_write_lock.py": ("request", "may_overtake", "acquire_script", "_valid_hold"),
     "idempotency.py": ("begin", "done", "rest", "_go_on", "_again", "failed", "go_on"),
 }  # fmt: skip
 """The functions of the hot path: acquire, re-enter, release, extend, semaphore, read/write."""
 TESTS = (
-    "test_lock_base.py", "test_releasing.py", "test_late_grants.py", "test_handing_over.py", "test_holds.py",
-    "test_repeating.py", "test_idempotency.py", "test_session.py", "test_mutations.py",
+    "test_lock_base.py", "test_releasing.py", "test_late_grants.py", "test_handing_over.py",
+    "test_holds.py", "test_repeating.py", "test_idempotency.py", "test_session.py",
+    "test_mutations.py",
 )  # fmt: skip
 """The quick ones first: most mutants do not outlive them."""
 THOROUGH = "test_interruption_sweep.py"
 """Takes minutes; asked only where the others find nothing."""
 TIMEOUT = 600
 OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In,
-    ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Lt: ast.GtE, ast.GtE: ast.Lt,
+    ast.Gt: ast.LtE, ast.LtE: ast.Gt,
 }  # fmt: skip
 
 
@@ -155,7 +161,8 @@ def killed(place: Path, names: tuple[str, ...] = TESTS) -> bool:
     """Return whether the tests *names* fail for the package in *place*."""
     tests = [str(ROOT / "tests" / "core" / name) for name in names]
     command = [
-        sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--confcutdir", str(ROOT / "tests" / "core"), *tests
+        sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider",
+        "--confcutdir", str(ROOT / "tests" / "core"), *tests,
     ]  # fmt: skip
     environment = {**os.environ, "PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
     try:

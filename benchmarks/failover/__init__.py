@@ -1,1 +1,1 @@
-"""What becomes of a lock when the primary dies before a replica has seen it."""
+"""The fate of a lock when the primary dies before a replica has seen it."""

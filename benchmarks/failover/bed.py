@@ -1,4 +1,4 @@
-"""A primary with a replica behind a slow line, and a Sentinel: what a failover takes, many times over."""
+"""Servers for many failovers: a primary, a replica behind a slow line, and a Sentinel."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ SERVICE = "mymaster"
 _DOWN_AFTER = 500
 """Milliseconds; less, and a busy machine makes a Sentinel think a server dead that is not."""
 _NEVER = 600_000
-"""Milliseconds after which a Sentinel would put a replica right that follows its primary through the link."""
+"""Milliseconds after which a Sentinel would reconfigure a replica.
+
+The replica follows its primary through the link, which a Sentinel takes for a wrong address.
+"""
 _TIMEOUT = 20.0
-# Of its PINGs too, for it connects anew once in such a period: with the usual second it would find the new primary silent.
+# PING-PERIOD is short too, because a Sentinel connects anew once in such a period. With the usual
+# second it would find the new primary silent.
 _PERIODS = ("PING-PERIOD", 200, "INFO-PERIOD", 50, "ASK-PERIOD", 50, "PUBLISH-PERIOD", 50)
 
 
@@ -70,7 +74,10 @@ class Bed:
         return f"redis+sentinel://{LOOPBACK}:{self.sentinel.port}/{SERVICE}"
 
     def prepare(self, delay: float) -> None:
-        """Have an empty primary and a replica in step, that hears of everything *delay* seconds late from now on."""
+        """Empty the primary and wait until the replica is in step.
+
+        From then on the replica hears of everything *delay* seconds late.
+        """
         self._link.delay = 0.0
         if self._link.target != self.primary.port:
             self._link.target = self.primary.port

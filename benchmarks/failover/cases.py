@@ -1,4 +1,7 @@
-"""The locks that are put to the test: how each is taken, what its holder believes, and what a stale holder can still do."""
+"""The locks that are put to the test.
+
+They show how each is taken, what its holder believes, and what a stale holder can still do.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ class Claimant(Protocol):
         ...
 
     def write(self, resource: redis.Redis, value: str) -> bool:
-        """Write to what the lock protects without asking again; tell whether that was let through."""
+        """Write to the protected resource without asking again; tell whether it was let through."""
         ...
 
 

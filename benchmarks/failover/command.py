@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     from benchmarks.failover.trial import Tally
 
 QUESTION = (
-    "How often are two given one lock when the primary dies right after granting it, and a replica that has not "
-    "heard of it takes over?"
+    "How often are two given one lock when the primary dies right after granting it, "
+    "and a replica that has not heard of it takes over?"
 )
-_HEADS = ("lock", "failovers", "refused", "granted twice", "holder unaware", "told after", "stale writes let through", "rejected", "expected")  # fmt: skip
+_HEADS = (
+    "lock", "failovers", "refused", "granted twice", "holder unaware", "told after",
+    "stale writes let through", "rejected", "expected",
+)  # fmt: skip
 
 
 def configure(command: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""The line from a primary to its replica: it holds back what it carries, and loses it when the machine dies."""
+"""The line from a primary to its replica: it delays data, and loses it when the machine dies."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Link:
         self._loop.close()
 
     def sever(self) -> None:
-        """Cut what is connected; what is held back is lost, as in a machine that loses its power."""
+        """Cut the connections; delayed data is lost, as in a machine that loses its power."""
         self._call(self._sever())
 
     def _call(self, work: Coroutine[Any, Any, None]) -> None:

@@ -41,7 +41,8 @@ class Tally:
         case: The case.
         rounds: Failovers.
         refused: Times that the first claimant did not get the lock in the first place.
-        twice: Times that the second got it although the first had not released it and its lease was not over.
+        twice: Times that the second got it although the first had not released it and its lease
+            was not over.
         unaware: Times of these that the first still took itself for the holder at that moment.
         told: Seconds after that until the first knew better, each time that it did within two.
         accepted: Writes of the first that were let through after one of the second.
@@ -127,7 +128,10 @@ class Trial:
 def conduct(
     cases: Sequence[Case], *, rounds: int, delay: float, binary: Path | None
 ) -> list[Trial]:
-    """Play every case *rounds* times, all cases at the same time, so that the machine is as busy for each."""
+    """Play every case *rounds* times, all cases at the same time.
+
+    So the load of the machine is the same for each.
+    """
     with contextlib.ExitStack() as stack:
         resource = stack.enter_context(RedisServer(binary))
         trials = [
@@ -144,7 +148,7 @@ def conduct(
 
 
 def _tries(second: Claimant, bed: Bed) -> Iterator[bool]:
-    """Have *second* try until some time after the promotion."""
+    """Try to acquire with *second* until some time after the promotion; yield each outcome."""
     until, promoted, tries = time.monotonic() + _TIMEOUT, False, 0
     while time.monotonic() < until or (promoted and tries < _TRIES):
         yield second.acquire(0.2)

@@ -1,9 +1,9 @@
 """The bare limit: interlock's two scripts sent with as little Python as possible.
 
 Threads: a blocking socket each, with commands packed in advance and hiredis to read the replies.
-asyncio: one Protocol for all tasks, which writes at once to an idle server, else what gathers in a
-turn of the loop, and resolves replies in their order. Nothing here reconnects, renews, times out or decides; it is what a correct client is
-measured against, not a client.
+Tasks: one Protocol for all of them, which resolves replies in their order. It writes at once to an
+idle server, and otherwise gathers commands for up to one turn of the loop. Nothing here reconnects,
+renews, times out or decides. This is no client, but what a correct client is measured against.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Pipe(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail whoever still waits."""
+        """Fail those that still wait."""
         for waiting in self._waiting:
             if not waiting.done():
                 waiting.set_exception(exc or ConnectionError("the connection was closed"))
@@ -175,7 +175,8 @@ class Pipe(asyncio.Protocol):
     def call(self, command: bytes) -> asyncio.Future[Any]:
         """Send *command*; its reply may be an error reply.
 
-        At once if the server has nothing to do, else with others: when as many have gathered, or at the end of this turn of the loop.
+        If the server has nothing to do, the command is sent at once. Otherwise it is sent with
+        others: when as many have gathered as are under way, or at the end of this turn of the loop.
         """
         under_way = len(self._waiting) - len(self._outgoing)
         if under_way and not self._outgoing:
@@ -188,7 +189,7 @@ class Pipe(asyncio.Protocol):
         return waiting
 
     def expect(self) -> asyncio.Future[Any]:
-        """Return the reply after those that are due already; on a subscription, the next message."""
+        """Return the reply after those already due; on a subscription, the next message."""
         waiting: asyncio.Future[Any] = self._loop.create_future()
         self._waiting.append(waiting)
         return waiting
@@ -205,7 +206,7 @@ class Pipe(asyncio.Protocol):
             self._outgoing.clear()
 
     def data_received(self, data: bytes) -> None:
-        """Hand each whole reply to whoever has waited longest."""
+        """Hand each whole reply to the one that has waited longest."""
         reader = self._reader
         reader.feed(data)
         while (reply := reader.gets()) is not False:

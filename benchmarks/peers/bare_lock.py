@@ -1,8 +1,8 @@
-"""The bare limit of a lock that is wanted by many: the bare pair, and the least there is of waiting.
+"""The bare limit of a lock that many want: the bare pair, and the least there is of waiting.
 
-In a process a local mutex lets one worker at a time ask the server; finding the lock taken, it
-waits for a message on one bare subscription for each name, and asks again. As `bare` it does not
-reconnect, renew, time out or hear of a lost message, nor is it fair: a limit, not a client.
+In a process a local mutex lets one worker at a time ask the server. If the lock is taken, the
+worker waits for a message on one bare subscription for each name, and asks again. Like `bare`, this
+does not reconnect, renew, time out or hear of a lost message. Nor is it fair: a limit, no client.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The bare limit of a lock over several servers: to each of them what `bare` sends to one, all before any reply is read.
+"""The bare limit of a lock over several servers: each gets what `bare` sends to one.
 
-Nothing here counts a majority or gives back; it is what asking all of them at once costs where client and servers share the processors.
+All commands are sent before any reply is read. Nothing here counts a majority or gives back. It
+shows the cost of asking all servers at once where client and servers share the processors.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Peers of other languages: Redisson on the JVM; rueidislock and redsync in Go.
 
-Their agents are built from peers/java and peers/go by the first that is opened, which takes Maven
-and Go, and the registries that these ask.
+The first one that is opened builds its agent from peers/java or peers/go. That takes Maven or Go,
+and the registries that these ask.
 """
 
 from __future__ import annotations

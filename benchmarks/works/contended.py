@@ -1,4 +1,4 @@
-"""Many workers on one name, in one process or in several: how often, how evenly, how long a wait."""
+"""Many workers on one name, in one or several processes: how often, how evenly, how long a wait."""
 
 from __future__ import annotations
 

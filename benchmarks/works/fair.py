@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from benchmarks.turns import Turn
     from benchmarks.work import Bed
 
-_LEAD = 0.5  # seconds in which every agent hears when to begin
-# Seconds by which one must have asked before another to have come first beyond any doubt: asking
-# takes a while to reach the server, the longer the busier the machine.
+_LEAD = 0.5  # seconds in which every agent hears when to begin.
+# A worker came first beyond any doubt if it asked so many seconds before another. A request takes a
+# while to reach the server, longer on a busy machine.
 _DOUBT = 0.1
 
 CASE = Case("threads", 1, processes=32, work=0.001)
@@ -91,6 +91,9 @@ WORK = Work(
     brief_seconds=1.5,
     brief=(Contender(Case("threads", 1, processes=3, work=0.001), FAIR),),
     notes=(
-        f"an overtaking: who asked more than {_DOUBT:g} s later than another got the lock before it",
+        (
+            f"an overtaking: who asked more than {_DOUBT:g} s later than another "
+            "got the lock before it"
+        ),
     ),
 )

@@ -112,6 +112,9 @@ WORK = Work(
     seconds=5.0,
     rounds=5,
     notes=(
-        "PING: the median of a bare socket that sends one after the other; cold: after as long a rest",
+        (
+            "PING: the median of a bare socket that sends one after the other; "
+            "cold: after as long a rest"
+        ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Many holds that are renewed, and many tasks that wait: what they cost this side and the server."""
+"""Many holds that are renewed, and many tasks that wait: their cost for client and server."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 _ROOT = Path(__file__).parents[2]
 _LEASE = 30.0  # seconds, interlock's default
-_SHORT_LEASE = 4.5  # where there is no time for a period of the default
-_SAMPLE = 500  # holds that are looked at each time
+_SHORT_LEASE = 4.5  # if a period of the default does not fit
+_SAMPLE = 500  # holds looked at each time
 _LOOK = 0.05  # seconds between two looks
 _NAMES = 10  # waiters for each name
 _SEND = ("evalsha",)
@@ -55,7 +55,7 @@ class Probe:
         return facts
 
     def go_on(self) -> None:
-        """Let it do what is left."""
+        """Tell the program to do what is left."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
@@ -84,7 +84,8 @@ def _measure_holds(contender: Contender, bed: Bed, pace: Pace) -> dict[str, floa
     ):
         facts = program.step()
         keys = [f"hold:{number}" for number in random.sample(range(count), min(count, _SAMPLE))]
-        # Whole periods, after one in which everything was taken and the rounds have found their places.
+        # Count whole periods, after a first one with all locks taken. In that one the rounds of
+        # renewals find their places.
         time.sleep(period)
         periods = max(1, round(pace.seconds / period))
         before, least = bed.auditor.commands(_SEND), lease

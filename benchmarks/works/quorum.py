@@ -44,6 +44,9 @@ WORK = Work(
     rounds=5,
     notes=(
         "all five servers share this machine's processors with the client",
-        "bare over all, of bare: what five servers cost here at the least, without a lock library; goals below it cannot be reached",
+        (
+            "bare over all, of bare: what five servers cost here at the least, "
+            "without a lock library; goals below it cannot be reached"
+        ),
     ),
 )

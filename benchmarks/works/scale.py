@@ -1,4 +1,4 @@
-"""More client processes, more primaries: what a pair costs on either side, and who is full first."""
+"""More client processes, more primaries: a pair's cost on both sides, and who is full first."""
 
 from __future__ import annotations
 

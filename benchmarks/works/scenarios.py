@@ -30,7 +30,7 @@ _HANDOFFS = 7
 
 
 def _gets_it(agent: Agent, name: str, timeout: float = _BLOCKED) -> bool:
-    """Have *agent* acquire; False if it does not within *timeout* seconds."""
+    """Tell *agent* to acquire; return whether it gets the lock within *timeout* seconds."""
     agent.send(do="acquire", name=name)
     try:
         agent.receive(timeout)

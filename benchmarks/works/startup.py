@@ -30,7 +30,7 @@ imported = time.perf_counter()
 {module}.{names}
 print(imported - began, time.perf_counter() - began)
 """
-# What a program needs that is about to take its first lock: both packages import lazily.
+# The names that a program needs for its first lock: both packages import lazily.
 _NAMES = {
     interlock.SYNC.name: ("interlock", "connect"),
     redis_py.SYNC.name: ("redis", "Redis"),
@@ -58,7 +58,7 @@ def _measure(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
 
 
 def _run(program: str, compiled: str) -> tuple[float, float]:
-    """Run *program* with its modules' byte code in *compiled*, whatever the environment says of that."""
+    """Run *program* with byte code in *compiled*, whatever the environment says of byte code."""
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": compiled}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     printed = subprocess.run(
@@ -105,6 +105,9 @@ WORK = Work(
     rounds=5,
     brief=(Contender(CASE, interlock.SYNC),),
     notes=(
-        "import: until interlock.connect, or redis.Redis, is there, from byte code; least of each round",
+        (
+            "import: until interlock.connect, or redis.Redis, is there, from byte code; "
+            "least of each round"
+        ),
     ),
 )

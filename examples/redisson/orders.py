@@ -1,6 +1,7 @@
 """Count in a file, under the lock that Orders.java takes as well.
 
-The argument is the file, which holds a number: ``echo 0 > count; python orders.py count``. The server is that of REDIS_URL.
+The argument is the file, which holds a number: ``echo 0 > count; python orders.py count``.
+The server is that of REDIS_URL.
 """
 
 import sys

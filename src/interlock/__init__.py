@@ -1,7 +1,9 @@
 """Distributed locks for Python on Redis and Valkey, on the same wire as Redisson.
 
-This is the sync face; `interlock.asyncio` has the same names, awaited. Names are loaded when they are first used: pytest loads
-interlock's plugin, and with it this module, in every run, and must not pay for redis-py there.
+This is the sync face; `interlock.asyncio` has the same names, awaited.
+
+Names are loaded when they are first used. In every run, pytest loads interlock's plugin, and with
+it this module. It must not pay for redis-py there.
 """
 
 from __future__ import annotations
@@ -58,12 +60,16 @@ if TYPE_CHECKING:
 _HOMES = {
     "interlock.backoff": ("Backoff", "ConstantBackoff", "ExponentialBackoff"),
     "interlock.errors": (
-        "AcquireTimeoutError", "BrokenBarrierError", "ClosedError", "ConfigError", "DeadlockError", "HoldLostError", "InterlockError", "LatchDeletedError", "MisuseWarning", "NotHeldError",
-        "QuorumError", "ReentryError", "ReplicationError", "ServerUnavailableError", "UpgradeError", "WrongTypeError",
+        "AcquireTimeoutError", "BrokenBarrierError", "ClosedError", "ConfigError", "DeadlockError",
+        "HoldLostError", "InterlockError", "LatchDeletedError", "MisuseWarning", "NotHeldError",
+        "QuorumError", "ReentryError", "ReplicationError", "ServerUnavailableError", "UpgradeError",
+        "WrongTypeError",
     ),
     "interlock.options": ("Options", "best_effort", "required"),
     "interlock.sync": (
-        "Barrier", "Client", "Condition", "CountDownLatch", "Election", "Event", "Hold", "LeaderInfo", "Observation", "LeasedSemaphore", "Lock", "Locked", "MultiLock", "Once", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "connect",
+        "Barrier", "Client", "Condition", "CountDownLatch", "Election", "Event", "Hold",
+        "LeaderInfo", "Observation", "LeasedSemaphore", "Lock", "Locked", "MultiLock", "Once",
+        "ReadWriteLock", "RedLock", "Permit", "Semaphore", "connect",
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

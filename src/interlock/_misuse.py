@@ -1,4 +1,4 @@
-"""What users are told who mean something else: another library's names, another face, another unit."""
+"""Hints for users who mean another thing: another library's name, another face, another unit."""
 
 from __future__ import annotations
 
@@ -158,7 +158,8 @@ def suggests(names: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
     """Give a class AttributeErrors that name our method for another library's.
 
     Args:
-        names: ours, by theirs in snake case; theirs may be written in camel case and end in ``Async``.
+        names: our name for each of theirs, in snake case. A user may also write theirs in camel
+            case, and may add ``_async`` or ``Async``.
     """
 
     def members(self: object) -> list[str]:
@@ -179,8 +180,8 @@ def suggests(names: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
 def publish(module: str, *classes: type) -> None:
     """Make *classes* public: they belong to *module*, and pickle refuses their objects.
 
-    What only this package gives to constructors is not shown. ``interlock.sync`` is the module
-    `interlock`.
+    A constructor that only this package calls is shown without parameters. ``interlock.sync`` is
+    the module `interlock`.
     """
     for cls in classes:
         cls.__module__ = module.removesuffix(".sync")
@@ -189,7 +190,8 @@ def publish(module: str, *classes: type) -> None:
         init = vars(cls).get("__init__")
         parameters = [] if init is None else list(inspect.signature(init).parameters.values())
         if any(parameter.name in _INTERNAL for parameter in parameters):
-            setattr(init, "__signature__", inspect.Signature(parameters[:1]))  # noqa: B010 - functions have no such attribute
+            signature = inspect.Signature(parameters[:1])
+            setattr(init, "__signature__", signature)  # noqa: B010 - no such attribute for mypy
 
 
 def _not_pickled(self: object) -> NoReturn:
@@ -210,7 +212,8 @@ class _NotGiven:
 NOT_GIVEN: Any = _NotGiven()
 """Stands for an argument that only this package gives to a constructor.
 
-The first use of it tells the user where to turn. A constructor that is called rightly checks nothing.
+The first use of it tells the user where to turn. A constructor that is called rightly checks
+nothing.
 """
 
 _INTERNAL = frozenset({"driver", "servers", "read", "acquiring", "_template"})
@@ -242,13 +245,16 @@ def _refuse(cls: type[T], methods: tuple[str, ...], statement: str, whose: str) 
 
 
 def check_long_lease(lease: object, scope: object = None) -> None:
-    """Warn once for each *scope* of a *lease* in plain seconds that is above an hour; a timedelta is meant as it is."""
+    """Warn once for each *scope* of a *lease* in plain seconds that is above an hour.
+
+    A timedelta is meant as it is.
+    """
     if isinstance(lease, int | float) and lease > LONG_LEASE:
         warn_once(
             scope,
             "lease",
-            f"lease={lease!r} is {lease / 3600:.3g} hours: was it meant in milliseconds? Durations are seconds; "
-            "a timedelta leaves no doubt",
+            f"lease={lease!r} is {lease / 3600:.3g} hours: was it meant in milliseconds? "
+            "Durations are seconds; a timedelta leaves no doubt",
         )
 
 
@@ -256,13 +262,13 @@ def warn_in_event_loop() -> None:
     """Warn once for each event loop that it is blocked by the sync face."""
     # Where nobody has imported asyncio there is no loop, and nobody has to wait for the import.
     asyncio = sys.modules.get("asyncio.events")
-    loop = None if asyncio is None else asyncio._get_running_loop()  # noqa: SLF001 - documented, and does not raise
+    loop = None if asyncio is None else asyncio._get_running_loop()  # noqa: SLF001 - documented
     if loop is not None:
         warn_once(
             loop,
             "blocked",
-            "the sync face of interlock blocks the running event loop, and all its tasks are one owner: "
-            "use interlock.asyncio",
+            "the sync face of interlock blocks the running event loop, and all its tasks are "
+            "one owner: use interlock.asyncio",
         )
 
 

@@ -72,7 +72,8 @@ class NotHeldError(InterlockError, RuntimeError):
     Attributes:
         name: what was asked for.
         owner: who asked.
-        holder: ``"<client id>:<number>"`` of the present holder; None when nobody holds it, or the server could not be asked.
+        holder: ``"<client id>:<number>"`` of the present holder; None when nobody holds it, or the
+            server could not be asked.
     """
 
     def __init__(
@@ -214,7 +215,8 @@ class ServerUnavailableError(InterlockError, ConnectionError):
     """The server gave no usable answer.
 
     Attributes:
-        code: the server's own error code (``"OOM"``, ``"NOPERM"``, ...), or None when the connection failed.
+        code: the server's own error code (``"OOM"``, ``"NOPERM"``, ...), or None when the
+            connection failed.
         sent: True when the command may have been executed although no reply was read.
         transient: True when the same command may succeed later (a restart, a failover, a load).
     """
@@ -238,7 +240,8 @@ class WrongTypeError(InterlockError):
 
     Attributes:
         keys: the keys of the refused operation.
-        found: the type of each of them that exists, as Redis calls it; empty when the server did not tell.
+        found: the type of each of them that exists, as Redis calls it; empty when the server did
+            not tell.
     """
 
     def __init__(

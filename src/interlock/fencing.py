@@ -1,7 +1,8 @@
 """The check that a protected resource makes: refuse a token that is older than the last.
 
-A lock alone cannot stop a holder that was paused beyond its lease and then goes on writing. A resource that keeps the largest
-token it has seen can. The token comes from `Hold.token` of a fenced lock; check and write must be one atomic step of the resource:
+A lock alone cannot stop a holder that was paused beyond its lease and then goes on writing. A
+resource that keeps the largest token it has seen can. The token comes from `Hold.token` of a fenced
+lock. Check and write must be one atomic step of the resource:
 
 ```python
 with client.fenced_lock("report") as hold:
@@ -9,8 +10,8 @@ with client.fenced_lock("report") as hold:
     fencing.update(cursor, "report", {"text": "..."}, {"id": 7}, hold.token)  # SQL: one UPDATE
 ```
 
-A token equal to the last is welcome: one hold may write many times. `check_async`, `write_async` and `update_async` are the same for
-clients and cursors that are awaited.
+A token equal to the last is welcome: one hold may write many times. `check_async`, `write_async`
+and `update_async` are the same for clients and cursors that are awaited.
 
 Source: Kleppmann 2016, "How to do distributed locking"; Chubby's sequencers.
 """
@@ -91,7 +92,7 @@ def fence_key(key: str) -> str:
 
 
 def check(redis: Any, key: str, token: int | None) -> None:
-    """Have Redis refuse a *token* that is older than the last one seen for *key*, and remember it otherwise.
+    """Refuse a *token* that is older than the last one that Redis saw for *key*; else remember it.
 
     Args:
         redis: a redis-py client.
@@ -103,7 +104,8 @@ def check(redis: Any, key: str, token: int | None) -> None:
         ConfigError: the hold has no token.
 
     Cost:
-        One round trip. It protects what follows only as far as nothing comes in between: prefer `write`.
+        One round trip. A newer hold may write between the check and what follows it: prefer
+        `write`.
     """
     drawn = _drawn(token)
     _judge(key, drawn, redis.eval(_CHECK, 1, fence_key(key), drawn))
@@ -148,18 +150,20 @@ def update_statement(
 ) -> str:
     """Return ``UPDATE table SET columns..., token = ? WHERE where... AND token <= ?``.
 
-    Parameters follow in this order: the columns' values, the token, the values of *where*, the token again.
+    Parameters follow in this order: the columns' values, the token, the values of *where*, the
+    token again.
 
     Args:
         table: its name, with or without a schema.
         columns: what is set, besides the token.
         where: the columns that tell the row.
         token_column: an integer column, 64 bits wide, 0 at first and never NULL.
-        paramstyle: as of DB-API: ``"qmark"`` ``?`` (SQLite), ``"format"`` ``%s`` (psycopg, MySQL drivers), ``"numeric"`` ``:1``
-            (Oracle), and ``"dollar"`` ``$1`` (asyncpg).
+        paramstyle: as of DB-API: ``"qmark"`` ``?`` (SQLite), ``"format"`` ``%s`` (psycopg, MySQL
+            drivers), ``"numeric"`` ``:1`` (Oracle), and ``"dollar"`` ``$1`` (asyncpg).
 
     Raises:
-        ConfigError: a name that is not a plain SQL identifier, the token's among *columns*, no *where*, or an unknown *paramstyle*.
+        ConfigError: a name that is not a plain SQL identifier, the token's among *columns*, no
+            *where*, or an unknown *paramstyle*.
     """
     for name in (table, *columns, *where, token_column):
         if not _IDENTIFIER.fullmatch(name):
@@ -176,7 +180,8 @@ def update_statement(
     start = len(names) + 1
     conditions = [f"{name} = {mark(i)}" for i, name in enumerate(where, start)]
     conditions.append(f"{token_column} <= {mark(start + len(where))}")
-    return f"UPDATE {table} SET {sets} WHERE {' AND '.join(conditions)}"  # noqa: S608 - names are checked
+    condition = " AND ".join(conditions)
+    return f"UPDATE {table} SET {sets} WHERE {condition}"  # noqa: S608 - names are checked
 
 
 def update(
@@ -189,21 +194,25 @@ def update(
     token_column: str = "token",  # noqa: S107 - a column's name
     paramstyle: ParamStyle = "qmark",
 ) -> None:
-    """Update the row *where* of an SQL *table* unless a newer hold has written; one statement, nothing is committed.
+    """Update the row *where* of an SQL *table* unless a newer hold has written.
+
+    It is one statement, and nothing is committed.
 
     Args:
-        cursor: a DB-API cursor whose `rowcount` counts the rows that were found (as all do but MySQL's drivers, which count those
-            that were changed unless they are told ``FOUND_ROWS``).
+        cursor: a DB-API cursor whose `rowcount` counts the rows that were found. All do but those
+            of MySQL's drivers, which count changed rows unless they are told ``FOUND_ROWS``.
         table: as for `update_statement`, like the other names.
         values: column -> what it is set to.
-        where: column -> what tells the row; of several rows those that had a newer token would be left out unnoticed.
+        where: column -> what tells the row. If it tells several rows, those with a newer token are
+            left out unnoticed.
         token: `Hold.token`.
         token_column: where the row keeps the largest token seen.
         paramstyle: that of the driver.
 
     Raises:
         StaleTokenError: no row was changed: a newer hold has written, or there is no such row.
-        ConfigError: the hold has no token, names that cannot be, or a driver that does not count rows; roll back.
+        ConfigError: the hold has no token, names that cannot be, or a driver that does not count
+            rows; roll back.
     """
     drawn = _drawn(token)
     statement = update_statement(
@@ -253,6 +262,7 @@ def _count(table: str, token: int, rows: int) -> None:
         raise ConfigError(f"the driver does not tell how many rows of {table} were updated")
     if rows == 0:
         raise StaleTokenError(
-            f"no row of {table} takes token {token}: a newer hold has written, or there is no such row",
+            f"no row of {table} takes token {token}: "
+            "a newer hold has written, or there is no such row",
             token=token,
         )

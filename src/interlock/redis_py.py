@@ -1,5 +1,6 @@
-"""A lock with the methods, arguments and errors of redis-py's own, for programs that use `redis.Redis.lock`.
+"""A lock with the methods, arguments and errors of redis-py's own.
 
+It is for programs that use `redis.Redis.lock`.
 ``redis.lock(name, lock_class=interlock.redis_py.Lock)`` is all that changes. The differences are in
 docs/how-to/redis-py.md; `interlock.asyncio.redis_py` is the same for `redis.asyncio`.
 """
@@ -16,7 +17,10 @@ __all__ = ["Lock", "Redis", "client_of"]
 
 
 class Redis(redis.Redis):
-    """redis-py's client, whose `lock` makes locks of ours: django-redis takes it as ``REDIS_CLIENT_CLASS``."""
+    """redis-py's client, whose `lock` makes locks of ours.
+
+    django-redis takes it as ``REDIS_CLIENT_CLASS``.
+    """
 
     def lock(
         self,

@@ -1,8 +1,8 @@
 """The trio face: the client of `interlock.asyncio`, whose methods trio's tasks await.
 
 ``await trio.lowlevel.checkpoint()`` and cancel scopes work as everywhere in trio. The owner of a
-lock is the task that acquired it. What is about event loops only is not here: a hold cancels a
-scope by ``hold.on_lost(scope.cancel)``. See docs/how-to/trio.md.
+lock is the task that acquired it. The parts that are about event loops only are not here: a hold
+cancels a scope by ``hold.on_lost(scope.cancel)``. See docs/how-to/trio.md.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ __all__ = ["Client", "connect"]
 
 
 def connect(url: str | None = None, *, options: Options | None = None, **changes: Any) -> Client:
-    """Return a client of the server at *url*; arguments and errors as of `interlock.asyncio.connect`."""
+    """Return a client of the server at *url*.
+
+    The arguments and errors are those of `interlock.asyncio.connect`.
+    """
     return Client(open_url(url), (options or Options()).replace(**changes))
 
 
 class Client(_asyncio.Client):
-    """Makes locks on one server; `interlock.asyncio.Client` has the documentation of its methods."""
+    """Makes locks on one server; `interlock.asyncio.Client` documents its methods."""
 
     def __init__(self, servers: Endpoint | Cluster, options: Options) -> None:
         # Not super().__init__(): that makes the driver for asyncio, which this takes the place of.

@@ -98,6 +98,6 @@ def test_an_error_has_no_ratio() -> None:
 
 
 def test_a_spread_is_median_range_and_quartiles() -> None:
-    """The summary is the median, the extremes and the inclusive quartiles; of one figure, itself."""
+    """The summary has median, extremes and inclusive quartiles; one figure is all of them."""
     assert Spread.of([5.0, 1.0, 4.0, 2.0, 3.0]) == Spread(3.0, 1.0, 5.0, 2.0, 4.0)
     assert Spread.of([7.0]) == Spread(7.0, 7.0, 7.0, 7.0, 7.0)

@@ -112,7 +112,7 @@ def test_turns_survive_their_way_through_json() -> None:
 
 
 def test_a_thread_that_fails_ends_the_contest() -> None:
-    """What a worker raises is raised, while getting ready and later."""
+    """A worker's error is raised, while getting ready and later."""
     with pytest.raises(ValueError, match="no such luck"):
         Threads(_FailingLock(), "name", 2, 0.0).prepare()
 

@@ -16,9 +16,13 @@ pytestmark = pytest.mark.timeout(300)  # many processes, on a machine that may b
 
 
 def test_two_failovers_of_each_lock(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A forgotten lock is granted twice, but not one that replicas had to have, nor a red lock's; a fenced resource lets no stale writer in."""
+    """A forgotten lock is granted twice, but not a red lock, nor one that replicas had to have.
+
+    A fenced resource lets no stale writer in.
+    """
     file = tmp_path / "report.json"
-    # The primary is killed before the replica hears of the lock, even if the machine stands still in between.
+    # The primary is killed before the replica hears of the lock, even if the machine stands still
+    # in between.
     assert main(["failover", "--rounds", "2", "--delay", "1", "--json", str(file)]) == 0
     report = json.loads(file.read_text())
     results = {result["lock"]: result for result in report["results"]}

@@ -40,7 +40,7 @@ def _brisk(peer: ProgramPeer) -> ProgramPeer:
     ids=["uncontended", "handoff", "contended"],
 )
 def test_a_program_does_each_work(peer: ProgramPeer, work: Work, case: Case) -> None:
-    """Each language's locks give every figure and exclude; without its tools the error names them."""
+    """Each language's locks give every figure and exclude; the error names a missing tool."""
     chosen = replace(work, contenders=(Contender(case, _brisk(peer)),))
     report = conduct(chosen, pace=Pace(0.1, 0.5), rounds=1, seed=1)
     (result,) = as_json(report)["results"]
@@ -61,7 +61,7 @@ def test_what_does_not_build_is_an_error_with_the_words_of_the_compiler(tmp_path
 
 
 def test_another_program_is_built_at_another_place(tmp_path: Path) -> None:
-    """Two checkouts that differ do not overwrite each other's agents; the same source has one place."""
+    """Agents of checkouts that differ have different places; the same source has one place."""
     (tmp_path / "main.go").write_text("package main")
     place = _place(tmp_path)
     assert _place(tmp_path) == place

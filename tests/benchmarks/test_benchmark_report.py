@@ -28,7 +28,10 @@ def _absent(url: str, workers: int) -> NoReturn:
 
 
 def test_a_report_is_a_page_with_data_and_charts(tmp_path: Path) -> None:
-    """Every work has its table, its JSON and a chart that names each peer, a failed one with its error."""
+    """Every work has its table, its JSON and a chart that names each peer.
+
+    A failed peer is shown with its error.
+    """
     peers = (bare.SYNC, interlock.SYNC, SyncPeer("faulty", (), open=_absent))
     contenders = tuple(Contender(Case("threads", 2), peer) for peer in peers)
     works = [replace(uncontended.WORK, name=name, brief=contenders) for name in ("one", "two")]

@@ -41,7 +41,7 @@ def test_a_rival_scheme_is_measured_on_its_server(peers: tuple[Peer, ...]) -> No
 def test_a_server_that_is_not_installed_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Whoever needs it is shown with what to install, and Redis' users keep their figures."""
+    """A peer that needs it is shown with what to install; the peers on Redis keep their figures."""
     monkeypatch.setattr(servers, "_ZOOKEEPER", tmp_path / "zookeeper.jar")
     contenders = tuple(Contender(Case("threads", 1), peer) for peer in (SETNX, rivals.RIVALS[-1]))
     work = replace(rivals.PAIRS, contenders=contenders)
@@ -52,7 +52,11 @@ def test_a_server_that_is_not_installed_is_an_error(
 
 
 def test_the_stories_tell_schemes_apart() -> None:
-    """What has no lease keeps a frozen holder's lock, what polls wakes late, what is not renewed is lost."""
+    """The stories find the weaknesses of each scheme.
+
+    Without a lease, a frozen holder's lock is kept. A poller wakes late. A lock that is not renewed
+    is lost.
+    """
     stories = {str(case): case for case in scenarios.CASES}
     expected = [
         ("survives a frozen holder", ADVISORY, 0.0),

@@ -105,7 +105,10 @@ def test_the_best_peer_is_the_best_of_those_that_starve_nobody() -> None:
 
 
 def test_the_best_in_python_may_be_asked_for() -> None:
-    """A program in another language is no rival then, however fast, and is one where the best of all is."""
+    """A program in another language is then no rival, however fast.
+
+    It is one if the best of all is asked for.
+    """
     program = ProgramPeer("other", (), build=lambda: None, other={})
     quick = Result(Contender(CASE, program), [{"rate": 600.0, "least": 9.0, "mean": 10.0}] * 2)
     goals = [Goal(str(CASE), "rate", to=to, least=1) for to in (BEST_PYTHON, BEST)]
@@ -143,7 +146,7 @@ def test_a_goal_may_be_a_difference() -> None:
 
 
 def test_a_goal_without_a_rival_says_so() -> None:
-    """Where every other peer starves somebody or fails, the table says that there is nobody to compare with."""
+    """If every other peer starves somebody or fails, the table says that there is no rival."""
     report = _report(Goal(str(CASE), "rate", to=BEST, least=1))
     alone = replace(report, results=[one for one in report.results if one.error or starves(one)])
     with_ours = replace(report, results=[*alone.results, report.results[1]])

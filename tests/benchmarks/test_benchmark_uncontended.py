@@ -69,7 +69,7 @@ def _check_figures(figures: dict[str, Any], rounds: int) -> None:
 
 
 def test_json_goes_to_standard_output_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a file --json prints one JSON document, which tells where and with what it was made."""
+    """Without a file --json prints one JSON document; it names the machine and the versions."""
     words = ["--rounds=1", "--threads=1", "--tasks=", "--peers=bare", "--json"]
     assert main([*SHORT, *words]) == 0
     report = json.loads(capsys.readouterr().out)
@@ -86,7 +86,7 @@ def test_json_goes_to_standard_output_alone(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize("words", [["--peers=nobody"], ["--threads=0"], ["--rounds=x"]])
 def test_a_wrong_option_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """What cannot be measured is a usage error, before a server is started."""
+    """An impossible measurement is a usage error, before a server is started."""
     with pytest.raises(SystemExit, match="2"):
         main([*SHORT, *words])
     assert words[0].partition("=")[2] in capsys.readouterr().err
@@ -126,7 +126,10 @@ def test_the_bare_limit_is_two_scripts_a_pair(peer: Any) -> None:
 
 
 async def test_the_bare_limit_writes_once_a_turn() -> None:
-    """The first command leaves at once, the others of one turn of the loop in one write, and replies keep their order."""
+    """The first command leaves at once, the others of one turn of the loop in one write.
+
+    Replies keep their order.
+    """
     pipe, recorder = bare.Pipe(), Recorder()
     pipe.connection_made(recorder)
     replies = [pipe.call(command) for command in (b"one", b"two", b"three")]
@@ -139,7 +142,10 @@ async def test_the_bare_limit_writes_once_a_turn() -> None:
 
 
 async def test_the_bare_limit_keeps_the_server_busy() -> None:
-    """Of many commands in one turn the first leave before its end, and further ones when they are as many as under way."""
+    """Of many commands in one turn the first leave before its end.
+
+    Further ones leave when they are as many as under way.
+    """
     pipe, recorder = bare.Pipe(), Recorder()
     pipe.connection_made(recorder)
     _ = [pipe.call(b"%x" % number) for number in range(15)]

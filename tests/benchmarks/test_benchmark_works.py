@@ -1,4 +1,4 @@
-"""The works about the family, many holds, many waiters, quorum and start-up, as small as they can be."""
+"""The works on the family, many holds, many waiters, quorum and start-up, at their smallest."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def _conduct(work: Work, *contenders: Contender, seconds: float = 0.3) -> Report
 
 
 def test_every_object_takes_two_round_trips_a_pair() -> None:
-    """Each object of both faces is measured, and the audit finds one EVALSHA to acquire and one to release.
+    """Each object of both faces is measured, with one EVALSHA to acquire and one to release.
 
-    So are their own bare limits, which send the same.
+    The audit counts them. The objects' own bare limits are measured too, and send the same.
     """
     contenders = [Contender(Case(peer.kind, 2), peer) for peer in (*MEASURED, *OWN_LIMITS)]
     report = _conduct(family.OBJECTS, *contenders, seconds=0.1)
@@ -57,7 +57,7 @@ def test_the_red_lock_asks_every_server() -> None:
 
 
 def test_the_nodes_of_a_cluster_are_audited_together() -> None:
-    """Both faces are measured in a cluster, whose nodes have together counted the commands of every pair."""
+    """Both faces are measured in a cluster. Its nodes together count the commands of every pair."""
     _conduct(in_cluster.WORK, *(Contender(Case(peer.kind, 4), peer) for peer in interlock.CLUSTER))
 
 
@@ -70,7 +70,7 @@ def test_processes_in_a_fair_queue_are_measured(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_an_overtaking_is_beyond_doubt() -> None:
-    """Who asked clearly later and got the lock first is counted; who asked at the same time is not."""
+    """An overtaker that asked clearly later is counted; one that asked at the same time is not."""
     first, second = Turn(0.0, 3.0, 4.0), Turn(1.0, 2.0, 3.0)
     assert fair.overtakings([[first], [second]], doubt=0.5) == 1
     assert fair.overtakings([[first], [second]], doubt=1.5) == 0
@@ -111,7 +111,7 @@ def test_the_audit_knows_what_a_peer_leaves() -> None:
 
 
 def test_costs_are_told_for_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several client processes share one server, or a cluster, and each side's processor time is told."""
+    """Client processes share a server or a cluster, and each side's processor time is told."""
     single, cluster = Case("tasks", 5, processes=2), Case("tasks", 5, label="cluster")
     monkeypatch.setattr(scale, "_CLUSTERS", {cluster: 2})
     contenders = [Contender(case, interlock.ASYNC) for case in (single, cluster)]

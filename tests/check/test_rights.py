@@ -1,4 +1,4 @@
-"""The rights that a check asks for: enough for every object, none forgotten, each one named when it is missing."""
+"""The rights that a check asks for: they suffice for every object, and a missing one is named."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 ACL_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
 LEASE = 3.0
 RENEWED = 1.3
-"""Seconds: the lease of those clients, and a time in which it was renewed once, with room for a machine that stalls."""
+"""Seconds: the clients' lease, and a wait for its first renewal with room for a short stall."""
 
 
 def test_every_script_belongs_to_an_object() -> None:
-    """No Lua file is forgotten: each is a script of some kind, and each script of a kind is there."""
+    """No Lua file is forgotten: each is a script of some kind, and each kind's scripts exist."""
     known = {script for kind in KINDS.values() for script in kind.scripts}
     assert known | FOR_OPERATORS == TEXTS.keys()
 
@@ -156,7 +156,7 @@ def test_replicas_that_must_acknowledge_need_rights_too(
     version: str,
     server_of_version: Callable[[str], RedisServer],
 ) -> None:
-    """What asks the replicas is in the line, and is named when it is missing."""
+    """The commands that ask the replicas are in the line, and are named when they are missing."""
     requirements = Requirements(options=interlock.Options(replicas=policy))
     assert requirements.acl_line().endswith(f"+ping +pubsub|numsub {commands}")
     server = server_of_version(version)
@@ -333,7 +333,10 @@ def test_every_object_is_tried() -> None:
 def test_the_printed_line_permits_all_that_its_object_does(
     any_server: RedisServer, check: Callable[..., Report]
 ) -> None:
-    """As a user of exactly its line, every object does all that it can; the server denies nothing, and the check agrees."""
+    """With only the rights of its line, each object can do everything, and the check agrees.
+
+    The server denies nothing.
+    """
     any_server.execute("SCRIPT", "FLUSH")
 
     def do(kind: str) -> None:
@@ -361,7 +364,10 @@ def test_the_printed_line_permits_all_that_its_object_does(
 def test_a_right_that_is_missing_is_named(
     any_server: RedisServer, check: Callable[..., Report]
 ) -> None:
-    """Without any one command, key or channel of all objects' rights, that one is named, and nothing else; nothing is left behind."""
+    """If one right is missing from the rights of all objects, the check names exactly that one.
+
+    A right is a command, a key or a channel. The check leaves nothing behind.
+    """
     requirements = {"objects": tuple(KINDS), "names": "locks:*"}
     rules = Requirements(**requirements).acl_line().split()[2:]
     url = any_server.url(0, "app", "secret")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 LONG = 60.0
 """Seconds that nothing here takes: a test that runs into it has failed."""
-# An interlock around the test run must not reach the ones inside it, nor the tester's taste in shells.
+# Neither an interlock around the test run nor the tester's own shell may affect the tests.
 ENVIRON = {
     **{key: value for key, value in os.environ.items() if not key.startswith("INTERLOCK_")},
     "SHELL": "/bin/sh",
@@ -21,7 +21,10 @@ ENVIRON = {
 
 
 def until_there(gate: Path) -> str:
-    """Return what a shell does until the file *gate* is there: a job ends when its test lets it, however slow the machine."""
+    """Return shell code that waits until the file *gate* exists.
+
+    So the test decides when a job ends, however slow the machine is.
+    """
     return f"while [ ! -e '{gate}' ]; do sleep 0.05; done"
 
 

@@ -43,7 +43,10 @@ def holders(servers: list[RedisServer]) -> list[object]:
 def test_the_lock_is_held_on_every_server(
     runs: Runs, three: list[RedisServer], tmp_path: Path
 ) -> None:
-    """While the job runs every server has its plain lock, which excludes others there too; afterwards none has."""
+    """While the job runs, each server has its plain lock, which excludes others there too.
+
+    Afterwards no server has it.
+    """
     gate = tmp_path / "gate"
     text = f'echo "$INTERLOCK_HOLDER ${{INTERLOCK_TOKEN-none}}"; {until_there(gate)}'
     process = runs.start("NAME", "-c", text, INTERLOCK_TOKEN="17")
@@ -74,7 +77,7 @@ def test_urls_are_repeated_options(three: list[RedisServer]) -> None:
 
 
 def test_a_minority_may_be_down(runs: Runs, three: list[RedisServer], tmp_path: Path) -> None:
-    """One server of three may be away when the lock is acquired, and one may go while the job runs."""
+    """One of three servers may be down for the acquire, and one may die while the job runs."""
     three[0].kill()
     assert runs.run("-n", "NAME", "--", "true") == (0, "", "")
     three[0].start()
@@ -90,7 +93,7 @@ def test_a_minority_may_be_down(runs: Runs, three: list[RedisServer], tmp_path: 
 
 
 def test_without_a_majority_nothing_runs(runs: Runs, three: list[RedisServer]) -> None:
-    """With two servers of three away the status is 69, in one line, and nothing stays on the third."""
+    """With two of three servers down, the status is 69, in one line; the third keeps nothing."""
     three[0].kill()
     three[1].kill()
     status, out, err = runs.run("-n", "NAME", "--", "echo", "ran")
@@ -101,7 +104,7 @@ def test_without_a_majority_nothing_runs(runs: Runs, three: list[RedisServer]) -
 
 
 def test_a_majority_that_goes_away_stops_the_job(runs: Runs, three: list[RedisServer]) -> None:
-    """When two servers of three stay away beyond the lease the lock is lost, and the job is stopped."""
+    """If two of three servers stay down beyond the lease, the lock is lost and the job stopped."""
     process = runs.started("--lease", "1", "NAME", *SLEEP)
     three[0].kill()
     three[1].kill()

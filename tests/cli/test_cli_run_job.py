@@ -33,7 +33,7 @@ def test_the_job_runs_under_the_lock_and_its_status_is_passed_on(
 def test_the_job_learns_name_holder_and_token(
     runs: Runs, redis_client: redis.Redis, tmp_path: Path
 ) -> None:
-    """The environment names the hold as the server knows it, and its token, not that of an interlock around it."""
+    """The job's environment has its own hold's name, holder and token, not an outer interlock's."""
     told = 'echo "$INTERLOCK_NAME $INTERLOCK_HOLDER ${INTERLOCK_TOKEN-none}"'
     for number in (1, 2):
         gate = tmp_path / str(number)

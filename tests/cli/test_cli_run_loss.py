@@ -50,7 +50,10 @@ def test_a_lock_taken_away_stops_the_job(
 def test_a_loss_found_at_the_end_only_is_told(
     runs: Runs, redis_client: redis.Redis, tmp_path: Path
 ) -> None:
-    """A job that ended before anybody noticed keeps its status, with a warning that it may have had company."""
+    """A job that ends before its loss is noticed keeps its status.
+
+    A warning says that it may not have been alone.
+    """
     gate = tmp_path / "gate"
     process = runs.started("NAME", "-c", f"echo up; {until_there(gate)}; exit 3")
     redis_client.delete("NAME")

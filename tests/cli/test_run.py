@@ -44,7 +44,7 @@ def test_other_names_do_not_wait(runs: Runs) -> None:
     ],
 )
 def test_a_taken_lock_is_a_conflict(runs: Runs, options: list[str], status: int) -> None:
-    """Who may not wait, or not longer, is told who holds the lock and exits with 1 or what -E says."""
+    """A run that may not wait, or not longer, names the holder and exits with 1 or -E's code."""
     with interlock.connect(runs.url) as client, client.lock("NAME") as hold:
         got, out, err = runs.run(*options, "NAME", "--", "echo", "ran")
     assert (got, out) == (status, "")
@@ -84,7 +84,7 @@ def test_verbose_tells_how_long_and_for_whom(runs: Runs) -> None:
 def test_a_signal_while_waiting_leaves_nothing_behind(
     runs: Runs, redis_client: redis.Redis
 ) -> None:
-    """Who is told to go while waiting exits with 128 + signal; the lock and the next waiter are unharmed."""
+    """A signal while waiting gives 128 + signal; the lock and the next waiter are unharmed."""
     with interlock.connect(runs.url) as client, client.lock("NAME") as hold:
         process = runs.start("--verbose", "NAME", "--", "echo", "ran")
         assert process.stderr is not None
@@ -115,7 +115,7 @@ def test_a_killed_interlock_frees_the_lock_with_its_lease(runs: Runs) -> None:
 
 
 def test_min_hold_keeps_others_out_after_a_short_job(runs: Runs) -> None:
-    """With --min-hold a second machine whose clock is late does not run the same short job again."""
+    """With --min-hold, a second machine with a late clock does not repeat a short job."""
     process = runs.started("--min-hold", "5", "NAME", "--", "echo", "done")
     assert runs.run("-n", "NAME", "--", "true")[0] == 1
     assert ended(process)[0] == 0

@@ -1,4 +1,4 @@
-"""Fixtures of the cluster tests: real clusters of three primaries and three replicas, on both faces."""
+"""Fixtures: real clusters of three primaries and three replicas, on both faces."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 @pytest.fixture(scope="session")
 def cluster_of_version() -> Iterator[Callable[[str], ClusterServers]]:
-    """Give a function from a version to a cluster of it, started on first use and shared; do not harm it."""
+    """Give a function from a version to a cluster of it, started on first use and shared.
+
+    A test must not harm it.
+    """
     started: dict[str, ClusterServers] = {}
 
     def of_version(version: str) -> ClusterServers:

@@ -1,4 +1,4 @@
-"""Locks in a cluster whose slots never stop moving: every cycle succeeds, and no lock is ever held twice.
+"""Locks in a cluster whose slots always move: every cycle succeeds, no lock is held twice.
 
 By hand: ``python tests/cluster/migration.py --cycles 10000``.
 """
@@ -51,7 +51,8 @@ class Record:
     def __str__(self) -> str:
         kinds = Counter(self.errors)
         return (
-            f"{self.cycles} cycles, {self.migrations} slot migrations, {len(self.errors)} errors {dict(kinds) or ''}, "
+            f"{self.cycles} cycles, {self.migrations} slot migrations, "
+            f"{len(self.errors)} errors {dict(kinds) or ''}, "
             f"{self.double_holds} double holds, longest acquire {self.longest:.2f} s"
         )
 

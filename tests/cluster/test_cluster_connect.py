@@ -26,7 +26,7 @@ async def _take(stage: Stage, client: Any) -> None:
 
 
 async def test_one_node_is_enough(plain: Stage, cluster: ClusterServers) -> None:
-    """Whichever node is named, a replica too, the others are found by it; one that is down is no harm."""
+    """Any one node is enough to find the others, even a replica; a named node may be down."""
     for ports in ([cluster.nodes[2].port], [cluster.nodes[4].port], [1, cluster.nodes[0].port]):
         await _take(
             plain,
@@ -36,7 +36,7 @@ async def test_one_node_is_enough(plain: Stage, cluster: ClusterServers) -> None
 
 @pytest.mark.parametrize("module", [redis, redis.asyncio], ids=["redis", "redis.asyncio"])
 async def test_from_redis(plain: Stage, cluster: ClusterServers, module: Any) -> None:
-    """A configured cluster client of redis-py, of either kind, tells the nodes, and how their addresses are to be read."""
+    """A redis-py cluster client, of either kind, gives the nodes and the address remapping."""
     told: list[Any] = []
 
     def remap(address: Any) -> Any:
@@ -96,7 +96,7 @@ async def test_nobody_there(plain: Stage) -> None:
 
 
 async def test_a_node_taken_for_a_server(plain: Stage, cluster: ClusterServers) -> None:
-    """Who connects to one node as if it was a server is told what to do."""
+    """A client that takes a node of a cluster for a single server is told what to do."""
     owner = plain.owner()
     client = plain.client(cluster.nodes[0].url())
     with pytest.raises(ServerUnavailableError, match=r"redis\+cluster") as caught:

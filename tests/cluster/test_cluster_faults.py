@@ -1,4 +1,4 @@
-"""Nodes that die, hang, come and go, and slots that nobody serves: sat out within the caller's time."""
+"""Nodes that die, hang, come and go, and unserved slots: a call waits for them within its time."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ def _names_by_node(cluster: ClusterServers) -> dict[RedisServer, list[str]]:
 
 
 def test_exit_when_no_thread_can_start(cluster: ClusterServers) -> None:
-    """An interpreter that starts no threads any more while it exits, as from Python 3.12 on, releases on every node."""
+    """An interpreter that starts no more threads at its exit still releases on every node.
+
+    That is so from Python 3.12 on.
+    """
     names = [names[0] for names in _names_by_node(cluster).values()]
     code = f"""
     import atexit
@@ -97,7 +100,10 @@ async def test_a_node_that_hangs(plain: Stage, cluster: ClusterServers) -> None:
 
 
 async def test_nodes_come_and_go(hurt: Stage, harmed: ClusterServers) -> None:
-    """A node that joins is used as soon as it serves something, and one that has left is forgotten with its connections."""
+    """A node that joins is used once it serves a slot; a node that has left is forgotten.
+
+    Its connections are forgotten too.
+    """
     client, owner = hurt.client(), hurt.owner()
     names = [name for those in _names_by_node(harmed).values() for name in those]
 
@@ -143,7 +149,10 @@ async def test_nodes_come_and_go(hurt: Stage, harmed: ClusterServers) -> None:
 
 
 async def test_a_primary_is_killed(hurt: Stage, harmed: ClusterServers) -> None:
-    """After kill -9 who waits has the lock within three seconds of the promotion; what replicas had is still held; no error."""
+    """After kill -9, a waiter has the lock within three seconds of the promotion, without error.
+
+    A hold that the replicas had is still held.
+    """
     client, other = hurt.client(lease=15), hurt.client(lease=15)
     (victim, (waited, held, *_)), *_ = sorted(
         _names_by_node(harmed).items(), key=lambda item: harmed.nodes.index(item[0])
@@ -191,7 +200,10 @@ async def _work_on(stage: Stage, client: Any, name: str) -> None:
 @pytest.mark.filterwarnings("ignore::interlock.errors.MisuseWarning")
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_fork(hurt: Stage, harmed: ClusterServers) -> None:
-    """A forked child is another client, with connections of its own to every node; the parent's holds stay its own."""
+    """A forked child is another client with its own connections to every node.
+
+    The parent keeps its holds.
+    """
     client = hurt.client(lease=4)
     mine = client.lock("of the parent")
     assert mine.acquire()

@@ -68,7 +68,7 @@ async def test_names_with_braces(stage: Stage, name: str) -> None:
     "kind", [kind for kind in KINDS if kind.name in ("lock", "fair")], ids=lambda kind: kind.name
 )
 async def test_other_versions(face: Face, kind: Any, other_cluster: ClusterServers) -> None:
-    """Locks work with plain channels where there are no sharded ones, and with the newest servers."""
+    """Locks work with plain channels on servers without sharded ones, and on the newest servers."""
     with eyes(other_cluster) as seen:
         stage = Stage(face, kind, other_cluster.url(), seen)
         await _converse(stage, "a")
@@ -121,7 +121,7 @@ async def test_leased_semaphore(plain: Stage) -> None:
 
 
 async def test_count_down_latch(plain: Stage) -> None:
-    """Who waits for a latch is told when the count is down."""
+    """A waiter for a latch is told when the count reaches 0."""
     latch = plain.client(poll_cap=30).count_down_latch("a")
     one, two = plain.owner(), plain.owner()
     assert await one.do(latch.try_set_count, 2)

@@ -1,4 +1,4 @@
-"""Slots that move while locks in them are held and waited for: nobody hears of it, and nothing is counted twice."""
+"""Slots that move while locks are held and waited for: no caller notices, nothing counts twice."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_a_slot_that_has_moved(plain: Stage, cluster: ClusterServers) -> N
 
 
 async def test_a_slot_that_is_moving(plain: Stage, cluster: ClusterServers) -> None:
-    """Held, refused, re-entered, renewed, released and taken: on either side of a slot that is half moved."""
+    """Refusal, re-entry, renewal, release and acquire work on either side of a half-moved slot."""
     client, other = plain.client(lease=4), plain.client()
     ours, theirs = client.lock("moving"), other.lock("moving")
     holder, waiter = plain.owner(), plain.owner()
@@ -91,7 +91,7 @@ async def test_a_node_that_does_not_know_the_script(plain: Stage, cluster: Clust
     "kind", [kind for kind in KINDS if kind.name in ("fair", "fenced")], indirect=True
 )
 async def test_several_keys_while_a_slot_is_moving(stage: Stage, cluster: ClusterServers) -> None:
-    """A server does not serve several keys of which some are missing (TRYAGAIN): that is waited for, and tried again."""
+    """A server answers TRYAGAIN if some of several keys are missing; the call waits and retries."""
     client, owner, other = stage.client(), stage.owner(), stage.owner()
     lock = stage.lock(client, "several")
     slot, source, target = _route(cluster, "several")
@@ -112,7 +112,7 @@ async def test_several_keys_while_a_slot_is_moving(stage: Stage, cluster: Cluste
 async def test_waiters_move_with_their_slot(
     plain: Stage, cluster: ClusterServers, pubsub: str
 ) -> None:
-    """Who waits in a slot that moves hears of a release at its new place, long before looking by itself."""
+    """A waiter in a moving slot hears of a release at the new node, long before its next poll."""
     name = f"waited {pubsub}"
     client, other = plain.client(pubsub=pubsub), plain.client(pubsub=pubsub, poll_cap=60)
     ours, theirs = client.lock(name, lease=60), other.lock(name)

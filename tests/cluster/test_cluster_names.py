@@ -66,7 +66,7 @@ def _slots(name: str) -> set[int]:
 
 @pytest.mark.parametrize("name", KEPT)
 def test_names_that_keep_together(name: str) -> None:
-    """What is accepted has all its keys and channels in one slot."""
+    """A name that is accepted has all its keys and channels in one slot."""
     names.check_one_slot(name)
     assert len(_slots(name)) == 1
 
@@ -81,7 +81,10 @@ def test_names_that_scatter(name: str) -> None:
 
 @pytest.mark.parametrize("kind", OBJECTS)
 def test_every_object_refuses_them(kind: str) -> None:
-    """Every object of a cluster's client is refused such a name when it is made, without a round trip; one server takes it."""
+    """Each object of a cluster client refuses such a name at creation, without a round trip.
+
+    A client of one server accepts it.
+    """
     with (
         interlock.connect("redis+cluster://localhost:1") as client,
         pytest.raises(ConfigError, match="a}b"),
@@ -102,7 +105,11 @@ def test_what_a_name_mapper_makes_is_looked_at() -> None:
 
 
 def test_the_channel_of_a_latch() -> None:
-    """Redisson puts braces around a latch's name whatever is in it: with others inside, its sharded channel is elsewhere."""
+    """A latch whose name has braces is refused unless its channel is plain.
+
+    Redisson puts braces around every latch's name. With other braces inside, the sharded channel is
+    in another slot.
+    """
     for pubsub in ("auto", "sharded"):
         with (
             interlock.connect("redis+cluster://localhost:1", pubsub=pubsub) as client,

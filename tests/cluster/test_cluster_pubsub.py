@@ -29,7 +29,7 @@ def _heard(cluster: ClusterServers, kind: str) -> list[RedisServer]:
 async def _hand_over(
     stage: Stage, cluster: ClusterServers, *, poll_cap: float, pubsub: str
 ) -> tuple[list[RedisServer], list[RedisServer]]:
-    """Have one wait for what another releases; return where sharded and plain channels were listened to meanwhile."""
+    """Hand a lock to a waiter; return the nodes with sharded and with plain subscribers."""
     client = stage.client(pubsub=pubsub)
     ours, theirs = (
         client.lock("heard"),
@@ -52,7 +52,7 @@ async def _hand_over(
 
 @pytest.mark.parametrize("pubsub", ["auto", "sharded"])
 async def test_sharded(plain: Stage, cluster: ClusterServers, pubsub: str) -> None:
-    """Where there are sharded channels they are used, at the node of the lock's slot and nowhere else."""
+    """Sharded channels are used where they exist, and only at the node of the lock's slot."""
     sharded, others = await _hand_over(plain, cluster, poll_cap=60, pubsub=pubsub)
     assert sharded == [cluster.owner(slot_of("heard"))]
     assert others == []
@@ -123,7 +123,7 @@ async def test_off_for_the_rest(plain: Stage, cluster: ClusterServers) -> None:
 
 
 async def test_sharded_where_there_is_none(face: Face, other_cluster: ClusterServers) -> None:
-    """A cluster of Redis 6.2 has no sharded channels: auto does without, and who insists is refused."""
+    """A cluster of Redis 6.2 has no sharded channels: auto does without, `sharded` is refused."""
     old = other_cluster.nodes[0].version < (7, 0, 0)
     with eyes(other_cluster) as seen:
         stage = Stage(face, KINDS[0], other_cluster.url(), seen)

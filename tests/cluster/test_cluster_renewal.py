@@ -20,7 +20,7 @@ LEASE = 6.0
 
 
 async def test_each_node_renews_its_own_holds(plain: Stage, cluster: ClusterServers) -> None:
-    """A round sends every hold to the node that has it, in a thread and over a connection of that node."""
+    """A round sends each hold to its node, in a thread and over a connection of that node."""
     names: dict[RedisServer, list[str]] = {}
     number = 0
     while len(names) < 3 or min(map(len, names.values())) < EACH:

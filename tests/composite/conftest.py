@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 PATIENCE = 5.0
-"""Seconds that a server is given to answer a red lock, where a test does not say otherwise: being on the processor in time is luck."""
+"""Seconds that a server has to answer a red lock, unless a test says otherwise.
+
+This is long, because a busy machine may not run the server in time.
+"""
 
 
 @pytest.fixture(autouse=True)

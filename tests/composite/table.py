@@ -1,4 +1,4 @@
-"""What multi and red locks are played with: a face, some servers of their own, and a client of each."""
+"""The setting of multi and red lock tests: a face, some servers, and a client of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many who want several locks at once: nobody waits for ever, and nobody who is stopped leaves some of them."""
+"""Crowds that want several locks: nobody waits for ever, a stopped owner leaves none behind."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ NAMES = "abcdef"
 
 
 async def test_random_subsets(table: Table) -> None:
-    """Twenty threads or tasks of three clients that take random subsets of six locks all come to their end, one at a time."""
+    """Twenty owners of three clients take random subsets of six locks, and all finish.
+
+    Each lock has one holder at a time.
+    """
     draw = random.Random(7)
     clients = [table.client() for _ in range(3)]
     inside, entries = dict.fromkeys(NAMES, 0), list[int]()
@@ -53,7 +56,7 @@ async def test_random_subsets(table: Table) -> None:
 
 
 async def test_many_want_one_red_lock(table: Table) -> None:
-    """Ten threads or tasks of two processes' worth of clients have a red lock one at a time, and all have it."""
+    """Ten owners with two groups of clients get a red lock one at a time, and all get it."""
     groups = [table.clients() for _ in range(2)]
     inside, entries = list[int](), list[int]()
 
@@ -74,7 +77,10 @@ async def test_many_want_one_red_lock(table: Table) -> None:
 
 
 async def test_opposite_order(table: Table) -> None:
-    """Against one who takes the same locks in the opposite order, by hand and without giving way, both come through."""
+    """Two owners that take the same locks in opposite orders both get them.
+
+    One of them takes the locks by hand, and gives none back while it waits for the next.
+    """
     client, another = table.client(), table.client()
     lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
     rounds = 2
@@ -98,7 +104,10 @@ async def test_opposite_order(table: Table) -> None:
 
 
 async def test_two_who_both_give_way(table: Table) -> None:
-    """Two in opposite orders that both give back after the same time, as Redisson does, do not keep in step for ever."""
+    """Two owners in opposite orders that both give way do not keep in step for ever.
+
+    Both give back what they have after about the same time, as Redisson does.
+    """
     client, another = table.client(), table.client()
     lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
     java = [another.lock("b"), another.lock("a")]
@@ -179,7 +188,7 @@ async def test_cancelled_while_waiting(tasks: Table, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_killed(servers: Sequence[RedisServer], kind: str) -> None:
-    """What a process held that is killed is gone everywhere when its lease is over, and not much later."""
+    """The hold of a killed process ends everywhere with its lease, and not much later."""
     code = f"""
     urls = url.split()
     clients = [interlock.connect(one, lease=1.5) for one in urls]
@@ -219,7 +228,10 @@ def _three(
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @pytest.mark.parametrize("kind", KINDS)
 def test_ctrl_c_anywhere_in_a_with_statement(servers: Sequence[RedisServer], kind: str) -> None:
-    """Wherever Ctrl-C strikes in a with statement, all members are this thread's to release or none, and none is left behind."""
+    """Wherever Ctrl-C strikes in a with statement, this thread holds all members or none.
+
+    No member is left behind.
+    """
     with _three(servers) as (_, left, locks):
         lock: Any = (interlock.MultiLock if kind == "multi" else interlock.RedLock)(*locks)
         blow = Blow(1)
@@ -229,7 +241,7 @@ def test_ctrl_c_anywhere_in_a_with_statement(servers: Sequence[RedisServer], kin
             holds = [one.hold for one in locks]
             assert all(holds) or holds == [None] * 3, f"{blow} left {holds}"
             if all(holds):
-                # Python has no place between the last step of an acquire and the block that it is for.
+                # It struck after the acquire and before its block. Python cannot prevent that.
                 lock.release()
             wait_until(lambda: not left(), 10, f"{blow} leaves nothing")
             blow = blow.next()
@@ -264,7 +276,10 @@ def test_a_second_ctrl_c_while_the_first_is_undone(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("when", ["free", "waiting"])
 def test_interrupted_by_the_keyboard(servers: Sequence[RedisServer], kind: str, when: str) -> None:
-    """Wherever Ctrl-C strikes, in a with statement that is entered again and again or waits, all members are held or none."""
+    """Wherever Ctrl-C strikes, all members are held or none.
+
+    It strikes while the with statement is entered again and again, or while it waits.
+    """
     code = f"""
     urls = url.split()
     clients = [interlock.connect(one) for one in urls]

@@ -40,7 +40,7 @@ async def test_no_members(table: Table, made: str) -> None:
 
 @pytest.mark.parametrize("made", MADE)
 async def test_the_same_lock_twice(table: Table, made: str) -> None:
-    """A lock cannot be a member twice: by another client of its server, or as another kind of the same key, neither."""
+    """A lock cannot be a member twice, not even by another client or as another kind of lock."""
     one, two = table.client(), table.client()
     make = getattr(table.face.module, made)
     for twin in (one.lock("name"), two.lock("name"), two.fair_lock("name"), one.spin_lock("name")):
@@ -204,7 +204,10 @@ def test_a_member_that_was_waited_for_behind_its_word_is_given_back(
     ],
 )
 async def test_a_weak_red_lock(five: Table, count: int, why: str) -> None:
-    """An even number of servers, or fewer than three, is warned of with the reason, at the line of the user."""
+    """Fewer than three servers, or an even number, cause a warning at the user's line.
+
+    The warning says why.
+    """
     locks = [client.lock("name") for client in five.clients()[:count]]
     with pytest.warns(UserWarning, match=why) as caught:
         five.face.module.RedLock(*locks)

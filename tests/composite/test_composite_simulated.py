@@ -1,4 +1,4 @@
-"""Multi and red locks in the simulator: three servers, and whichever fault befalls whichever effect."""
+"""Multi and red locks in the simulator: three servers, and any fault at any effect."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TROUBLE = (InterlockError, Interrupted)
 
 
 class World:
-    """Three servers and any number of machines, each with a client of every server and one clock."""
+    """Three servers, and machines that each have one clock and a client of every server."""
 
     def __init__(self, seed: int, schedule: Schedule) -> None:
         self.simulator = Simulator(seed, schedule=schedule, invariants=())
@@ -59,12 +59,12 @@ class World:
         lease: float | None = None,
         rounds: int = 1,
     ) -> None:
-        """Start a process, on a machine of its own, that acquires twice and releases twice, *rounds* times."""
+        """Start a process on its own machine; *rounds* times it acquires and releases twice."""
         clients = self.machine()
         joint = kind([Lock(client.session, "name") for client in clients])
 
         def entered(me: Process) -> Generator[Op[Any], Any, CompositeHold | None]:
-            """Acquire; what ends in nothing, or by an error, leaves the depths of all members as they were."""
+            """Acquire, or fail and leave the depths of all members as they were."""
             former = depths(joint._holds(me.owner))
             hold: CompositeHold | None = None
             with suppress(*TROUBLE):
@@ -126,7 +126,10 @@ def _world(
 def test_one_fault_at_every_effect(
     kind: type[CompositeLock], fault: str, lease: float | None
 ) -> None:
-    """Whichever effect a fault befalls, two never hold it and nothing is left of it on any server or in any table."""
+    """With a fault at any effect, the lock never has two holders.
+
+    Nothing is left of it on any server or in any table.
+    """
     recorded = _world(kind, 1, Schedule(), lease)
     processes = [machine[0].processes[0] for machine in recorded.machines]
     assert len(recorded.held) == 2
@@ -149,7 +152,7 @@ def test_many_faults_at_random(kind: type[CompositeLock], seed: int) -> None:
 @pytest.mark.parametrize("kind", [MultiLock, RedLock])
 @pytest.mark.parametrize("seed", range(10))
 def test_the_dead_leave_nothing(kind: type[CompositeLock], seed: int) -> None:
-    """Whenever a machine dies, what it held ends with its lease on every server, and the others go on."""
+    """When a machine dies, its holds end with their lease on every server; others go on."""
     world = World(seed, Schedule(rates=RATES))
     for timeout in (5.0, 30.0, 2.0):
         world.spawn(kind, timeout=timeout, rounds=3)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def test_a_server_that_is_down(own: Table) -> None:
-    """When a member's server is down the acquire says so, and what the others granted is given back."""
+    """If a member's server is down, the acquire raises and gives the other members back."""
     clients = own.clients(command_timeout=2, outage_timeout=0.5)
     lock = own.face.module.MultiLock(*[client.lock("name") for client in clients])
     owner = own.owner()
@@ -34,7 +34,10 @@ async def test_a_server_that_is_down(own: Table) -> None:
 
 
 async def test_an_outage_is_sat_out(own: Table) -> None:
-    """Who waits while a member's server is away holds the others for a while only, and goes on when it is back."""
+    """A waiter holds the other members only for a while if a member's server is away.
+
+    It goes on when the server is back.
+    """
     clients = own.clients(outage_timeout=20)
     lock = own.face.module.MultiLock(*[client.lock("name") for client in clients[:2]])
     owner = own.owner()
@@ -56,7 +59,7 @@ def _place(server: RedisServer) -> str:
 
 
 async def test_a_release_goes_everywhere(own: Table) -> None:
-    """A member's server that is down at the release is told of; the others are free, and it may be tried again."""
+    """A release raises if a member's server is down, frees the others, and can be repeated."""
     clients = own.clients(outage_timeout=0.3, command_timeout=0.3)
     lock = own.face.module.MultiLock(*[client.lock("name") for client in clients])
     owner = own.owner()

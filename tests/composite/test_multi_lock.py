@@ -44,7 +44,7 @@ async def test_all_are_held_and_given_back(table: Table) -> None:
 
 @pytest.mark.parametrize("taken", [0, 1, 2])
 async def test_one_that_is_taken_bars_all(table: Table, taken: int) -> None:
-    """Whichever member another holds, a single try takes nothing and leaves nothing, and says so at once."""
+    """If another owner holds any member, a single try fails at once and leaves nothing."""
     clients = table.clients()
     locks = [client.lock("name") for client in clients]
     lock, other, owner = table.face.module.MultiLock(*locks), table.owner(), table.owner()
@@ -59,7 +59,7 @@ async def test_one_that_is_taken_bars_all(table: Table, taken: int) -> None:
 
 
 async def test_time_out(table: Table) -> None:
-    """A wait that ends in nothing leaves nothing; a with statement says which locks it was about."""
+    """A wait that times out leaves nothing; a with statement names the locks in its error."""
     client = table.client()
     lock, owner, other = table.multi(client, "a", "b", timeout=0.3), table.owner(), table.owner()
     await other.do(client.lock("b").acquire)
@@ -72,7 +72,10 @@ async def test_time_out(table: Table) -> None:
 
 
 async def test_waits_for_the_last(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits for a member has it soon after its release, long before any poll is due, and keeps the others meanwhile."""
+    """A waiter for a member keeps the others, and gets this one soon after its release.
+
+    The next poll would come much later.
+    """
     monkeypatch.setattr(multi_lock, "MEMBER_BUDGET", 60)
     client, another = table.client(poll_cap=60), table.client()
     lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
@@ -86,7 +89,7 @@ async def test_waits_for_the_last(table: Table, monkeypatch: pytest.MonkeyPatch)
 
 
 async def test_waits_for_the_first_without_a_budget(table: Table) -> None:
-    """Who waits for the first member holds nothing, so it stays in its queue for longer than any budget."""
+    """A waiter for the first member holds nothing, so it stays in its queue past any budget."""
     client, another = table.client(poll_cap=60), table.client()
     lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
     await other.do(another.lock("a").acquire)
@@ -99,7 +102,10 @@ async def test_waits_for_the_first_without_a_budget(table: Table) -> None:
 
 
 async def test_reentry(table: Table) -> None:
-    """The owner may enter again, together or one by one; each level is released on its own, and only the last frees."""
+    """The owner may enter again, all members together or one of them.
+
+    Each level is released on its own, and only the last release frees the lock.
+    """
     client = table.client()
     lock, owner = table.multi(client, "a", "b"), table.owner()
     for depth in (1, 2, 3):
@@ -115,7 +121,7 @@ async def test_reentry(table: Table) -> None:
 
 
 async def test_what_was_held_before_stays_held(table: Table) -> None:
-    """A member that the owner had already goes back to its former depth when a try comes to nothing."""
+    """If a try fails, a member that the owner held before goes back to its former depth."""
     client, another = table.client(), table.client()
     lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
     await owner.do(client.lock("a").acquire)
@@ -130,7 +136,10 @@ async def test_what_was_held_before_stays_held(table: Table) -> None:
 
 
 async def test_a_lease_ends_all(table: Table) -> None:
-    """With a lease all members end together, although they were acquired one after the other; then it is lost."""
+    """With a lease all members end together, and the hold is lost then.
+
+    It does not matter that they were acquired one after the other.
+    """
     clients = table.clients()
     locks = [client.lock("name") for client in clients]
     lock, owner = table.face.module.MultiLock(*locks, lease=1.5), table.owner()
@@ -164,7 +173,10 @@ async def test_extend(table: Table) -> None:
 
 
 async def test_one_that_is_lost_is_the_loss_of_all(table: Table) -> None:
-    """When one member is lost the hold is lost, told once; the others are given back by the release that says so."""
+    """The loss of one member is the loss of the hold, and is reported once.
+
+    The release that raises HoldLostError gives the other members back.
+    """
     clients = table.clients(lease=2)
     lock = table.face.module.MultiLock(*[client.lock("name") for client in clients])
     owner, told = table.owner(), list[str]()
@@ -181,7 +193,10 @@ async def test_one_that_is_lost_is_the_loss_of_all(table: Table) -> None:
 
 
 async def test_a_lost_one_is_acquired_anew_once_released(table: Table) -> None:
-    """Who lost it cannot enter it; one release frees all members at all depths, and makes room for a hold of one depth."""
+    """An owner that lost the lock cannot enter it again before a release.
+
+    That release frees all members at all depths. The next hold has depth one.
+    """
     clients = table.clients()
     lock = table.face.module.MultiLock(*[client.lock("name") for client in clients])
     owner = table.owner()
@@ -201,7 +216,10 @@ async def test_a_lost_one_is_acquired_anew_once_released(table: Table) -> None:
 
 
 async def test_one_that_is_lost_on_the_way(table: Table) -> None:
-    """A member that is lost while the others are waited for is acquired again; what is held at last is all of them."""
+    """A member that is lost while the others are waited for is acquired again.
+
+    At the end all of them are held.
+    """
     client, another = table.client(lease=20), table.client()
     lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
     await other.do(another.lock("b").acquire)
@@ -231,7 +249,7 @@ async def test_extending_what_is_lost(table: Table) -> None:
 
 
 async def test_force_release(table: Table) -> None:
-    """Whoever asks frees every member, and is told whether any was locked; the holder is told of the loss."""
+    """Anyone can free all members, and learns if any was locked; the holder hears of the loss."""
     client = table.client()
     lock, owner, other = table.multi(client, "a", "b"), table.owner(), table.owner()
     assert await other.do(lock.force_release) is False
@@ -267,7 +285,7 @@ async def test_the_hold_releases_from_anywhere(table: Table) -> None:
 
 
 async def test_a_key_that_is_something_else(table: Table) -> None:
-    """A member whose name is in use by something else is told of, and nothing is left in the others."""
+    """A member whose key holds something else makes the acquire raise and leave nothing."""
     client = table.client()
     table.servers[0].execute("SET", "b", "text")
     lock: Any = table.multi(client, "a", "b", "c")

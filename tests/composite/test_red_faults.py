@@ -1,4 +1,4 @@
-"""The red lock when servers fail: a minority costs a time-out and no more, a majority is told of."""
+"""The red lock when servers fail: a minority costs only a time-out, a majority is reported."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _revive(servers: Sequence[RedisServer]) -> None:
 async def test_a_minority_that_is_down(
     own: Table, fail: Callable[[RedisServer], None], warm: bool
 ) -> None:
-    """Two of five servers that are down cost their time-outs, together and not one after the other, and no error."""
+    """Two of five servers that are down cost one time-out together, and no error."""
     clients = own.clients()
     lock, owner = own.red(clients), own.owner()
     if warm:
@@ -83,7 +83,10 @@ async def test_a_minority_that_is_down(
 
 @down
 async def test_a_majority_that_is_down(own: Table, fail: Callable[[RedisServer], None]) -> None:
-    """Without a quorum of servers QuorumError says of each what is wrong; what the others granted is given back."""
+    """Without a quorum, QuorumError tells what is wrong with each failed server.
+
+    Grants of the other servers are given back.
+    """
     clients = own.clients(outage_timeout=0.5)
     lock, owner = own.red(clients), own.owner()
     await owner.do(lock.acquire)
@@ -105,7 +108,7 @@ async def test_a_majority_that_is_down(own: Table, fail: Callable[[RedisServer],
 
 
 async def test_an_outage_is_sat_out(own: Table) -> None:
-    """Who waits while a majority is away goes on when it is back."""
+    """An acquire waits while a majority is away, and goes on when it is back."""
     clients = own.clients()
     lock, owner = own.red(clients), own.owner()
     await owner.do(lock.acquire)
@@ -138,7 +141,10 @@ async def test_renewal_keeps_the_quorum(own: Table) -> None:
 
 
 async def test_a_minority_that_lost_its_data(own: Table) -> None:
-    """A server that comes back empty is no loss while the quorum stands, and does not get the lock written anew."""
+    """While the quorum stands, a server that comes back empty is no loss.
+
+    The lock is not written there anew.
+    """
     clients = own.clients(lease=2.5)
     lock, owner = own.red(clients), own.owner()
     hold = await owner.do(own.face.enter, lock)
@@ -155,7 +161,10 @@ async def test_a_minority_that_lost_its_data(own: Table) -> None:
 
 
 async def test_a_majority_that_lost_its_data(own: Table) -> None:
-    """When a quorum of servers comes back empty the hold is lost, told once, and given back where it still stands."""
+    """When a quorum of servers comes back empty, the hold is lost.
+
+    The loss is reported once, and the lock is given back where it still stands.
+    """
     clients = own.clients(lease=2)
     lock, owner, told = own.red(clients), own.owner(), list[str]()
     hold = await owner.do(own.face.enter, lock)
@@ -177,7 +186,7 @@ async def test_a_majority_that_lost_its_data(own: Table) -> None:
 
 
 async def test_a_majority_out_of_reach(own: Table) -> None:
-    """When a quorum cannot be reached for a whole lease the hold is lost at the end of its validity."""
+    """A hold whose quorum is out of reach for a whole lease is lost when its validity ends."""
     clients = own.clients(lease=2)
     lock, owner = own.red(clients), own.owner()
     hold = await owner.do(own.face.enter, lock)
@@ -196,7 +205,7 @@ async def test_a_majority_out_of_reach(own: Table) -> None:
 async def test_a_release_without_a_minority(
     own: Table, fail: Callable[[RedisServer], None]
 ) -> None:
-    """One server of three that is down at the release is no error, for the others can do without it too."""
+    """One server of three that is down at the release is no error: others do not need it."""
     clients = own.clients(lease=30)
     lock, owner = own.red(clients), own.owner()
     await owner.do(lock.acquire)
@@ -214,7 +223,10 @@ async def test_a_release_without_a_minority(
 
 
 async def test_a_release_without_a_majority(own: Table) -> None:
-    """A release that leaves too many servers unasked is told of, can be tried again, and is carried through behind."""
+    """A release that misses too many servers raises, and can be tried again.
+
+    The background finishes it in any case.
+    """
     clients = own.clients(lease=30)
     lock, owner = own.red(clients), own.owner()
     await owner.do(lock.acquire)
@@ -230,7 +242,10 @@ async def test_a_release_without_a_majority(own: Table) -> None:
 
 
 async def test_reentry_without_a_minority(own: Table) -> None:
-    """A server that is away at one entry and back at the next holds as deep as the others: no release is one too many."""
+    """A server that misses one entry and is back at the next has the depth of the others.
+
+    So no release is one too many.
+    """
     clients = own.clients(lease=30)
     lock, owner = own.red(clients), own.owner()
     await owner.do(lock.acquire)
@@ -265,7 +280,10 @@ def test_a_connection_that_died_idle(own_servers: Sequence[RedisServer]) -> None
 async def test_a_first_connection_that_takes_its_time(
     own_servers: Sequence[RedisServer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Connections that take longer to be made than a server is given to answer are no reason to give up before the time is up."""
+    """An acquire does not give up early because its first connections take long.
+
+    Here each takes longer than a server has to answer.
+    """
     monkeypatch.setattr(red_lock, "LEAST_PATIENCE", 0.05)
     clients = [interlock.asyncio.connect(server.url()) for server in own_servers]
     for client in clients:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def test_all_servers_are_asked_at_once(five: Table) -> None:
-    """It is held on every server, for one round trip to each, and free everywhere after one more."""
+    """One round trip to each server acquires it everywhere, and one more frees it again."""
     with FaultProxy(("127.0.0.1", five.servers[0].port)) as proxy:
         clients = five.clients([proxy.url(), *(server.url() for server in five.servers[1:])])
         lock, owner = five.red(clients), five.owner()
@@ -52,7 +52,7 @@ async def test_a_quorum_decides(five: Table, taken: int, granted: bool) -> None:
 
 
 async def test_validity(table: Table) -> None:
-    """A hold is valid for its lease less what passed while it was asked for and what clocks may drift."""
+    """A hold is valid for its lease less the time of the acquire and the drift of clocks."""
     lock, owner = table.red(table.clients()), table.owner()
     began = time.monotonic()
     assert await owner.do(lock.acquire, lease=10)
@@ -90,7 +90,10 @@ async def test_renewal(table: Table) -> None:
 
 
 async def test_reentry(table: Table) -> None:
-    """The owner may enter again; another may not; each level is released on its own, and only the last frees."""
+    """The owner may enter again; others may not.
+
+    Each level is released on its own, and only the last release frees the lock.
+    """
     clients = table.clients()
     lock, owner, other = table.red(clients), table.owner(), table.owner()
     for depth in (1, 2, 3):
@@ -110,7 +113,10 @@ async def test_reentry(table: Table) -> None:
 
 
 async def test_reentry_finds_the_loss(table: Table) -> None:
-    """An entry that finds the quorum gone is told so; what is left is given back when it is left, and only then."""
+    """A re-entry that finds the quorum gone raises HoldLostError.
+
+    The rest of the lock is given back by the release, and not before.
+    """
     clients, others = table.clients(), table.clients()
     lock, owner, other = table.red(clients), table.owner(), table.owner()
     await owner.do(lock.acquire)
@@ -127,7 +133,7 @@ async def test_reentry_finds_the_loss(table: Table) -> None:
 
 
 async def test_members_that_are_not_reentrant(table: Table) -> None:
-    """A second acquire by the owner of members that cannot be entered twice is refused, and changes nothing."""
+    """With non-reentrant members, a second acquire by the owner fails and changes nothing."""
     clients = table.clients()
     members = [client.lock("name", reentrant=False) for client in clients]
     lock, owner = table.face.module.RedLock(*members), table.owner()
@@ -140,7 +146,10 @@ async def test_members_that_are_not_reentrant(table: Table) -> None:
 
 
 async def test_what_was_held_before_stays_held(table: Table) -> None:
-    """A member that the owner had already is entered once more, and goes back to its former depth afterwards."""
+    """A member that the owner held before is entered once more.
+
+    It goes back to its former depth afterwards.
+    """
     clients = table.clients()
     lock, owner, other = table.red(clients), table.owner(), table.owner()
     mine = clients[0].lock("name")
@@ -209,7 +218,7 @@ async def test_waiting_costs_little(table: Table) -> None:
 
 
 async def test_force_release(table: Table) -> None:
-    """Whoever asks frees it on every server; the holder is told, once."""
+    """Anyone can free it on every server; the holder is told once."""
     clients = table.clients()
     lock, owner, other, told = table.red(clients), table.owner(), table.owner(), list[int]()
     assert await other.do(lock.force_release) is False
@@ -238,7 +247,7 @@ async def test_listening_to_what_is_lost_already(table: Table) -> None:
 
 
 async def test_a_task_is_cancelled_by_the_loss(tasks: Table) -> None:
-    """Who asked for it is interrupted in its block by the loss of the quorum, and sees HoldLostError."""
+    """With cancel_on_lost, the loss of the quorum ends a task's block by HoldLostError."""
     lock = tasks.red(tasks.clients())
 
     async def work() -> None:

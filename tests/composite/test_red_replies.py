@@ -1,4 +1,4 @@
-"""The red lock when replies are lost, late or nonsense: what may have been granted is given back."""
+"""The red lock when replies are lost, late or nonsense: possible grants are given back."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ODD: dict[str, Any] = {
 @pytest.mark.parametrize("fault", ODD)
 @pytest.mark.parametrize("wins", [True, False])
 async def test_a_reply_that_is_not_read(table: Table, fault: str, wins: bool) -> None:
-    """What a server may have granted whose reply was not read is given back there too, even if it is granted later."""
+    """If a server's reply is not read, its possible grant is given back, even a late one."""
     with FaultProxy(("127.0.0.1", table.servers[1].port)) as proxy:
         urls = [table.servers[0].url(), proxy.url(), table.servers[2].url()]
         clients = table.clients(urls, command_timeout=1)
@@ -62,7 +62,7 @@ async def test_a_reply_that_is_not_read(table: Table, fault: str, wins: bool) ->
 
 
 async def test_a_server_that_hangs_for_good(table: Table) -> None:
-    """A server behind a link that swallows everything costs its time-out, again and again, and no thread or connection."""
+    """A server behind a link that swallows everything costs a time-out each time."""
     with FaultProxy(("127.0.0.1", table.servers[1].port)) as proxy:
         urls = [table.servers[0].url(), proxy.url(), table.servers[2].url()]
         lock, owner = table.red(table.clients(urls, command_timeout=1)), table.owner()
@@ -76,7 +76,7 @@ async def test_a_server_that_hangs_for_good(table: Table) -> None:
 
 
 async def test_a_minority_that_cannot_be_used(table: Table) -> None:
-    """A server that has something else under the name is as good as down; two of three are told of at once."""
+    """A server whose key holds something else counts as down; two of three raise at once."""
     clients = table.clients()
     lock, owner = table.red(clients), table.owner()
     table.servers[0].execute("SET", "name", "text")
@@ -96,7 +96,7 @@ def _forget(table: Table) -> None:
 
 
 async def test_servers_that_forget_the_scripts(table: Table) -> None:
-    """Servers that are sent a digest which they do not know any more are sent the text, all of them."""
+    """Every server that does not know a script's digest any more is sent the text."""
     lock, owner = table.red(table.clients()), table.owner()
     await owner.do(lock.acquire)
     await owner.do(lock.release)

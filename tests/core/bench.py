@@ -1,4 +1,4 @@
-"""A client whose clock stands still and whose world is played by hand: what the unit tests of the core work with."""
+"""A client for the core's unit tests: its clock stands still, and its world is played by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must still reach the server is sent until it is answered, or of no more use."""
+"""A call in the cleanup queue is sent until it is answered, or of no more use."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_nothing_is_due_when_all_is_settled(background: Background) -> None:
 
 
 def test_everything_due_shares_a_round_trip(background: Background) -> None:
-    """What was left to the background is sent at once, together, and is settled when answered."""
+    """Calls left to the background are sent at once and together, and answers settle them."""
     background.add("a")
     background.add("b")
     assert background.pause == 0
@@ -87,7 +87,7 @@ def test_no_answer_is_tried_again_ever_less_often(background: Background) -> Non
 
 @pytest.mark.parametrize(("late", "again"), [(1, 1), (0, 0)])
 def test_nothing_found_may_be_too_early(background: Background, late: int, again: int) -> None:
-    """The undo of what may still arrive is repeated although it found nothing to undo; any other is not."""
+    """An undo that found nothing is repeated only if what it undoes may still arrive."""
     background.add(late=late)
     background.run(None)
 
@@ -95,7 +95,10 @@ def test_nothing_found_may_be_too_early(background: Background, late: int, again
 
 
 def test_as_much_is_to_be_found_as_may_arrive(background: Background) -> None:
-    """What was sent several times may be executed several times: the undo is repeated until it found that many."""
+    """An undo is repeated until it has found as many grants as may still arrive.
+
+    A call that was sent several times may be executed several times.
+    """
     background.add(late=2)
     for reply in (1, None, UNAVAILABLE):
         background.run(reply)
@@ -107,7 +110,7 @@ def test_as_much_is_to_be_found_as_may_arrive(background: Background) -> None:
 
 
 def test_pauses_of_what_may_still_arrive_grow_without_end(background: Background) -> None:
-    """A script that finds nothing is repeated ever more rarely, so that a long lease costs a few tries."""
+    """An undo that finds nothing is sent ever more rarely, so a long lease costs a few tries."""
     background.add(late=1)
     for _ in range(8):
         background.run(None)
@@ -118,7 +121,7 @@ def test_pauses_of_what_may_still_arrive_grow_without_end(background: Background
 
 
 def test_repeats_end_with_the_use_in_them(background: Background) -> None:
-    """What cannot matter any more is given up."""
+    """A call that cannot matter any more is given up."""
     background.add(seconds=1.0, late=1)
     background.bench.now += 1.0
     background.run(None)
@@ -141,7 +144,7 @@ def test_nothing_is_sent_when_there_is_no_use_in_it_any_more(background: Backgro
 
 
 def test_what_closing_interrupts_is_left_to_it(background: Background) -> None:
-    """What was just being sent when the client closed is not settled by that: closing sends it."""
+    """A call that was under way when the client closed is not settled: closing sends it."""
     background.add()
     background.run(ClosedError("the client is closed"))
 

@@ -57,7 +57,7 @@ def test_batch_decodes_every_reply_and_passes_errors_on(play: type[Play]) -> Non
 
 
 def test_ask_decodes_every_reply_and_passes_errors_on(play: type[Play], bench: Bench) -> None:
-    """What several clients are asked together is heard of one by one."""
+    """Calls to several clients are sent together, and each has its own result or error."""
     error = ConnectionError()
     calls = tuple((bench.session, Eval(DOUBLE, (key,), ())) for key in "ab")
 
@@ -74,7 +74,7 @@ def test_away_returns_what_the_operation_returned(play: type[Play], bench: Bench
 
 
 def test_join_returns_the_ticket(play: type[Play]) -> None:
-    """Whoever joins a queue is given its waiter."""
+    """An operation that joins a queue is given its waiter."""
     waiter = Waiter("channel", lambda: None)
 
     assert play(_run(Enqueue("channel"))).answer(waiter).result is waiter

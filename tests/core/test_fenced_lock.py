@@ -39,7 +39,7 @@ def floor(play: Play) -> Any:
 
 
 def test_a_failover_lifts_the_counter(bench: Bench, failovers: Failovers) -> None:
-    """Before any failover the counter is left alone; after one it goes on above all that was drawn before it."""
+    """The counter is left alone until a failover, and then goes on above all earlier tokens."""
     first = acquire(bench)
     assert floor(first) == 0
     assert first.answer([1, 7]).result.token == 7
@@ -53,7 +53,10 @@ def test_a_failover_lifts_the_counter(bench: Bench, failovers: Failovers) -> Non
 def test_a_grant_asked_for_before_the_failover_is_given_back(
     bench: Bench, failovers: Failovers
 ) -> None:
-    """A token from before that the next primary grants may be another hold's: it is released and asked for again."""
+    """A grant by the next primary with an old token is released and asked for again.
+
+    A token from before the failover may be another hold's.
+    """
     play = acquire(bench)
     failovers.count = 1
     play.answer([1, 7])

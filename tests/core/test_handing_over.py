@@ -1,4 +1,4 @@
-"""A lock that is handed over to the next waiter of the same client, and how the others get their turns."""
+"""A lock is handed over to the next waiter of the same client, and the others get their turns."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Queue:
         return play
 
     def come(self, owner: Owner) -> None:
-        """Have *owner* wait, too."""
+        """Add *owner* to the waiters."""
         self.owners.append(owner)
         self.plays.append(self._acquire(len(self.owners) - 1, TAKEN))
 
@@ -83,7 +83,7 @@ def queue(bench: Bench, play: type[Play]) -> Callable[..., Queue]:
 
 
 def test_the_next_waiter_is_made_the_holder(queue: Callable[..., Queue]) -> None:
-    """A release is one script that puts the waiter in the holder's place, and the waiter asks nothing."""
+    """One script puts the next waiter in the holder's place, and the waiter asks nothing."""
     here = queue(2)
     here.bench.waiters.places[CHANNEL].taken = True
     first, release = here.hold(0), here.release()
@@ -155,7 +155,7 @@ def test_validity_counts_from_when_it_was_sent(queue: Callable[..., Queue]) -> N
 
 
 def test_an_answer_that_is_too_late_makes_the_waiter_ask(queue: Callable[..., Queue]) -> None:
-    """Who is handed a lock whose lease is over by then asks the server."""
+    """A waiter that is handed a lock whose lease is already over asks the server."""
     here = queue(1)
     release = here.release()
     here.bench.now += 31.0
@@ -166,7 +166,7 @@ def test_an_answer_that_is_too_late_makes_the_waiter_ask(queue: Callable[..., Qu
 
 
 def test_who_has_left_is_not_made_the_holder(queue: Callable[..., Queue]) -> None:
-    """A waiter that gives up while it is being handed the lock gives back what it may get, and so does who handed it over."""
+    """If a waiter gives up during its hand-over, it and the releaser both give the lock back."""
     here = queue(1)
     release = here.release()
     successor, number = here.waiter(1).candidate, here.owners[1].number
@@ -191,7 +191,10 @@ def told(release: Play, reply: object) -> Play:
 
 
 def test_the_next_waiter_goes_on_before_the_releaser(queue: Callable[..., Queue]) -> None:
-    """Where the driver tells of the reply first, the waiter is the holder from then on, whatever the releaser does next, or befalls it."""
+    """If the driver tells of the reply first, the waiter is the holder from then on.
+
+    It does not matter what the releaser does next, or what happens to it.
+    """
     here = queue(3)
     release = told(here.release(), 1)
     assert here.woken == [1]
@@ -219,7 +222,10 @@ def test_only_a_clear_answer_counts_at_once(queue: Callable[..., Queue], reply: 
 
 
 def test_who_had_left_before_it_was_told_is_cleaned_up_behind(queue: Callable[..., Queue]) -> None:
-    """What a waiter was given that had left is given back by who released, as without being told first."""
+    """If the waiter left before it was told, the releaser gives back what the waiter was given.
+
+    The same happens where the driver does not tell of the reply first.
+    """
     here = queue(1)
     release = here.release()
     successor = here.waiter(1).candidate
@@ -244,7 +250,10 @@ def test_who_is_being_handed_it_does_not_ask(queue: Callable[..., Queue]) -> Non
 
 
 def test_an_offer_that_is_late_is_not_waited_for(queue: Callable[..., Queue]) -> None:
-    """A waiter that hears no more of a hand-over asks, and is the holder by that; what comes of the offer then changes nothing."""
+    """A waiter that hears no more of a hand-over asks, and becomes the holder by that.
+
+    The outcome of the offer then changes nothing.
+    """
     here = queue(1)
     release = here.release()
     here.bench.now += LONGEST_OFFER
@@ -282,7 +291,10 @@ def test_a_holder_that_lost_it_hands_nothing_over(queue: Callable[..., Queue]) -
 
 
 def test_an_unknown_end_makes_the_waiter_ask(queue: Callable[..., Queue]) -> None:
-    """When nothing can be learned of a hand-over the waiter asks, and goes on owing what it may be given late."""
+    """If the outcome of a hand-over cannot be learned, the waiter asks.
+
+    When it gives up, it still releases what it may be given late.
+    """
     here = queue(1)
     release = here.release()
     successor = here.waiter(1).candidate
@@ -328,7 +340,10 @@ def test_turns_take_a_bounded_time(queue: Callable[..., Queue]) -> None:
 def test_some_are_never_handed_over(
     why: str, make_bench: Callable[..., Bench], play: type[Play]
 ) -> None:
-    """Where each hold draws a token, replicas must have it, or nobody hears of a release, that frees the lock."""
+    """A release frees the lock for all where nothing may be handed over.
+
+    The cases: each hold draws a token, replicas must have the grant, or nobody hears of a release.
+    """
     bench = make_bench(replicas=required(1)) if why == "replicas" else make_bench()
     if why == "silence":
         bench.session.publish = ""
@@ -386,7 +401,7 @@ def test_a_message_is_not_lost_with_its_release(bench: Bench, queue: Callable[..
 def test_the_last_who_waits_takes_the_client_out_of_the_queue(
     bench: Bench, queue: Callable[..., Queue]
 ) -> None:
-    """A hand-over to the only waiter gives up the client's place; one to the first of two does not."""
+    """Only a hand-over to the last waiter here gives up the client's place."""
     here = queue(2)
     place = bench.waiters.places[CHANNEL]
     place.taken = True

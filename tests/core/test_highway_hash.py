@@ -13,7 +13,8 @@ FIXTURES = Path(__file__).parents[1] / "interop" / "fixtures" / "highwayhash.jso
 """What Redisson 4.7.0 itself made of the values."""
 
 KEY = (0x0706050403020100, 0x0F0E0D0C0B0A0908, 0x1716151413121110, 0x1F1E1D1C1B1A1918)
-# Of the bytes 0, 1, 2, ... of each length from 0 on, by highwayhash_test.cc of the authors (github.com/google/highwayhash).
+# The hashes of the bytes 0, 1, 2, ... of each length from 0 on.
+# Source: the authors' highwayhash_test.cc (github.com/google/highwayhash).
 PUBLISHED = """
 0FED268F9D8FFEC733565E767F093E6F D6B0A8893681E7A8DC291DF9EB9CDCB4 3D15AD265A16DA0478085638DC32E868
 0607621B295F0BEBBFE69A0FD9CEDD79 26399EB46DACE49E2E922AD039319208 3250BDC386D12ED8193810906C63C23A

@@ -96,7 +96,10 @@ def test_an_acquire_out_of_time_is_undone_once(bench: Bench, play: type[Play]) -
 def test_the_latch_of_an_answered_call_is_removed_by_the_next(
     bench: Bench, play: type[Play]
 ) -> None:
-    """Nobody sends an answered call again, so its key is not needed; one that may arrive late keeps it."""
+    """The next call removes the latch of an answered call, because nobody sends that one again.
+
+    A call that may still arrive late keeps its latch.
+    """
     semaphore = Semaphore(bench.session, "s")
     first = play(semaphore.release(1))
     key = first.effect.keys[1]
@@ -105,7 +108,10 @@ def test_the_latch_of_an_answered_call_is_removed_by_the_next(
     assert key in second.effect.keys
     second.answer(ServerUnavailableError("no answer", sent=True, transient=True))
     assert second.answer(None).answer(1).over
-    assert second.effects[0].keys[1] not in play(semaphore.release(1)).effect.keys  # type: ignore[union-attr]
+    assert (
+        second.effects[0].keys[1]  # type: ignore[union-attr]
+        not in play(semaphore.release(1)).effect.keys
+    )
 
 
 def _begin(bench: Bench, what: str) -> tuple[Callable[[], Step[Any]], Step[Any]]:

@@ -45,7 +45,7 @@ IMPURE = {"asyncio", "threading", "time", "socket", "random", "logging", "select
 MAY_IMPORT = {
     "_core": {"_core", "errors", "options", "backoff"},
     "_embedded": {"_embedded", "errors"},
-    "_links": {"_links", "_embedded", "_core", "_misuse", "errors", "options"},
+    "_links": {"_links", "_embedded", "_core", "_misuse", "_version", "errors", "options"},
     "check": {"check", "_links", "_core", "errors", "options"},
     "_drivers": {
         "inspection",
@@ -61,7 +61,10 @@ MAY_IMPORT = {
     "inspection": {"inspection", "_links", "_core", "errors", "options"},
     "testing": {"testing", "_embedded", "_core", "errors", "options", "backoff"},
 }
-"""What of the package each part may import; the faces may import everything, and none of these imports a face."""
+"""The parts of the package that each part may import.
+
+The faces may import everything; none of these parts imports a face.
+"""
 
 
 def tree_of(name: str) -> ast.Module:
@@ -84,6 +87,19 @@ def test_a_module_imports_only_modules_above_it() -> None:
     """`module_order.txt` names every module once, below all that it imports: there is no circle."""
     problems = MODULES.wrong(MODULES.listed(), {m: MODULES.used_by(m) for m in MODULES.MODULES})
     assert not problems, [*problems, "run: python tools/order_modules.py --update"]
+
+
+@pytest.mark.parametrize("part", MAY_IMPORT)
+def test_a_part_imports_only_the_parts_below_it(part: str) -> None:
+    """No part imports a face, and the core imports no driver and no connection."""
+    found = {
+        (name, module)
+        for name in SOURCES
+        if name.split("/")[0].removesuffix(".py") == part
+        for module in imports(name)
+        if module.split(".")[0] == "interlock" and part_of(module) not in MAY_IMPORT[part]
+    }
+    assert not found
 
 
 def test_names_of_a_module_lead_to_it() -> None:
@@ -128,7 +144,10 @@ def test_a_circle_cannot_be_mended() -> None:
 
 @pytest.mark.parametrize("name", CORE)
 def test_core_is_pure(name: str) -> None:
-    """The core imports nothing but the standard library, and nothing of it that does I/O, waits, or is left to chance."""
+    """The core imports nothing but the package and the standard library.
+
+    Of the standard library it imports nothing that does I/O, waits, or is left to chance.
+    """
     for module in imports(name):
         top = module.split(".")[0]
         assert top == "interlock" or top in sys.stdlib_module_names, name
@@ -137,7 +156,7 @@ def test_core_is_pure(name: str) -> None:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_no_function_is_too_long(name: str) -> None:
-    """A function fits on one screen; an algorithm may be as long as it needs, in one file, from top to bottom."""
+    """A function fits on one screen; an algorithm may fill one file, from top to bottom."""
     for node in ast.walk(tree_of(name)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert (node.end_lineno or 0) - node.lineno < LONGEST, node.name
@@ -159,9 +178,9 @@ def yields_while_an_exception_flies(tree: ast.Module) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", CORE)
 def test_only_undoing_yields_while_an_exception_flies(name: str) -> None:
-    """Clean-up that needs the world has one door, which keeps abandoned operations from asking for anything.
+    """Clean-up that yields goes through `undoing`: an abandoned operation asks for nothing.
 
-    And a copy of it, where waiters are many and each generator is memory that they keep.
+    `go_on` contains a copy of it, because many owners may wait there and each generator is memory.
     """
     doors = {"_core/effects.py": {"undoing"}, "_core/lock_base.py": {"go_on"}}
 

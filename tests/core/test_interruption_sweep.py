@@ -1,7 +1,8 @@
-"""Every operation is interrupted at every effect, before and after the server acted, and leaves nothing behind.
+"""Every operation is interrupted at every effect, and leaves nothing behind.
 
-The operations come from `SCENARIOS`, for each kind of lock; a new object is one more entry. Which effects an operation has is recorded
-in a run without faults.
+The interruption comes before or after the server acted. The operations come from `SCENARIOS`, for
+each kind of lock; a new object is one more entry. A run without faults records the effects of each
+operation.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ OPTIONS = Options(
     lease=LEASE, fair_wait=LEASE, poll_cap=0.5, command_timeout=0.5, outage_timeout=1.0
 )
 PROMPT = 0.3
-"""Seconds after which nothing is left of what was interrupted; an abandoned or late one takes its lease."""
+"""Seconds after which nothing is left of an interrupted operation.
+
+One that is abandoned or late takes its lease.
+"""
 LATE = 0.05
 TOO_LATE = 5.0
 
@@ -161,7 +165,7 @@ ONCE: dict[str, Callable[[Process, str], Any]] = {
     ),
     "group lock once": lambda me, name: GroupLock(me.client.session, name, ["a"], reentrant=False),
 }
-"""Those that cannot be entered again differ in that alone: what they share is swept for the others."""
+"""Locks that are not reentrant differ in that alone: the sweep of the others covers the rest."""
 LOCKS = {**KINDS, **ONCE}
 FOR_ONCE = ("acquire", "acquire-after-waiting", "release")
 
@@ -184,7 +188,11 @@ FAULTS: dict[str, Fault] = {
 
 
 class Run:
-    """One run of a scenario: the victim of the fault, a rival who may hold the lock first, and a successor who wants it next."""
+    """One run of a scenario.
+
+    Its processes are the victim of the fault, a rival that may hold the lock first, and a successor
+    that wants it next.
+    """
 
     def __init__(self, kind: str, scenario: Scenario, faults: dict[int, Fault]) -> None:
         self.scenario = scenario
@@ -226,7 +234,8 @@ class Run:
         depth = self.depth_after()
         hold = me.client.session.holds.get(lock.hold_key, me.owner)
         assert depth == (0 if hold is None else hold.depth)
-        # A re-entry that arrives after its undoing is counted by the server, until the next release tells it better.
+        # A re-entry may arrive after its undo. Then the server counts it until the next release
+        # tells the right depth.
         told = self.fault is None or self.fault.when != "late"
         valid = hold is not None and hold.valid(me.client.clock())
         if valid and told and not self.scenario.frees:
@@ -299,7 +308,10 @@ def cases() -> Iterator[Any]:
 def test_interruption_leaves_nothing_behind(
     kind: str, scenario: Scenario, number: int, fault: Fault
 ) -> None:
-    """An operation that is interrupted anywhere raises what interrupted it, and leaves the server, the table and the queue as before."""
+    """An operation that is interrupted anywhere raises what interrupted it.
+
+    It leaves the server, the table and the queue as before.
+    """
     run = Run(kind, scenario, {number: fault})
 
     if fault.kind == "abandon":
@@ -316,7 +328,10 @@ def test_interruption_leaves_nothing_behind(
 
 
 def _gives_up(effect: object, scenario: Scenario) -> bool:
-    """Return whether *effect* gives a waiter's place back: it waited in vain whether the server answers that or not."""
+    """Return whether *effect* gives back the place of a waiter that waited in vain.
+
+    The wait is in vain whether the server answers that or not.
+    """
     scripts = ("fair_lock_release", "lock_release", "write_lock_release")
     gives_back = isinstance(effect, Eval) and effect.script.name in scripts
     return gives_back and scenario.name == "acquire-in-vain"
@@ -331,7 +346,7 @@ def _gives_up(effect: object, scenario: Scenario) -> bool:
     ],
 )
 def test_scenario_runs_without_faults(kind: str, scenario: Scenario) -> None:
-    """Every scenario does what it says when nothing goes wrong, and has at least one effect to interrupt."""
+    """Without faults every scenario does what it says, and has at least one effect to interrupt."""
     run = Run(kind, scenario, {})
 
     assert len(run.span) >= 1

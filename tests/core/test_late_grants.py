@@ -1,4 +1,7 @@
-"""Tries that were given up are outlived however a hold ends: released under their own field, which no later hold of its owner has."""
+"""However a hold ends, the late grants of its unanswered tries are released.
+
+They are released under their own field, which no later hold of the owner has.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,17 @@ def hold(bench: Bench) -> Hold:
 
 
 def settled(play: Play) -> list[tuple[object, int]]:
-    """Return which holder was left to the background to be released, and how often it may be found."""
+    """Return each holder that the background is to release, and how often it may be found."""
     return [
         (effect.call.args[0], effect.late) for effect in play.effects if isinstance(effect, Cleanup)
     ]
 
 
 def watch_the_end(bench: Bench, hold: Hold) -> list[bool]:
-    """Return what is going to tell of each time that *hold* leaves the table whether its owner had another number by then."""
+    """Return a list that gets an entry each time that *hold* leaves the table.
+
+    The entry tells whether its owner had another number by then.
+    """
     seen: list[bool] = []
     end = bench.session.holds.end
 
@@ -124,7 +130,10 @@ def test_strays_are_outlived(
     end: Callable[[Bench, Hold, type[Play]], Play],
     late: int,
 ) -> None:
-    """Whatever ends a hold leaves as much to the background as may still be found; before that its owner has another number."""
+    """However a hold ends, it leaves to the background what may still be found.
+
+    Its owner has another number before the hold leaves the table.
+    """
     told = watch_the_end(bench, hold)
     assert settled(end(bench, hold, play)) == [(hold.holder, late)]
     assert told == [True]
@@ -152,7 +161,10 @@ def test_a_release_without_an_answer_outlives_them_too(
 def test_what_may_take_it_yet_is_counted(
     bench: Bench, play: type[Play], error: BaseException, offered: bool, late: int
 ) -> None:
-    """Of an acquire that ends by *error*: the first try, the second one, and what somebody who released may have given it."""
+    """An acquire that ends by *error* counts each command that may still take the lock.
+
+    They are the first try, the second one, and an offer by a releaser.
+    """
     played = bench.acquire(timeout=0.1)
     hold = next(iter(bench.session.holds))
     played.answer(ServerUnavailableError("no answer", sent=True, transient=True))
@@ -165,7 +177,10 @@ def test_what_may_take_it_yet_is_counted(
 
 
 def test_another_field_owes_nothing_of_the_former_one(bench: Bench, play: type[Play]) -> None:
-    """A grant that came too late is given back; when that is in doubt, the next try has another field, and the late grants are left behind."""
+    """If it is in doubt whether a late grant was given back, the next try has another field.
+
+    The late grants of the former field are left to the background.
+    """
     played = bench.acquire(timeout=200.0)
     hold = next(iter(bench.session.holds))
     former = hold.holder

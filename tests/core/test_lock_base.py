@@ -1,4 +1,7 @@
-"""What all lock-likes share: acquire, re-enter, give up, undo, ask. Played by hand on the plain lock, reply by reply."""
+"""What all lock-likes share: acquire, re-enter, give up, undo, ask.
+
+The plain lock is played by hand, reply by reply.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +123,7 @@ class TestAcquire:
         assert len(bench.session.holds) == 0
 
     def test_one_try_that_fails_leaves_no_reservation(self, bench: Bench) -> None:
-        """A lock that is another's is not waited for without a time-out; nothing stays in the table."""
+        """A single try does not wait for a lock that is taken, and leaves nothing in the table."""
         played = bench.acquire(timeout=0).answer(5000)
 
         assert played.over
@@ -133,7 +136,7 @@ class TestAcquire:
         assert bench.acquire(timeout=5, owner=Owner("other")).effect.deadline == bench.now + 5
 
     def test_taken_lock_is_waited_for(self, bench: Bench) -> None:
-        """After a failed try the owner queues, looks again when it is told to, and is given what it waited for."""
+        """After a failed try the owner queues, looks again when told to, and gets the lock."""
         played = bench.acquire().answer(5000)
         assert played.effect == Enqueue(bench.lock.channel)
         waiter = bench.waiters.join(bench.lock.channel, lambda: None)
@@ -178,7 +181,7 @@ class TestAcquire:
             played.answer(1)
 
     def test_failed_try_is_repeated(self, bench: Bench) -> None:
-        """A server that does not answer is asked again, and its answer counts as that of the first try would."""
+        """A try without an answer is repeated, and the answer counts as one to the first try."""
         played = bench.acquire().answer(lost_reply())
         assert isinstance(played.effect, Wait)
 
@@ -199,7 +202,7 @@ class TestAcquire:
         assert hold.holder == holder
 
     def test_unknown_end_of_a_late_grant_changes_the_holder(self, bench: Bench) -> None:
-        """A give-back that may still be under way must not meet the next try under the same field."""
+        """The next try has another field, because the give-back may still be under way."""
         played = bench.acquire(timeout=60, lease=1.0)
         bench.now += 1.0
         played.answer(None)
@@ -221,7 +224,7 @@ class TestAcquire:
         assert hold.holder == holder
 
     def test_closed_client_acquires_nothing(self, bench: Bench) -> None:
-        """A grant that comes after the client was closed is an error: the lock was given back with all others."""
+        """A grant after the client was closed is an error: closing has given the lock back."""
         played = bench.acquire()
         list(bench.session.releases_on_close())
         with pytest.raises(ClosedError):
@@ -288,7 +291,7 @@ class TestUndo:
         assert bench.owner.number == number
 
     def test_lost_reply_is_undone_in_the_background(self, bench: Bench) -> None:
-        """An acquire that may have been executed is released under a number that is not used again."""
+        """An acquire that may have been executed is released; its number is not used again."""
         number = bench.owner.number
         played = self.fail(bench, lost_reply(), timeout=0.01)
         assert isinstance(played.effect, Cleanup)
@@ -306,7 +309,7 @@ class TestUndo:
         assert isinstance(played.effect, Cleanup)
 
     def test_interruption_is_undone_at_once(self, bench: Bench) -> None:
-        """A Ctrl-C is raised after the release, which the background repeats when it found nothing yet."""
+        """A Ctrl-C is raised after the release; the background repeats one that found nothing."""
         played = self.fail(bench, KeyboardInterrupt())
         assert told(played.effect)[0] == "lock_release"
         played.answer(None)
@@ -315,7 +318,7 @@ class TestUndo:
             played.answer(None)
 
     def test_interruption_before_anything_was_sent_sends_nothing(self, bench: Bench) -> None:
-        """Who is interrupted while queueing has nothing to give back."""
+        """An owner that is interrupted while it queues has nothing to give back."""
         bench.waiters.join(bench.lock.channel, lambda: None)
         with pytest.raises(KeyboardInterrupt):
             bench.acquire().answer(KeyboardInterrupt())
@@ -323,7 +326,7 @@ class TestUndo:
         assert len(bench.session.holds) == 0
 
     def test_interruption_after_an_answer_sends_nothing(self, bench: Bench) -> None:
-        """Who was told that another holds the lock has nothing to give back."""
+        """An owner that was told of another holder has nothing to give back."""
         with pytest.raises(KeyboardInterrupt):
             self.fail(bench, 5000, KeyboardInterrupt(), timeout=10)
 
@@ -435,7 +438,7 @@ class TestReenter:
         assert hold.renewal is not None
 
     def test_other_owner_does_not_enter(self, bench: Bench) -> None:
-        """What another owner of this client holds is waited for as anybody's."""
+        """A lock of another owner is waited for, even if that owner is of the same client."""
         bench.held()
 
         assert told(bench.acquire(owner=Owner("other")).effect)[1][2] == 1
@@ -449,7 +452,7 @@ class TestReenter:
 
     @pytest.mark.parametrize("reply", [-2, 5000])
     def test_hold_that_the_server_lost_is_not_taken_anew(self, bench: Bench, reply: int) -> None:
-        """Who enters again what is gone hears that it is lost, and does not go on with a new hold."""
+        """A re-entry of a hold that is gone raises HoldLostError, and makes no new hold."""
         hold = bench.held()
         with pytest.raises(HoldLostError):
             bench.acquire().answer(reply)
@@ -489,7 +492,7 @@ class TestReenter:
             bench.acquire()
 
     def test_lost_hold_that_nobody_is_inside_of_is_acquired_anew(self, bench: Bench) -> None:
-        """A hold whose release failed, and then its lease ended, is over: its owner acquires another."""
+        """After a failed release and the end of the lease, the owner acquires a new hold."""
         old = bench.held(lease=5.0)
         old.state = State.ENDING
         bench.now += 5.0
@@ -498,7 +501,7 @@ class TestReenter:
         assert bench.held().depth == 1
 
     def test_answer_that_comes_too_late_is_a_loss(self, bench: Bench) -> None:
-        """A re-entry that is answered after the lease does not succeed: another may hold the lock by then."""
+        """A re-entry that is answered after the lease fails: another may hold the lock by then."""
         hold = bench.held()
         played = bench.acquire(timeout=100.0)
         bench.now += 31.0
@@ -508,7 +511,7 @@ class TestReenter:
         assert hold.state is State.LOST
 
     def test_hold_that_is_being_released_is_acquired_anew(self, bench: Bench) -> None:
-        """The release of another thread that is still under way does not meet the owner's next hold."""
+        """Another thread's release, still under way, does not meet the owner's next hold."""
         old = bench.held()
         old.state = State.ENDING
         new = bench.held()
@@ -660,7 +663,7 @@ class TestOthers:
     def test_depth_of_nothing_is_a_loss(
         self, bench: Bench, play: type[Play], state: str, becomes: str
     ) -> None:
-        """A hold that the server does not have is lost, unless it was released while it was asked for."""
+        """A hold that the server does not have is lost, unless it was released meanwhile."""
         hold = bench.held()
         played = play(bench.lock.depth_of(bench.owner))
         hold.state = state

@@ -1,6 +1,7 @@
 """The tests of the core can fail: each deliberate mistake in it is found by a named simulation.
 
-A mistake is a change of the source text of a module or of a script. The changed function replaces the right one for one test.
+A mistake is a change of the source text of a module or of a script. The changed function replaces
+the right one for one test.
 """
 
 from __future__ import annotations
@@ -164,7 +165,10 @@ def late_grant() -> None:
 def living_on(
     program: Callable[[Process], Generator[Any, Any, Any]],
 ) -> Callable[[Process], Generator[Any, Any, Any]]:
-    """Return *program* for a process that does not end with it: what belongs to one that has ended, leases have to end."""
+    """Return *program* for a process that lives on after it.
+
+    The holds of a process that has ended end only with their leases.
+    """
 
     def longer(me: Process) -> Generator[Any, Any, Any]:
         yield from program(me)
@@ -174,7 +178,10 @@ def living_on(
 
 
 def strays_of_a_hold() -> None:
-    """Two tries of an acquire are executed when what the third one got was released; its lease is long."""
+    """Two tries of an acquire are executed after the third one's hold was released.
+
+    The lease is long.
+    """
     two = {("p0", effect): schedule.delay_request(2.0 + effect) for effect in (0, 2)}
     simulate(living_on(hold_for(0.1, lease=60.0)), effects=two)
 

@@ -47,5 +47,5 @@ from interlock._core import names
     ],
 )
 def test_name_is_the_one_on_the_wire(made: str, expected: str) -> None:
-    """Each derived name is, letter by letter, the one that Redisson derives, with the name in braces once."""
+    """Each derived name is, letter by letter, the one on the wire."""
     assert made == expected

@@ -81,7 +81,7 @@ class TestRelease:
         assert step.over()
 
     def test_two_releases_at_the_same_time(self, bench: Bench, play: type[Play]) -> None:
-        """Of two releases of depth 2 the outer one may be executed first: nothing is lost, and both succeed."""
+        """Two releases at depth 2 both succeed without a loss, even if the outer one runs first."""
         hold = bench.held(depth=2)
         inner = play(hold.release())
         outer = play(hold.release())
@@ -96,7 +96,7 @@ class TestRelease:
     def test_entering_again_meanwhile_counts_from_there(
         self, bench: Bench, play: type[Play]
     ) -> None:
-        """A release by another thread and a re-entry by the owner, side by side, cancel each other out."""
+        """A release by another thread and a simultaneous re-entry cancel each other out."""
         hold = bench.held()
         owner = hold.owner()
         assert owner is not None
@@ -137,7 +137,7 @@ class TestRelease:
     def test_hold_that_the_server_lost_is_reported(
         self, bench: Bench, play: type[Play], hold: Hold
     ) -> None:
-        """An owner whose lock was taken away hears of it when it releases, and holds nothing afterwards."""
+        """A release of a lock that was taken away raises HoldLostError; then nothing is held."""
         asking = play(hold.release()).answer(None)
         assert asking.effect.script.name == "forced_note_read", "it asks why"
         with pytest.raises(HoldLostError) as raised:
@@ -159,7 +159,7 @@ class TestRelease:
     def test_repeated_release_retires_the_number(
         self, bench: Bench, play: type[Play], hold: Hold
     ) -> None:
-        """A first try that is still under way must not free the owner's next hold of the same lock."""
+        """A first try that is still under way must not free the owner's next hold of the lock."""
         number = bench.owner.number
         play(hold.release()).answer(unavailable(transient=True)).answer(None).answer(1)
 
@@ -177,7 +177,10 @@ class TestRelease:
     def test_unanswered_release_may_be_tried_again(
         self, bench: Bench, play: type[Play], hold: Hold
     ) -> None:
-        """A release without an answer is left to the background, is not renewed, and trying again succeeds."""
+        """The background repeats a release without an answer, and the hold is not renewed.
+
+        Another release by the owner succeeds.
+        """
         number = bench.owner.number
         played = play(hold.release()).answer(unavailable())
         assert depth_told(played.effect) == 0
@@ -194,7 +197,10 @@ class TestRelease:
     def test_is_not_tried_beyond_the_validity(
         self, bench: Bench, play: type[Play], hold: Hold, left: float, given_up: bool
     ) -> None:
-        """A release that gets no answer is tried for as long as there is something to release, and no longer than an outage is sat out."""
+        """A release without an answer is repeated while there is something to release.
+
+        It is given up after the outage time-out at the latest.
+        """
         hold.valid_until = bench.now + left
         played = play(hold.release()).answer(unavailable(transient=True))
         assert isinstance(played.effect, Wait)
@@ -213,7 +219,7 @@ class TestRelease:
         assert hold.state is State.ENDED
 
     def test_unanswered_inner_release_is_done(self, bench: Bench, play: type[Play]) -> None:
-        """What stays held anyway needs no answer: the depth is the client's, and the server is told of it later."""
+        """An inner release needs no answer: the client counts, and tells the server later."""
         hold = bench.held(depth=2)
         played = play(hold.release()).answer(unavailable())
         assert depth_told(played.effect) == 1
@@ -225,7 +231,7 @@ class TestRelease:
     def test_interrupted_release_is_carried_through(
         self, bench: Bench, play: type[Play], depth: int, state: str
     ) -> None:
-        """A Ctrl-C during a release is raised when the release is done, at once if the server answers."""
+        """A Ctrl-C during a release is raised after it: at once if the server answers."""
         hold = bench.held(depth=depth)
         played = play(hold.release()).answer(KeyboardInterrupt())
         assert depth_told(played.effect) == depth - 1
@@ -258,7 +264,7 @@ class TestLost:
     """Releasing what has ended before."""
 
     def test_expired_hold_is_buried(self, bench: Bench, play: type[Play]) -> None:
-        """An owner that is late hears that it lost the lock; what the server may still have is given back."""
+        """A late release raises HoldLostError, and gives back what the server may still have."""
         hold = bench.held(lease=5.0)
         number = bench.owner.number
         bench.now += 5.0
@@ -276,7 +282,7 @@ class TestLost:
     def test_hold_that_was_taken_away_needs_no_release(
         self, bench: Bench, play: type[Play]
     ) -> None:
-        """What the server is known not to have is not released once more."""
+        """A hold that the server is known not to have is not released once more."""
         hold = bench.held()
         bench.session.lose(hold, "force-released")
         with pytest.raises(HoldLostError):
@@ -319,7 +325,7 @@ class TestExtend:
     def test_is_given_up_with_the_validity_or_the_outage(
         self, bench: Bench, play: type[Play], lease: float, deadline: float
     ) -> None:
-        """An extension is not waited for longer than the hold lasts, or than an outage is sat out."""
+        """An extension is given up at the end of the hold, or after the outage time-out."""
         hold = bench.held(lease=lease)
         played = play(lock_base.extend(bench.session, hold, 60.0))
 
@@ -335,7 +341,7 @@ class TestExtend:
         assert (hold.state, len(bench.session.holds)) == (State.LOST, 0)
 
     def test_expired_hold_is_not_extended(self, bench: Bench, play: type[Play]) -> None:
-        """What has ended by the clock is not brought back."""
+        """A hold that has ended by the clock is not brought back."""
         hold = bench.held(lease=5.0)
         bench.now += 5.0
         played = play(lock_base.extend(bench.session, hold, 60.0))

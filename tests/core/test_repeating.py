@@ -1,4 +1,7 @@
-"""What an owner who takes a lock again and again sends each time is made once; what is kept is never changed by what becomes of it."""
+"""The requests of an owner that takes a lock again and again are made once and kept.
+
+Nothing that happens to a request changes the kept one.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,11 @@ def lost_reply() -> ServerUnavailableError:
 
 
 def pair(bench: Bench, play: type[Play], *, timeout: float = NEVER, **of: object) -> list[object]:
-    """Take the lock of *bench* and release it; return what is sent for it, where nothing else is to be done."""
+    """Acquire and release the lock of *bench*, by one request each; return the requests."""
     owner, lease = of.get("owner", bench.owner), of.get("lease")
-    acquire = play(bench.lock.acquire(owner, bench.now + timeout, lease)).answer(None)  # type: ignore[arg-type]
+    acquire = play(
+        bench.lock.acquire(owner, bench.now + timeout, lease)  # type: ignore[arg-type]
+    ).answer(None)
     assert acquire.over
     last = bench.lock.last_release(acquire.result)
     release = play(bench.lock.release(owner)).answer(1)  # type: ignore[arg-type]
@@ -72,7 +77,7 @@ def test_what_differs_is_made_anew(
 
 
 def test_another_number_is_another_holder(bench: Bench, play: type[Play]) -> None:
-    """An owner whose last release may still arrive comes under another number, and so sends something else."""
+    """An owner whose last release may still arrive has another number, so its requests differ."""
     for _ in range(3):
         kept = pair(bench, play)
     bench.owner.renumber()
@@ -94,7 +99,10 @@ def test_another_client_after_a_fork_is_another_holder(bench: Bench, play: type[
 
 
 def test_failure_does_not_change_what_is_kept(bench: Bench, play: type[Play]) -> None:
-    """A try whose reply is lost is repeated by a request of its own: its doubts and deadlines are not the next one's."""
+    """A try whose reply was lost is repeated by a request of its own.
+
+    Its unanswered tries and its deadline do not affect the next request.
+    """
     for _ in range(3):
         kept = pair(bench, play)
     acquire = play(bench.lock.acquire(bench.owner, NEVER, None)).answer(lost_reply())
@@ -117,7 +125,7 @@ def test_failure_does_not_change_what_is_kept(bench: Bench, play: type[Play]) ->
 
 
 def test_fenced_lock_sends_its_last_token_each_time(bench: Bench, play: type[Play]) -> None:
-    """What depends on what was before is not kept."""
+    """A request that depends on earlier answers is not kept."""
     bench.lock = FencedLock(bench.session, "x")
     floors = []
     for token in (7, 8, 9):
@@ -131,7 +139,11 @@ def test_fenced_lock_sends_its_last_token_each_time(bench: Bench, play: type[Pla
 def test_what_is_kept_of_one_side_is_not_sent_while_its_owner_has_the_other(
     bench: Bench, play: type[Play]
 ) -> None:
-    """A read lock's script is told what its owner writes, and a writer who reads is refused, however often they came before."""
+    """A kept request is not sent while its owner holds the other side.
+
+    A read lock's script is told what its owner writes, and a reader that wants to write is refused,
+    however often they came before.
+    """
     sides = ReadLock(bench.session, "x"), WriteLock(bench.session, "x")
     kept: list[object] = []
     for side in sides:

@@ -1,4 +1,7 @@
-"""Headers, texts and constructors of the Lua scripts agree: declared is used is sent; and replies are read for what they are."""
+"""Headers, texts and constructors of the Lua scripts agree, and replies are read correctly.
+
+A header declares exactly the parameters that the text uses and the constructor sends.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +124,7 @@ def loaded() -> dict[str, tuple[ModuleType, Script[Any]]]:
 
 
 def test_every_text_is_loaded_once_and_has_a_constructor() -> None:
-    """A file, a constant and a constructor share one stem, and there is none without the other two."""
+    """A script's file, constant and constructor share one stem, and none is without the others."""
     constants = loaded()
 
     assert sorted(constants) == sorted(f"_{stem.upper()}" for stem in TEXTS)
@@ -133,7 +136,10 @@ def test_every_text_is_loaded_once_and_has_a_constructor() -> None:
 
 @pytest.mark.parametrize("stem", TEXTS)
 def test_header_is_complete(stem: str) -> None:
-    """A header begins with the script's name and a sentence, numbers its parameters, and tells what comes back and from where."""
+    """A header begins with the script's name and a sentence, and numbers its parameters.
+
+    It ends with what the script returns, where it comes from, and what is on the wire.
+    """
     header = header_of(stem)
 
     assert re.match(rf"-- {stem}: \S.*\.\n--\n", TEXTS[stem])
@@ -144,7 +150,7 @@ def test_header_is_complete(stem: str) -> None:
 
 @pytest.mark.parametrize("stem", TEXTS)
 def test_first_lines_bind_what_the_header_declares(stem: str) -> None:
-    """The body begins by naming each declared parameter, and nothing below refers to one by its number."""
+    """The body first names each declared parameter; nothing below refers to one by its number."""
     header, body = header_of(stem), body_of(stem)
     binding = [line for line in body if REFERENCE.search(line)]
     assert body[: len(binding)] == binding
@@ -161,7 +167,7 @@ def test_first_lines_bind_what_the_header_declares(stem: str) -> None:
 
 @pytest.mark.parametrize("stem", TEXTS)
 def test_constructor_sends_what_the_header_declares(stem: str) -> None:
-    """A constructor sends as many keys and arguments as the script declares, and passes its deadline on."""
+    """A constructor sends the declared number of keys and arguments, and passes its deadline on."""
     module, script = loaded()[f"_{stem.upper()}"]
     header = header_of(stem)
     call = build(getattr(module, stem), module)
@@ -240,7 +246,7 @@ def test_reply_is_read(decode: Callable[[object], object], reply: object, read: 
 def test_reply_of_another_shape_is_refused(
     decode: Callable[[object], object], reply: object
 ) -> None:
-    """What the script cannot have answered is never taken for an answer."""
+    """A reply that the script cannot have given is refused."""
     with pytest.raises(ReplyShapeError):
         decode(reply)
 

@@ -1,4 +1,4 @@
-"""What the operations of one client share: identities, and commands that are sent until they are answered."""
+"""What a client's operations share: identities, and commands that are sent until answered."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_loss_is_told(bench: Bench) -> None:
 def test_polls_are_spread_and_frequent_without_messages(
     bench: Bench, hearing: bool, random: float, expected: float
 ) -> None:
-    """Waiters do not look at the same time, never later than the poll cap, and often while they are deaf."""
+    """Waiters look at different times, within the poll cap, and often while no messages come."""
     bench.waiters.hearing, bench.random = hearing, random
 
     assert bench.session.poll_interval() == pytest.approx(expected)
@@ -121,7 +121,7 @@ class TestPersist:
     def test_remembers_that_a_try_may_have_run(
         self, bench: Bench, play: type[Play], sent: bool
     ) -> None:
-        """Once a reply went missing the outcome is unknown, whatever the later tries say of themselves."""
+        """Once a reply is lost the outcome is unknown, whatever the later tries come to."""
         asked = call(bench.now + 1)
         played = play(bench.session.persist(asked))
         played.answer(unavailable(sent=sent)).answer(None)
@@ -160,7 +160,10 @@ class TestPersist:
             played.answer(unavailable())
 
     def test_no_try_is_made_when_time_is_up(self, bench: Bench, play: type[Play]) -> None:
-        """A pause that chance would make end after the deadline is not begun either: a try after that would have time of its own."""
+        """A pause is not begun if chance would make it end after the deadline.
+
+        A try after the deadline would have time of its own.
+        """
         bench.random = 0.9
         played = play(bench.session.persist(call(bench.now + FIRST_RETRY_PAUSE * 1.2)))
 
@@ -168,7 +171,7 @@ class TestPersist:
             played.answer(unavailable())
 
     def test_sits_out_an_outage_without_a_deadline(self, bench: Bench, play: type[Play]) -> None:
-        """What has no deadline of its own is given up after the outage time-out, counted from the first failure."""
+        """A command without a deadline is given up one outage time-out after its first failure."""
         played = play(bench.session.persist(call()))
         bench.now += 100
         played.answer(unavailable()).answer(None)
@@ -233,7 +236,7 @@ class TestCleanUp:
     def test_rest_is_left_to_the_background(
         self, bench: Bench, play: type[Play], answer: object, late: bool
     ) -> None:
-        """What is unanswered, or may have come before what it undoes, is sent again by the background."""
+        """The background repeats an unanswered call, and an undo that may have come too early."""
         played = self.clean_up(bench, play, late=late).answer(answer)
 
         assert played.effect == Cleanup(call(), bench.now + 5, late)

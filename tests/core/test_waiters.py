@@ -1,4 +1,4 @@
-"""The queues of waiters: one subscription per channel, one asker per queue, and no wake-up lost with its waiter."""
+"""The queues of waiters: one subscription per channel, one asker per queue, no lost wake-up."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_front_that_leaves_passes_its_place_on(bench: Bench, wakes: Wakes) -> No
 def test_holder_that_leaves_tells_for_how_long(
     bench: Bench, wakes: Wakes, heard: bool, asks: bool
 ) -> None:
-    """Who leaves as the holder bequeaths its lease, and the duty to ask only if a message came since."""
+    """A holder that leaves passes on its lease; the next asks only if a message came since."""
     first, second = wakes.join("first"), wakes.join("second")
     first.taken_for = 30.0
     if heard:
@@ -153,7 +153,7 @@ class TestSections:
     """Those who wait on one channel for different things."""
 
     def test_share_one_subscription(self, bench: Bench, wakes: Wakes) -> None:
-        """However many sections a channel has, it is subscribed to once, until the last waiter leaves."""
+        """A channel is subscribed to once for all its sections, until the last waiter leaves."""
         waiting = [wakes.join(str(n), section("c", n)) for n in (1, 2, 3)]
         assert bench.subscribed == bench.waiters.channels() == ["c"]
         for waiter in waiting:
@@ -171,7 +171,7 @@ class TestSections:
         assert wakes.woken == ["1", "2"]
 
     def test_later_ones_ask_at_once(self, bench: Bench, wakes: Wakes) -> None:
-        """A section that finds its channel subscribed to hears of no confirmation, and so asks by itself."""
+        """A later section asks by itself: there is no new subscription to be confirmed."""
         first = wakes.join("1", section("c", 1))
         second = wakes.join("2", section("c", 2))
 

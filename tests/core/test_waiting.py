@@ -100,7 +100,10 @@ def test_newcomer_queues_behind_those_who_wait(bench: Bench, play: type[Play]) -
 def test_waiter_looks_again_when_its_subscription_is_confirmed(
     bench: Bench, waiter: Waiter
 ) -> None:
-    """A release between the failed attempt and the subscription is found by the attempt that follows its confirmation."""
+    """The attempt that follows a confirmed subscription finds an earlier release.
+
+    The release came between the failed attempt and the subscription.
+    """
     waiter.left(20.0).join()
     bench.waiters.notify(CHANNEL)
 
@@ -132,14 +135,14 @@ def test_waiter_looks_again_at_its_poll_cap(bench: Bench, waiter: Waiter, left: 
 
 
 def test_wake_up_without_a_message_is_no_reason_to_ask(waiter: Waiter) -> None:
-    """Who wakes up early and was not told anything asks nothing."""
+    """A waiter that wakes up early without a message asks nothing."""
     waiter.left(20.0).join().after(FIRST_LOOK).left(20.0).after(0.01)
 
     assert not waiter.trying
 
 
 def test_deadline_ends_the_wait(bench: Bench, play: type[Play]) -> None:
-    """Nobody waits longer than allowed, and the wait ends with an answer, not with another attempt."""
+    """A wait ends at its deadline, with an answer and without another attempt."""
     waiter = Waiter(bench, play, timeout=0.05).left(20.0).join()
     assert waiter.until == pytest.approx(0.05)
 

@@ -1,4 +1,4 @@
-"""The watchdog: holds are renewed in rounds and batches, lost is not unknown, and nobody's trouble stops the others."""
+"""The watchdog renews in rounds and batches; unknown is not lost; no failure stops the others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def one_round(bench: Bench) -> Op[Round]:
 
 
 class Rounds:
-    """Runs rounds of the watchdog; every batch is answered by a function from its scripts to their replies."""
+    """Runs rounds of the watchdog; a function gives the reply to each script from its keys."""
 
     def __init__(self, bench: Bench, play: type[Play]) -> None:
         self.bench, self._play = bench, play
@@ -118,7 +118,7 @@ class TestRenewal:
     """What a round renews."""
 
     def test_holds_in_batches(self, make_bench: Callable[..., Bench], play: type[Play]) -> None:
-        """Many holds cost one round trip per batch, and are kept for another lease since its sending."""
+        """Holds cost one round trip per batch, and are kept for a lease from the sending."""
         bench = make_bench(renew_batch=3)
         rounds = Rounds(bench, play)
         holds = watched(bench, *"abcdefg")
@@ -131,7 +131,7 @@ class TestRenewal:
         assert rounds.watchdog.next_due(bench.now) == bench.now + rounds.watchdog.period
 
     def test_validity_counts_from_sending(self, bench: Bench, play: type[Play]) -> None:
-        """What an answer takes to come is not counted as validity."""
+        """Validity counts from the sending, not from the answer."""
         [hold] = watched(bench, "a")
         later(bench)
         sent_at = bench.now
@@ -142,7 +142,7 @@ class TestRenewal:
         assert hold.valid_until == valid_until(sent_at, 30.0)
 
     def test_all_at_once_when_told_to_hasten(self, bench: Bench, rounds: Rounds) -> None:
-        """Another server answers: every hold is asked for there at once, and rounds go on as before."""
+        """If another server answers, every hold is asked for at once; rounds go on as before."""
         hold, other = watched(bench, "a", "b")
         wakes = bench.wakes
         rounds.watchdog.renew_now(bench.now)
@@ -164,7 +164,7 @@ class TestRenewal:
         assert rounds.batches == [(("a",),)]
 
     def test_slots_and_kinds_apart(self, bench: Bench, rounds: Rounds) -> None:
-        """Keys of different slots, and holds that are renewed differently, share a write but not a script."""
+        """Holds in other slots, or renewed differently, share a write but not a script."""
         rounds.watchdog._apart = lambda key: ord(key) % 2
         holds = watched(bench, *"abcd")
         holds[3].renewal = functools.partial(bench.lock.renewal)
@@ -205,7 +205,10 @@ class TestTrouble:
     """What is lost, and what is only unknown."""
 
     def test_not_ours_is_lost(self, bench: Bench, rounds: Rounds) -> None:
-        """A hold that the server does not know is lost at once, and its listeners are told; the others are kept."""
+        """A hold that the server does not know is lost at once, and its listeners are told.
+
+        The others are kept.
+        """
         gone, kept = watched(bench, "a", "b")
         gone.listen(lambda: "told")
         later(bench)
@@ -226,7 +229,7 @@ class TestTrouble:
         assert hold.state is State.ENDING
 
     def test_no_answer_is_asked_again_soon(self, bench: Bench, rounds: Rounds) -> None:
-        """A batch without an answer loses nothing while its holds are valid, and is repeated before the next round."""
+        """Without an answer no valid hold is lost; the batch is repeated before the next round."""
         a, b = watched(bench, "a", "b")
         b.renewal = functools.partial(bench.lock.renewal)
         later(bench)
@@ -289,7 +292,7 @@ class TestTrouble:
             assert (hold.state, hold.reason) == (State.LOST, "expired")
 
     def test_overdue_is_ended_without_a_round(self, bench: Bench) -> None:
-        """Whoever waits for the server can note meanwhile what is over, and until when nothing else is."""
+        """`end_overdue` notes without a round what is over, and returns when the next hold ends."""
         over, ending, valid = (bench.hold(name) for name in "abc")
         ending.state = State.ENDING
         bench.hold("d", state=State.PENDING).valid_until = 0.0
@@ -301,7 +304,7 @@ class TestTrouble:
     def test_what_was_taken_during_a_long_round_is_over_in_time(
         self, bench: Bench, rounds: Rounds
     ) -> None:
-        """A hold that ends after the next round, and before those known at the last look, is not overlooked."""
+        """A new hold that ends after the next round, but before all known ones, is noticed."""
         watched(bench, "a")
         bench.session.watchdog.end_overdue(bench.now)
         short = bench.hold("b")
@@ -337,7 +340,7 @@ class TestAbandoned:
         assert orphan not in bench.session.holds
 
     def test_are_forgotten_when_lost(self, bench: Bench, rounds: Rounds, orphan: Hold) -> None:
-        """A lost hold stays in the table for its owner to hear of it, but not longer than the owner."""
+        """A lost hold stays in the table until its owner hears of it or is gone."""
         orphan.lose("expired")
         stays = bench.hold("b")
         stays.lose("expired")
@@ -348,7 +351,7 @@ class TestAbandoned:
     def test_with_a_lease_of_their_own_end_with_it(
         self, bench: Bench, rounds: Rounds, orphan: Hold
     ) -> None:
-        """What was meant to end by itself is no reason to complain."""
+        """A hold that was meant to end by itself is not reported."""
         orphan.renewal = None
 
         assert rounds.run().abandoned == []

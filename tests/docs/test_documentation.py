@@ -156,7 +156,7 @@ def test_links_of_the_readme_work_on_pypi() -> None:
 
 
 def test_the_checks_run_the_command_of_the_readme() -> None:
-    """The line that CI takes from the README is there exactly once, and is the one that runs the tests."""
+    """The line that CI takes from the README is there exactly once, and it runs the tests."""
     pattern = re.compile(r"^python3 -m venv .*pytest$", re.MULTILINE)
     assert len(pattern.findall((ROOT / "README.md").read_text())) == 1
     assert "grep -m1 '^python3 -m venv .*pytest$' README.md" in (ROOT / ".ci/run").read_text()

@@ -63,7 +63,17 @@ def test_plain_text_passes(language: Any, tmp_path: Path, name: str, text: str) 
     assert list(language.check(name)) == []
 
 
-def test_no_file_may_get_worse(language: Any) -> None:
-    """More findings than written down are named; fewer are welcome."""
-    assert language.compare({"a": 3, "b": 1}, {"a": 2, "b": 1}) == ["a: 3 findings, 2 allowed"]
-    assert language.compare({"a": 1}, {"a": 2}) == []
+def test_a_finding_fails_the_check(
+    language: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """One finding in any file is told with its place, and the check fails."""
+    monkeypatch.setattr(sys, "argv", ["check_language.py"])
+    (tmp_path / "a.md").write_text("The first caller gets it.\n")
+    assert language.main() == 0
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "b.md").write_text("Yes.\n\nWhoever comes first gets it.\n")
+    assert language.main() == 1
+    assert "docs/b.md:3: name the person" in capsys.readouterr().out

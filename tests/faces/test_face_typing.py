@@ -1,4 +1,4 @@
-"""What type checkers and readers of help() see: the same on both faces, and nothing of what is inside."""
+"""What type checkers and readers of help() see: the same on both faces, and no internals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from interlock.options import OptionChanges, Options
 TYPING = Path(__file__).parent.parent / "typing"
 FACES = {"sync": interlock, "asyncio": interlock.asyncio}
 INTERNAL = re.compile(
-    r"interlock\.(_|sync\b|asyncio\.)|_core|Driver|Possession|LockBase|LockLike|Endpoint|CoreLock|Topology|CompositeLock"
+    r"interlock\.(_|sync\b|asyncio\.)|_core|Driver|Possession|LockBase|LockLike|Endpoint|"
+    r"CoreLock|Topology|CompositeLock"
 )
 """What is no business of a user's."""
 
@@ -43,7 +44,7 @@ def test_options_can_be_changed_by_their_names() -> None:
 
 @pytest.mark.parametrize("face", FACES)
 def test_public_things_are_where_users_find_them(face: str) -> None:
-    """Each public class and function of a face says that it is of the module that users import it from."""
+    """The module of each public class and function is the one that users import it from."""
     for name, thing in public(face).items():
         if inspect.isclass(thing) or inspect.isfunction(thing):
             module = thing.__module__
@@ -57,7 +58,7 @@ def test_public_things_are_where_users_find_them(face: str) -> None:
 
 @pytest.mark.parametrize("face", FACES)
 def test_help_shows_nothing_of_what_is_inside(face: str) -> None:
-    """help() of a public class or function names no private module, type or constructor's parameter."""
+    """help() of a public thing shows no private module, type or constructor parameter."""
     for name, thing in public(face).items():
         if name in ("__version__", "asyncio", "check", "errors", "fencing", "observe"):
             continue

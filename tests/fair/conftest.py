@@ -1,4 +1,4 @@
-"""Fixtures of the fair lock's tests: both faces on a real server, and the lock as it is on the wire."""
+"""Fixtures of the fair lock's tests: both faces on a real server, and the lock on the wire."""
 
 from __future__ import annotations
 

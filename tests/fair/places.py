@@ -56,7 +56,7 @@ class Places:
         return self._run(scripts.fair_lock_release(self._queue(wait), holder, depth))
 
     def force_release(self) -> bool:
-        """Free the lock, whoever holds it."""
+        """Free the lock, no matter which owner holds it."""
         return self._run(scripts.fair_lock_force_release(self._queue(None)))
 
     @property

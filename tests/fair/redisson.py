@@ -1,4 +1,4 @@
-"""Redisson's side of a fair lock, written from the description of what it does on the wire, not from its text."""
+"""Redisson's side of a fair lock, written from a description of the wire, not from its text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from tests.fair.places import Places
 
 _PURGE = """
-local lock, queue, timeouts, owner, wait, now = KEYS[1], KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local lock, queue, timeouts, owner, wait, now = \
+KEYS[1], KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 while true do
   local first = redis.call('lindex', queue, 0)
   local score = first and redis.call('zscore', timeouts, first)
@@ -65,7 +66,8 @@ return 1
 """
 )
 _GIVE_UP = (
-    "local lock, queue, timeouts, owner, wait = KEYS[1], KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[2])"
+    "local lock, queue, timeouts, owner, wait = "
+    "KEYS[1], KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[2])"
     """
 local behind = false
 for _, other in ipairs(redis.call('lrange', queue, 0, -1)) do

@@ -17,7 +17,11 @@ NEAR = 1.0
 
 
 def test_nobody_asks_too_often_or_too_seldom(places: Places) -> None:
-    """Behind a silent first waiter one asks again at its deadline, else at the end of the lease, and in a third of the wait at the latest."""
+    """A waiter asks again neither too often nor too seldom.
+
+    Behind a silent first waiter it asks at that waiter's deadline. Otherwise it asks at the end of
+    the lease. It always asks within a third of the wait.
+    """
     places.has("a", lease=1.5)
     assert places.acquire("b") <= 1.5
     assert places.acquire("c") <= 1.5
@@ -32,7 +36,10 @@ def test_nobody_asks_too_often_or_too_seldom(places: Places) -> None:
 
 
 def test_the_dead_are_skipped_at_once(places: Places) -> None:
-    """Twenty places past their deadlines go in one script, whoever runs it, and the next one is told or has the lock."""
+    """One script removes twenty places that are past their deadlines, whichever owner runs it.
+
+    The next waiter is told, or the caller has the lock.
+    """
     dead = [f"dead{number}" for number in range(20)]
     for survivor in (None, "b"):
         places.redis.flushall()
@@ -122,7 +129,7 @@ def test_a_silent_one_who_is_still_there_keeps_its_place(places: Places) -> None
 
 
 def test_longer_waits_shorten_nobody_elses(places: Places) -> None:
-    """A waiter with a longer wait than the others' takes no more along than leaves each of them what it had."""
+    """When a waiter with a longer wait leaves or gets the lock, the others keep their places."""
     places.has("a")
     places.acquire("slow", wait=60)
     places.acquire("b")
@@ -157,7 +164,10 @@ def test_longer_waits_of_the_dead_shorten_nobody_elses(places: Places) -> None:
 
 
 def test_the_deadlines_are_in_epoch_milliseconds(places: Places) -> None:
-    """A deadline is in milliseconds since 1970 by the server's clock, as Redisson reads it, and bears our mark."""
+    """A deadline is in milliseconds since 1970 by the server's clock, as Redisson reads it.
+
+    It bears our mark.
+    """
     places.has("a")
     before = places.now
     places.acquire("b")

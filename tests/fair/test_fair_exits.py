@@ -33,7 +33,10 @@ ENOUGH = 40
 
 
 async def test_a_timeout(fair: Stage) -> None:
-    """A waiter that gives up is out of the queue when it says so, in the middle as at the end, by either way of asking."""
+    """A waiter that gives up is out of the queue when it says so, wherever it stood.
+
+    This holds for both ways of asking.
+    """
     holder, wire, client = fair.owner(), Places(fair.redis), fair.client()
     await holder.do(client.fair_lock(LOCK).acquire)
     other = asyncio.create_task(fair.owner().do(client.fair_lock(LOCK).acquire))
@@ -96,7 +99,10 @@ def test_ctrl_c(redis_url: str, redis_client: redis.Redis) -> None:
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 @pytest.mark.usefixtures("patient")  # a hundred short tries
 def test_ctrl_c_anywhere_in_a_wait(redis_url: str, redis_client: redis.Redis) -> None:
-    """Wherever Ctrl-C strikes a waiter it leaves no place; between two steps of the driver that takes until the deadline."""
+    """Ctrl-C at any point of a wait leaves no place.
+
+    If it strikes between two steps of the driver, the place goes at its deadline.
+    """
     wire, blow, late = Places(redis_client), Blow(1), []
     with interlock.connect(redis_url, fair_wait=1) as client:
         client.fair_lock(LOCK, owner="other").acquire()
@@ -127,7 +133,7 @@ def _soon(condition: Callable[[], bool]) -> bool:
 async def test_cancellation_at_every_wait(
     redis_url: str, redis_client: redis.Redis, moment: Moment
 ) -> None:
-    """Cancelled at any point at which it waits, an acquire leaves no place, and who is behind gets the lock."""
+    """An acquire that is cancelled at any wait leaves no place; the next waiter gets the lock."""
     wire = Places(redis_client)
     async with interlock.asyncio.connect(redis_url, fair_wait=30) as other:
         for at in range(ENOUGH):
@@ -184,7 +190,10 @@ LOST = {
 @pytest.mark.parametrize("nth", [1, 2, 3])
 @pytest.mark.parametrize("fault", LOST.values(), ids=LOST)
 async def test_lost_replies(proxy: FaultProxy, fair: Stage, fault: Action, nth: int) -> None:
-    """Whichever request or reply of a waiter is lost, it keeps its place, has the lock once, and leaves nothing."""
+    """Whichever request or reply is lost, a waiter keeps its place and gets the lock once.
+
+    It leaves nothing behind.
+    """
     wire = Places(fair.redis)
     client = fair.client(proxy.url(), command_timeout=0.8)
     wire.has("other")
@@ -210,7 +219,7 @@ async def test_lost_replies(proxy: FaultProxy, fair: Stage, fault: Action, nth: 
 async def test_a_waiter_that_cannot_leave_in_time(
     proxy: FaultProxy, fair: Stage, fault: Action
 ) -> None:
-    """When leaving goes wrong the waiter still returns in time, and its place is given back in the background."""
+    """If leaving fails, the waiter returns in time; its place is given back in the background."""
     wire, owner = Places(fair.redis), fair.owner()
     client = fair.client(proxy.url(), fair_wait=30)
     wire.has("other")
@@ -224,7 +233,7 @@ async def test_a_waiter_that_cannot_leave_in_time(
 
 
 async def test_an_outage(fresh_server: RedisServer, face: object) -> None:
-    """A waiter whose server is gone for longer than it can sit out fails, and its place is gone when the server is back."""
+    """A waiter fails after too long an outage; its place is gone when the server is back."""
     url = fresh_server.url()
     async with interlock.asyncio.connect(
         url, fair_wait=30, command_timeout=0.8, outage_timeout=0.8
@@ -244,7 +253,7 @@ async def test_an_outage(fresh_server: RedisServer, face: object) -> None:
 
 
 async def test_an_unreachable_server(proxy: FaultProxy, fair: Stage) -> None:
-    """A waiter that finds nobody to talk to any more fails, and its place is given back when the server can be reached."""
+    """A waiter that reaches no server fails; its place is given back when it reaches one again."""
     wire, owner = Places(fair.redis), fair.owner()
     client = fair.client(proxy.url(), fair_wait=30, outage_timeout=0.6, poll_cap=0.5)
     wire.has("other")
@@ -261,7 +270,10 @@ async def test_an_unreachable_server(proxy: FaultProxy, fair: Stage) -> None:
 
 
 def test_the_owner_comes_back_after_giving_up(redis_url: str, redis_client: redis.Redis) -> None:
-    """Who gave up and asks again at once has a new place, which nothing that is still under way can take."""
+    """An owner that gave up and asks again at once has a new place.
+
+    Nothing that is still under way can remove the new place.
+    """
     wire = Places(redis_client)
     with interlock.connect(redis_url) as client:
         wire.has("other")

@@ -1,4 +1,7 @@
-"""First come, first served: over threads, tasks and processes, over clients, and beside dead and skewed ones."""
+"""First come, first served: over threads, tasks, processes and clients.
+
+Some waiters are dead or have a skewed clock.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def places(redis_client: redis.Redis) -> Places:
 
 
 async def test_waiters_of_one_client_are_served_in_order(fair: Stage) -> None:
-    """Eight threads or tasks of one client and of two get the lock in the order in which they asked."""
+    """Eight threads or tasks of two clients get the lock in the order in which they asked."""
     clients, order = [fair.client(), fair.client()], []
     first, wire = fair.owner(), Places(fair.redis)
     await first.do(clients[0].fair_lock(LOCK).acquire)
@@ -80,7 +83,7 @@ async def test_waiters_of_one_client_are_served_in_order(fair: Stage) -> None:
 async def test_threads_tasks_and_processes_are_served_in_order(
     redis_url: str, redis_client: redis.Redis
 ) -> None:
-    """Eight waiters, threads, tasks and other processes in turn, get the lock in the order in which they asked."""
+    """Eight waiters in threads, tasks and other processes get the lock in the order of asking."""
     order: list[int] = []
     wire = Places(redis_client)
 
@@ -178,7 +181,7 @@ def test_a_live_waiter_keeps_its_place(redis_url: str, places: Places) -> None:
 
 
 def test_killed_waiters_delay_for_one_wait(redis_url: str, places: Places) -> None:
-    """Ten waiters that were killed together delay the next one by no more than what they may be silent."""
+    """Ten waiters that are killed together delay the next one by one wait at most."""
     with (
         interlock.connect(redis_url, fair_wait=2) as client,
         Child(WAIT_IN_MANY, redis_url) as child,
@@ -194,7 +197,7 @@ def test_killed_waiters_delay_for_one_wait(redis_url: str, places: Places) -> No
 
 
 def test_a_killed_waiter_in_between_is_skipped(redis_url: str, places: Places) -> None:
-    """Of three waiters the middle one is killed: the last one has the lock within one wait after the first."""
+    """If the second of three waiters is killed, the third follows the first within one wait."""
     with interlock.connect(redis_url, fair_wait=2) as client:
         client.fair_lock(LOCK, owner="first").acquire()
         got: list[float] = []
@@ -240,7 +243,7 @@ def test_clocks_of_clients_do_not_matter(redis_url: str, places: Places, skew: i
 
 
 def test_a_silent_first_waiter_does_not_make_others_spin(redis_url: str, places: Places) -> None:
-    """While the lock is free and the first waiter silent, the others ask a few times, not as fast as they can."""
+    """While the lock is free and the first waiter silent, the others ask only a few times."""
     with interlock.connect(redis_url, fair_wait=1) as client:
         started = time.monotonic()
         places.redis.rpush(QUEUE, "dead:1")

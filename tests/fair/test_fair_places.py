@@ -68,7 +68,10 @@ def test_asking_again_changes_nothing_but_the_deadline(places: Places) -> None:
 
 @pytest.mark.parametrize("free", [True, False])
 def test_who_leaves_takes_a_wait_along(places: Places, free: bool) -> None:
-    """Each deadline is one wait for each place, before and after one leaves; who is first is told if the lock is free."""
+    """Each deadline is one wait for each place, before and after a waiter leaves.
+
+    If the lock is free, the new first waiter is told.
+    """
     if not free:
         places.has("a")
     else:
@@ -89,7 +92,10 @@ def test_who_leaves_takes_a_wait_along(places: Places, free: bool) -> None:
 
 
 def test_a_release_tells_the_first_only(places: Places) -> None:
-    """The last release of a hold tells the first waiter, an inner one nobody; without waiters there is no message."""
+    """The last release of a hold tells the first waiter; an inner release tells nobody.
+
+    Without waiters there is no message.
+    """
     with places.told() as messages:
         places.has("a")
         places.has("a", depth=2)
@@ -128,7 +134,7 @@ def test_repeating_changes_nothing(places: Places) -> None:
 
 
 def test_a_reentry_never_takes_it_anew(places: Places) -> None:
-    """Who was deposed and enters again gets neither the lock nor a place."""
+    """An owner that was deposed and enters again gets neither the lock nor a place."""
     assert not places.has("a", depth=2)
     assert places.redis.dbsize() == 0
 
@@ -153,7 +159,10 @@ ODD = {
 
 @pytest.mark.parametrize("odd", ODD)
 def test_list_and_zset_out_of_step_stop_nobody(places: Places, odd: str) -> None:
-    """Whatever half of an entry is missing, a waiter gets a free lock at once, and nothing of it is left in the end."""
+    """If half of an entry is missing, a waiter still gets a free lock at once.
+
+    Nothing of the entry is left in the end.
+    """
     waiting, deadlines = ODD[odd]
     if waiting:
         places.redis.rpush(QUEUE, *waiting)
@@ -181,7 +190,10 @@ def test_leaving_clears_up_whatever_is_odd(places: Places, odd: str) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_any_sequence_keeps_the_rules(places: Places, seed: int) -> None:
-    """Whatever is called in whatever order: list and zset agree, deadlines are bounded by the places, grants follow the queue."""
+    """After any sequence of calls, list and zset agree, and grants follow the queue.
+
+    Each deadline is bounded by the waiter's place.
+    """
     rng = random.Random(seed)
     names = [f"w{number}" for number in range(6)]
     for _ in range(150):

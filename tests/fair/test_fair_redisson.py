@@ -50,7 +50,7 @@ CROWDS = ["jpjp", "pjpj", "jjpp", "ppjj", "jjjjpjp", "pjjjpppj"]
 @pytest.mark.parametrize("crowd", CROWDS)
 @pytest.mark.parametrize("first", ["java", "python"])
 def test_both_are_served_in_order(places: Places, java_wait: float, crowd: str, first: str) -> None:
-    """Hand-overs between Python and Java follow the order in which they asked, without a refresh in between."""
+    """Hand-overs between Python and Java follow the order of asking, with no refresh in between."""
     mixed = _Mixed(places, java_wait)
     queue = [f"{kind}{number}" for number, kind in enumerate(crowd)]
     assert mixed.has(first)
@@ -74,7 +74,7 @@ def test_both_are_served_in_order(places: Places, java_wait: float, crowd: str, 
 
 @pytest.mark.parametrize("crowd", CROWDS)
 def test_quick_hand_overs_leave_nobody_behind(places: Places, java_wait: float, crowd: str) -> None:
-    """Though those behind do not get to ask meanwhile, nobody alive is dropped by another's hand-over."""
+    """A hand-over drops no live waiter, even if those behind cannot ask in the meantime."""
     mixed = _Mixed(places, java_wait)
     queue = [f"{kind}{number}" for number, kind in enumerate(crowd)]
     mixed.has("java")
@@ -89,7 +89,10 @@ def test_quick_hand_overs_leave_nobody_behind(places: Places, java_wait: float, 
 
 @pytest.mark.parametrize("age", [60.0, 250.0])
 def test_one_who_has_waited_long_in_java_drops_nobody(places: Places, age: float) -> None:
-    """Behind a Java waiter of some age, whose deadline is not renewed, a Python waiter keeps its place when that one goes."""
+    """A Python waiter keeps its place when an old Java waiter in front of it goes.
+
+    The deadline of a Java waiter is not renewed.
+    """
     java = Redisson(places, "j0")
     places.has("a")
     java.has()
@@ -121,7 +124,10 @@ def test_who_gives_up_drops_nobody(places: Places, java_wait: float, leaver: str
 
 
 def test_java_finds_our_state_as_its_own(places: Places) -> None:
-    """What a Python holder and waiter leave is what Java writes: Java re-enters nothing, waits behind, and is told."""
+    """A Python holder and waiter leave the state that Java would write.
+
+    Java does not re-enter, waits behind them, and is told.
+    """
     places.has("2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:1")
     places.acquire("2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:2")
     java = Redisson(places, "91f5c0a2-7be0-4e8e-9f6e-0a4f4d3b8d1e:38")
@@ -151,7 +157,7 @@ def test_a_dead_java_waiter_counts_as_long_as_it_asked_for(places: Places) -> No
 
 @pytest.mark.parametrize("how", ["release", "force_release", "acquire"])
 def test_twenty_dead_before_one_of_javas(places: Places, how: str) -> None:
-    """However many dead are skipped, by whatever script, a deadline that Java has set is not cut."""
+    """A deadline that Java has set is not cut, however many dead places any script skips."""
     places.has("a")
     for number in range(20):
         places.acquire(f"dead{number}")

@@ -1,4 +1,4 @@
-"""The fair lock in the simulator: order, deadlines and liveness, whichever fault befalls whichever effect."""
+"""The fair lock in the simulator: order, deadlines and liveness, under any fault of any effect."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SCHEDULES = {
 
 
 class Book:
-    """What happened to the queue of the one lock, as the server saw it; an invariant of the simulation.
+    """The history of the one lock's queue, as the server saw it; an invariant of the simulation.
 
     Attributes:
         asked: when each holder's last script for a place ran, by the server's time.
@@ -169,16 +169,20 @@ def _play(seed: int, schedule: Schedule) -> Book:
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("seed", range(15))
 def test_order_and_deadlines_under_faults(schedule: str, seed: int) -> None:
-    """Nobody alive is overtaken or loses its place, no deadline is too far away, and a free lock with live waiters is taken."""
+    """No live waiter is overtaken or loses its place.
+
+    No deadline is too far away, and a free lock with live waiters is taken.
+    """
     book = _play(seed, SCHEDULES[schedule])
     assert book.enqueued
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_it_is_first_come_first_served(seed: int) -> None:
-    """Where nothing goes wrong the lock goes to the waiters in the order in which they came to the queue."""
+    """Without faults the waiters get the lock in the order in which they joined the queue."""
     book = _play(seed, Schedule())
-    # Who gave up in the end has another holder id afterwards: of one id's places only the last can have been in vain.
+    # An owner that gave up comes back with another holder id. So only the last place of an id can
+    # have been in vain.
     due = Counter(book.served)
     expected = [waiter for waiter in book.enqueued if _draw(due, waiter)]
     assert book.served == expected

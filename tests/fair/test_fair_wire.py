@@ -1,4 +1,4 @@
-"""What goes over the wire: the keys before and after every call, the conversation, and how little of it there is."""
+"""The wire: the keys before and after every call, the conversation, and its small size."""
 
 from __future__ import annotations
 
@@ -96,7 +96,10 @@ async def test_a_refused_single_try_is_one_round_trip(proxy: FaultProxy, fair: S
 
 
 async def test_an_idle_waiter_asks_seldom(proxy: FaultProxy, fair: Stage) -> None:
-    """A waiter costs less than a command a second, behind a silent first one too, and nothing tells it more often."""
+    """A waiter sends less than one command a second, also behind a silent first waiter.
+
+    Nothing wakes it more often.
+    """
     owner, other, client = fair.owner(), fair.owner(), fair.client(proxy.url())
     fair.redis.rpush(QUEUE, "dead:1")
     Places(fair.redis).set_left(**{"dead:1": 100})
@@ -126,7 +129,10 @@ async def test_no_date_of_the_clients_is_sent(
 
 
 async def test_a_waiter_lives_without_messages(proxy: FaultProxy, fair: Stage) -> None:
-    """With every message lost a waiter has the lock within a third of the wait after its release."""
+    """With every message lost, a waiter has the lock soon after its release.
+
+    It asks again within a third of the wait.
+    """
     proxy.drop_messages = True
     a, b = fair.owner(), fair.owner()
     mine, theirs = fair.client().fair_lock(LOCK), fair.client(proxy.url()).fair_lock(LOCK)
@@ -140,7 +146,7 @@ async def test_a_waiter_lives_without_messages(proxy: FaultProxy, fair: Stage) -
 
 
 async def test_it_is_not_reentrant_unless_it_is(fair: Stage) -> None:
-    """A lock that was made non-reentrant refuses its owner, keeps what it has, and sends nothing for it."""
+    """A non-reentrant lock refuses its owner, keeps its hold, and sends nothing for the refusal."""
     owner, client = fair.owner(), fair.client()
     lock = client.fair_lock(LOCK, reentrant=False)
     await owner.do(lock.acquire)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def stage(face: Face, proxy: FaultProxy, redis_client: redis.Redis) -> AsyncIterator[Stage]:
-    """Give each face in turn; its URL leads through the proxy, what it sees of the server does not."""
+    """Give each face in turn; its URL leads through the proxy, its `redis` client does not."""
     set_up = Stage(face, KINDS[0], proxy.url(), redis_client)
     yield set_up
     proxy.clear_rules()
@@ -26,7 +26,10 @@ async def stage(face: Face, proxy: FaultProxy, redis_client: redis.Redis) -> Asy
 
 @pytest.fixture
 async def own(face: Face, fresh_server: RedisServer) -> AsyncIterator[Stage]:
-    """Give each face in turn, on a server that may be paused, killed and restarted, and runs at the end."""
+    """Give each face in turn, on a server of the test's own.
+
+    The test may pause, kill and restart the server, and must leave it running.
+    """
     with fresh_server.client() as seen:
         set_up = Stage(face, KINDS[0], fresh_server.url(), seen)
         yield set_up

@@ -1,4 +1,4 @@
-"""Connections are cut by the server: nobody hangs, nobody holds what another holds, and everybody goes on."""
+"""The server cuts connections: nobody hangs, no lock has two holders, and everybody goes on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def _kill(server: redis.Redis, what: str) -> int:
     indirect=["face"],
 )
 async def test_connections_killed_at_every_step(stage: Stage, what: str) -> None:
-    """Connections killed before acquire, re-entry, wait, renewal and release cost a reconnection each and nothing else."""
+    """Connections that are killed cost a reconnection each and nothing else.
+
+    They are killed before acquire, re-entry, wait, renewal and release.
+    """
     url = f"{stage.url}?client_name=victim"
     client, owner, waiter = stage.client(url, lease=2.5), stage.owner(), stage.owner()
     lock = client.lock("name")
@@ -67,7 +70,7 @@ async def test_connections_killed_at_every_step(stage: Stage, what: str) -> None
 
 
 async def test_a_storm_of_kills(stage: Stage) -> None:
-    """While connections are killed at random, many owners in three clients each get the lock, one at a time."""
+    """Under random kills, many owners in three clients each get the lock, one at a time."""
     clients = [stage.client(f"{stage.url}?client_name=victim", lease=20) for _ in range(3)]
     inside: list[int] = []
     overlaps: list[tuple[int, ...]] = []

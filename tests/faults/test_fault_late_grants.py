@@ -1,4 +1,4 @@
-"""Tries that were given up and sent again: executed late, when all is over, they leave nothing behind either."""
+"""Tries that were given up and sent again leave nothing behind, even if executed late."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from tests.support.proxy import FaultProxy
 
 LATE = 2.5
-"""Seconds after which the first try is executed; much longer than a client of `PATIENCE` waits for it and what comes next takes."""
+"""Seconds after which the first try is executed.
+
+A client of `PATIENCE` gives up, and the next steps end, long before that.
+"""
 PATIENCE = 0.3
 WRITTEN = {"cmdstat_hset", "cmdstat_zadd"}
 """What the server counts when it grants something, or gives a place in a queue."""
@@ -51,7 +54,10 @@ async def _undone(stage: Stage) -> None:
 
 
 async def test_a_stray_try_of_what_was_released(stage: Stage, proxy: FaultProxy) -> None:
-    """The first try is executed when what the second one got has been released: it is undone long before its lease ends."""
+    """A first try is undone if it is executed after the second one's grant was released.
+
+    The undo comes long before its lease ends.
+    """
     lock, owner = await _ready(stage)
     proxy.on_request(command("EVALSHA", nth=1), delay(LATE))
     assert await owner.do(lock.acquire, timeout=20)
@@ -64,7 +70,10 @@ async def test_a_stray_try_of_what_was_released(stage: Stage, proxy: FaultProxy)
 
 
 async def test_a_stray_try_of_what_was_not_acquired(stage: Stage, proxy: FaultProxy) -> None:
-    """The first try is executed when its owner has given up and the holder has gone: it is undone long before its lease ends."""
+    """A first try is undone if it is executed after its owner gave up and the holder left.
+
+    The undo comes long before its lease ends.
+    """
     lock, owner = await _ready(stage)
     client, other = stage.client(), stage.owner()
     reads = stage.kind.name == "read"

@@ -1,4 +1,4 @@
-"""A server whose memory is full: what is held is renewed, extended and released; nothing new is granted."""
+"""A server whose memory is full renews, extends and releases holds, but grants nothing new."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ def _locks(client: interlock.Client) -> list[interlock.Lock]:
 
 
 def test_what_is_held_survives_full_memory(any_server: RedisServer) -> None:
-    """With maxmemory reached, every kind of hold is renewed past its lease, extended, and released from any depth."""
+    """At maxmemory, every kind of hold is renewed past its lease, extended and released.
+
+    A release works at every depth.
+    """
     with ExitStack() as stack:
         client = stack.enter_context(interlock.connect(any_server.url(), lease=LEASE))
         locks, semaphore = _locks(client), client.leased_semaphore("permits")

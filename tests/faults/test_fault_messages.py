@@ -1,4 +1,4 @@
-"""The subscriber connection fails in every way: waiters go on, sooner or later, and nobody waits for ever."""
+"""Whatever happens to the subscriber connection, waiters go on, and nobody waits for ever."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ FOREVER = 100.0
 async def _waiting(
     stage: Stage, proxy: FaultProxy, **options: Any
 ) -> tuple[asyncio.Task[bool], Any, Owner]:
-    """Have somebody outside hold the lock, and a waiter wait that has asked for the last time; return its task."""
+    """Start a waiter for a lock that an outsider holds; return its task, lock and owner.
+
+    The waiter asks next when it gets a message, or at the poll cap.
+    """
     stage.redis.hset("name", "somebody:1", 1)
     lock, owner = stage.client(**{"poll_cap": FOREVER} | options).lock("name"), stage.owner()
     task = asyncio.create_task(owner.do(lock.acquire, timeout=20))
@@ -61,7 +64,7 @@ async def test_a_lost_message_is_made_up_for_by_polling(stage: Stage, proxy: Fau
 
 
 async def test_a_new_subscription_counts_as_a_message(stage: Stage, proxy: FaultProxy) -> None:
-    """A message that is published while the subscriber reconnects is made up for as soon as it is back."""
+    """As soon as the subscriber is back, waiters look again: they may have missed a message."""
     proxy.drop_messages = True
     task, lock, owner = await _waiting(stage, proxy)
     stage.redis.delete("name")
@@ -75,7 +78,7 @@ async def test_a_new_subscription_counts_as_a_message(stage: Stage, proxy: Fault
 async def test_a_half_open_subscriber_is_found(
     stage: Stage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A subscriber connection on which nothing passes any more is found by PING, and replaced; the waiters look again."""
+    """A half-open subscriber connection is found by PING and replaced; waiters look again."""
     monkeypatch.setattr(subscriber, "PING_INTERVAL", 0.3)
     task, lock, owner = await _waiting(stage, proxy)
     subscriptions = proxy.commands["SUBSCRIBE"]
@@ -90,7 +93,7 @@ async def test_a_half_open_subscriber_is_found(
 async def test_a_quiet_subscriber_is_left_alone(
     stage: Stage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A connection on which only PONGs come is good, with channels and after the last one was left."""
+    """A connection that brings only PONGs is good, with channels and with none left."""
     # Long enough that a machine which stalls does not make it a dead one.
     monkeypatch.setattr(subscriber, "PING_INTERVAL", 0.7)
     task, lock, owner = await _waiting(stage, proxy)
@@ -108,7 +111,7 @@ async def test_a_quiet_subscriber_is_left_alone(
 async def test_a_subscription_that_fails(
     stage: Stage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch, fault: Any
 ) -> None:
-    """While no subscription succeeds, waiters poll; none fails, and the next one that can hear does."""
+    """While no subscription succeeds, waiters poll and none fails; later ones get messages."""
     monkeypatch.setattr(subscriber, "PING_INTERVAL", 0.2)
     proxy.on_request(command("SUBSCRIBE"), fault)
     stage.redis.hset("name", "somebody:1", 1)
@@ -129,7 +132,10 @@ async def test_a_subscription_that_fails(
 async def test_a_thousand_failed_subscriptions_leak_nothing(
     stage: Stage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After many broken subscriber connections there is still one thread and one connection, and it hears."""
+    """After many broken subscriber connections there is still one thread and one connection.
+
+    The connection hears messages.
+    """
     monkeypatch.setattr(subscriber, "FIRST_RECONNECT_PAUSE", 0.0)
     monkeypatch.setattr(subscriber, "LONGEST_RECONNECT_PAUSE", 0.0)
     # A card and the search for deadlocks have connections of their own.
@@ -147,7 +153,7 @@ async def test_a_thousand_failed_subscriptions_leak_nothing(
 
 
 async def test_no_message_and_no_lease(stage: Stage, proxy: FaultProxy) -> None:
-    """A lock without a TTL that vanishes without a message is got at the poll cap: nobody waits for ever."""
+    """A lock without a TTL that vanishes without a message is acquired at the poll cap."""
     task, lock, owner = await _waiting(stage, proxy, poll_cap=0.4)
     assert stage.redis.pttl("name") == -1
     stage.redis.delete("name")

@@ -1,4 +1,7 @@
-"""The server is away, refusing or standing still: calls end in time, holds live as long as they may, and losses are told."""
+"""The server is away: calls end in time, valid holds live on, and losses are reported.
+
+It refuses connections or stands still.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ class Outage:
             self._server.pause()
 
     def end(self) -> None:
-        """Have it back; one that was killed has lost everything."""
+        """Bring it back; a killed server has lost everything."""
         if self.kind == "refused":
             self._server.restart()
         else:
@@ -70,7 +73,7 @@ async def _used(own: Stage, **options: Any) -> tuple[Any, Owner]:
 
 @pytest.mark.parametrize("timeout", [0, 0.4])
 async def test_an_acquire_ends_in_time(own: Stage, outage: Outage, timeout: float) -> None:
-    """Whether the server refuses or stands still, an acquire of any kind returns or raises when its time is up."""
+    """Any acquire ends when its time is up, whether the server refuses or stands still."""
     lock, owner = await _used(own)
     patient = own.client().lock("name", timeout=timeout)
     outage.begin()
@@ -86,7 +89,7 @@ async def test_an_acquire_ends_in_time(own: Stage, outage: Outage, timeout: floa
 
 
 async def test_a_wait_ends_in_time(own: Stage, outage: Outage) -> None:
-    """A waiter whose server goes away while it waits ends when its time is up, as do those behind it in the queue."""
+    """When the server goes away, all waiters in the queue end when their time is up."""
     lock, _ = await _used(own)
     own.redis.hset("name", "somebody:1", 1)
     waiting = [
@@ -102,7 +105,7 @@ async def test_a_wait_ends_in_time(own: Stage, outage: Outage) -> None:
 
 
 async def test_a_server_that_was_never_there_is_told_at_once(own: Stage) -> None:
-    """A first connection that fails raises at once, whatever the timeout; later the same failure is sat out."""
+    """A first connection that fails raises at once, for any timeout."""
     lock, owner = own.client(f"redis://127.0.0.1:{free_port()}").lock("name"), own.owner()
     for timeout in (0, 5, None):
         with pytest.raises(ServerUnavailableError, match="cannot connect"):
@@ -112,7 +115,7 @@ async def test_a_server_that_was_never_there_is_told_at_once(own: Stage) -> None
 
 
 async def test_an_outage_is_sat_out(own: Stage, outage: Outage) -> None:
-    """An acquire, a wait and a release that meet an outage shorter than their time succeed after it."""
+    """An acquire, a wait and a release succeed after an outage shorter than their time."""
     lock, owner = await _used(own, command_timeout=0.5)
     waiter = own.owner()
     await owner.do(lock.acquire)
@@ -138,7 +141,10 @@ async def test_an_outage_is_sat_out(own: Stage, outage: Outage) -> None:
 # One thread renews for both faces.
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_hold_outlives_a_short_outage(own: Stage, fresh_server: RedisServer) -> None:
-    """While the server stands still for less than the validity, the hold stays valid, and is renewed afterwards."""
+    """If the server stands still for less than the validity, the hold stays valid.
+
+    It is renewed afterwards.
+    """
     lock, owner = await _used(own, lease=4.5)
     await owner.do(lock.acquire)
     hold = await owner.do(lambda: lock.hold)
@@ -156,7 +162,10 @@ async def test_a_hold_outlives_a_short_outage(own: Stage, fresh_server: RedisSer
 # One thread renews for both faces.
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_hold_outlives_a_short_partition(stage: Stage, proxy: FaultProxy) -> None:
-    """While the network refuses for less than the validity, the hold stays valid, and is renewed afterwards."""
+    """If the network refuses for less than the validity, the hold stays valid.
+
+    It is renewed afterwards.
+    """
     lock, owner = await _used(stage, lease=4.5)
     await owner.do(lock.acquire)
     hold = await owner.do(lambda: lock.hold)
@@ -171,7 +180,10 @@ async def test_a_hold_outlives_a_short_partition(stage: Stage, proxy: FaultProxy
 
 
 async def test_a_long_outage_loses_the_hold(own: Stage, outage: Outage) -> None:
-    """An outage longer than the validity is told, with its reason, when the validity ends; several holds at once."""
+    """In a long outage, each of several holds is lost when its validity ends.
+
+    The loss is reported at that time, with its reason.
+    """
     client, owner = own.client(lease=1.8), own.owner()
     locks = [client.lock(name) for name in ("name", "short", "other")]
     told: dict[str, float] = {}
@@ -208,7 +220,7 @@ async def test_a_long_outage_loses_the_hold(own: Stage, outage: Outage) -> None:
 # One thread renews for both faces.
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_loss_is_told_while_a_renewal_hangs(own: Stage, fresh_server: RedisServer) -> None:
-    """The end of one hold is told in time though the thread that tells it waits for the renewal of another."""
+    """A loss is told in time, though the thread that tells it waits for another hold's renewal."""
     client, owner = own.client(lease=12), own.owner()
     long, short = client.lock("long"), client.lock("short")
     await owner.do(long.acquire)

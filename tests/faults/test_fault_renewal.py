@@ -1,4 +1,4 @@
-"""The renewal thread meets errors of its own, of the user's, and of the server's: it lives, and so do the other holds."""
+"""The renewal thread and the other holds survive its own errors, the user's and the server's."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def _kept(locks: list[Any], owner: Any) -> None:
 async def test_an_error_in_one_round(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, reported: list[str], place: type, step: str
 ) -> None:
-    """An exception anywhere in a round is reported, and the next round renews as if nothing had been."""
+    """An exception anywhere in a round is reported, and the next round renews as usual."""
     locks, owner = await _held(stage, 3)
     real = getattr(place, step)
     failures: list[str] = []
@@ -85,7 +85,7 @@ async def test_an_error_in_one_round(
 
 
 async def test_a_callback_that_raises(stage: Stage, reported: list[str]) -> None:
-    """What an on_lost callback raises is reported; the other callbacks are called and the other holds kept."""
+    """An on_lost callback's exception is reported; other callbacks run and other holds are kept."""
     locks, owner = await _held(stage, 3)
     lost, told = await owner.do(lambda: locks[0].hold), []
 
@@ -108,7 +108,10 @@ async def test_a_callback_that_raises(stage: Stage, reported: list[str]) -> None
 # One thread renews for both faces; in asyncio the loop calls.
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_callback_that_exits(stage: Stage, reported: list[str]) -> None:
-    """``sys.exit()`` in an on_lost callback ends the callback, is reported, and every other hold is renewed."""
+    """``sys.exit()`` in an on_lost callback ends only the callback, and is reported.
+
+    Every other hold is renewed.
+    """
     locks, owner = await _held(stage, 3, lease=1.5)
     lost = await owner.do(lambda: locks[0].hold)
     await owner.do(lost.on_lost, sys.exit)
@@ -143,7 +146,7 @@ def _callback_threads() -> list[str]:
 async def test_a_warning_hook_that_exits(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, reported: list[str]
 ) -> None:
-    """A hook for warnings that raises anything does not end renewals when an abandoned hold is named."""
+    """A warning hook that raises anything does not end renewals when an abandoned hold is named."""
     locks, owner = await _held(stage, 2, lease=1.5)
     (client,), forgetful = stage._clients, stage.face.owner()
     monkeypatch.setattr(warnings, "showwarning", lambda *_: sys.exit())
@@ -180,7 +183,7 @@ async def test_one_failing_batch(stage: Stage, proxy: FaultProxy) -> None:
 # One thread renews for both faces.
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_one_lost_hold_of_a_batch(stage: Stage) -> None:
-    """A hold that is gone is told, alone: the rest of its batch is renewed, and it is not made anew."""
+    """A hold that is gone is reported and not made anew; the rest of its batch is renewed."""
     locks, owner = await _held(stage, 3)
     lost = await owner.do(lambda: locks[1].hold)
     stage.redis.delete("name-1")
@@ -202,7 +205,10 @@ async def _closed_in(stage: Stage, client: Any) -> tuple[float, BaseException | 
 async def test_close_while_the_server_is_away(
     own: Stage, fresh_server: RedisServer, kind: str
 ) -> None:
-    """Closing ends in time and says what it could not release; doing it again is nothing; the holds are over here."""
+    """Closing ends in time, and says what it could not release.
+
+    The holds are over in this client. Another close does nothing.
+    """
     client, owner = own.client(command_timeout=1.0), own.owner()
     lock = client.lock("name")
     await owner.do(lock.acquire)
@@ -221,7 +227,7 @@ async def test_close_while_the_server_is_away(
 
 
 async def test_close_of_a_half_dead_server(stage: Stage, proxy: FaultProxy) -> None:
-    """A server that takes the releases on close and never answers holds closing up for one time-out, not for ever."""
+    """A server that never answers the releases delays closing by one time-out only."""
     client, owner = stage.client(command_timeout=1.0), stage.owner()
     await owner.do(client.lock("name").acquire)
     proxy.on_request(command("EVALSHA"), blackhole)
@@ -234,7 +240,7 @@ async def test_close_of_a_half_dead_server(stage: Stage, proxy: FaultProxy) -> N
 async def test_close_with_waiters_while_the_server_is_away(
     own: Stage, fresh_server: RedisServer
 ) -> None:
-    """Whoever waits or sends when the client closes hears of it, though no server answers."""
+    """All who wait or send when the client closes hear of it, though no server answers."""
     client, owners = own.client(command_timeout=1.0), [own.owner() for _ in range(4)]
     own.redis.hset("name", "somebody:1", 1)
     waiting = [
@@ -253,7 +259,7 @@ async def test_close_with_waiters_while_the_server_is_away(
 
 
 async def test_what_a_refused_close_says(own: Stage, fresh_server: RedisServer) -> None:
-    """A server that refuses the releases of a client that closes is reported as one that is away is."""
+    """A server that refuses the releases on close is reported like one that is away."""
     client, owner = own.client(), own.owner()
     await owner.do(client.lock("name").acquire)
     fresh_server.execute("ACL", "SETUSER", "default", "-evalsha")

@@ -1,4 +1,4 @@
-"""What the network does to one request or reply: whatever it is, the server and the client agree afterwards."""
+"""Whatever the network does to a request or reply, server and client agree afterwards."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_an_answer_that_comes_after_the_lease(stage: Stage, proxy: FaultPr
 
 
 async def test_one_fault_in_an_operation(stage: Stage, proxy: FaultProxy, fault: Action) -> None:
-    """Acquire, re-entry and both releases meet a fault each: every one succeeds once, and the server counts what we do."""
+    """Acquire, re-entry and both releases each meet a fault; both sides count each once."""
     lock, owner = await _warm(stage)
     for script, step, depth in (
         (ACQUIRE, lock.acquire, 1),
@@ -113,7 +113,7 @@ async def test_one_fault_in_a_renewal(stage: Stage, proxy: FaultProxy, fault: Ac
 
 
 async def test_every_reply_of_an_acquire_is_lost(stage: Stage, proxy: FaultProxy) -> None:
-    """When no reply ever comes, the acquire raises in time, and what it may have done is undone as soon as possible."""
+    """When no reply comes, the acquire raises in time, and its possible grant is soon undone."""
     lock, owner = await _warm(stage)
     for timeout, action in ((0, swallow_reply), (0.4, drop_reply), (0.4, swallow_reply)):
         proxy.clear_record()
@@ -134,7 +134,7 @@ async def test_every_reply_of_an_acquire_is_lost(stage: Stage, proxy: FaultProxy
 
 
 async def test_every_reply_of_a_reentry_is_lost(stage: Stage, proxy: FaultProxy) -> None:
-    """A re-entry without a reply raises; the hold stays at its depth, here and, soon, on the server."""
+    """A re-entry without a reply raises; the depth stays as it was, soon on the server too."""
     lock, owner = await _warm(stage)
     await owner.do(lock.acquire)
     hold = await owner.do(lambda: lock.hold)
@@ -148,7 +148,7 @@ async def test_every_reply_of_a_reentry_is_lost(stage: Stage, proxy: FaultProxy)
 
 
 async def test_every_reply_of_a_release_is_lost(stage: Stage, proxy: FaultProxy) -> None:
-    """A release without a reply raises after the outage time, and may be tried again: then it succeeds."""
+    """A release without a reply raises after the outage time, and succeeds when tried again."""
     lock, owner = await _warm(stage, outage_timeout=0.3)
     for action in (drop_reply, swallow_reply, drop_request):
         assert await owner.do(lock.acquire)
@@ -162,13 +162,13 @@ async def test_every_reply_of_a_release_is_lost(stage: Stage, proxy: FaultProxy)
 
 
 async def test_an_acquire_that_is_executed_late(stage: Stage, proxy: FaultProxy) -> None:
-    """A request that reaches the server long after its caller gave up, and after the undo, is undone all the same."""
+    """A request that is executed after its caller gave up, and after the undo, is undone too."""
     lock, owner = await _warm(stage)
     stage.redis.config_resetstat()
     proxy.on_request(command("EVALSHA", ACQUIRE, nth=1), delay(1.8))
     with pytest.raises(ServerUnavailableError):
         await owner.do(lock.acquire, timeout=0)
-    # What it writes is counted: its key may be gone again before anybody looks.
+    # Count the writes: the key may be gone again before anybody looks.
     assert "cmdstat_hset" not in stage.redis.info("commandstats")
     await until(
         lambda: "cmdstat_hset" in stage.redis.info("commandstats"), 10, "it is executed late"
@@ -198,7 +198,10 @@ async def test_a_reply_that_takes_longer_than_the_lease(stage: Stage, proxy: Fau
 
 
 async def test_a_late_reply_leaves_nothing_behind(stage: Stage, proxy: FaultProxy) -> None:
-    """When every reply comes after the lease and the caller's time is up, the result is False or an error, and no key."""
+    """An acquire whose replies all come too late returns False or raises, and leaves no key.
+
+    Each reply comes after the lease, until the caller's time is up.
+    """
     client, owner = stage.client(command_timeout=2), stage.owner()
     lock, first = client.lock("name", lease=0.2), client.lock("name")
     for step in (first.acquire, first.release):
@@ -213,7 +216,7 @@ async def test_a_late_reply_leaves_nothing_behind(stage: Stage, proxy: FaultProx
 
 
 async def test_an_unknown_script_is_told_once(stage: Stage, proxy: FaultProxy) -> None:
-    """A server that forgot the scripts is given the text, once for each command, which is executed once."""
+    """A server that forgot a script is sent its text once for each command, which runs once."""
     lock, owner = await _warm(stage)
     for script, step, depth in (
         (scripts._LOCK_ACQUIRE, lock.acquire, 1),

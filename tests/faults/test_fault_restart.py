@@ -1,4 +1,4 @@
-"""A server that comes back without its memory, and requests that it executes when nobody expects them any more."""
+"""A server that restarts empty, and requests that it executes when nobody waits for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def test_restarted_empty_while_held(own: Stage, fresh_server: RedisServer) -> None:
-    """A holder whose server lost everything is told at the next renewal, and the lock can be had again."""
+    """If the server loses everything, the next renewal tells the holder, and others may enter."""
     client, owner, other = own.client(lease=4.5), own.owner(), own.owner()
     lock, told = client.lock("name"), []
     await owner.do(lock.acquire)
@@ -37,13 +37,13 @@ async def test_restarted_empty_while_held(own: Stage, fresh_server: RedisServer)
 
 
 async def test_restarted_empty_and_noticed_by_asking(own: Stage, fresh_server: RedisServer) -> None:
-    """Release, re-entry, extend and owned each find out on their own that the server has lost the hold."""
+    """Release, re-entry, extend and owned each find out that the server lost the hold."""
     client, owner = own.client(), own.owner()
     locks = [client.lock(name) for name in ("release", "enter", "extend", "owned")]
     for lock in locks:
         await owner.do(lock.acquire)
     fresh_server.restart()
-    # With a connection that is dead already, a release cannot tell a loss from a reply that was lost.
+    # On a dead connection, a release cannot tell a lost hold from a lost reply.
     assert not await owner.do(locks[0].locked)
     for lock, call in zip(
         locks,
@@ -71,7 +71,10 @@ async def test_restarted_empty_and_noticed_by_asking(own: Stage, fresh_server: R
 
 
 async def test_restarted_empty_while_waited_for(own: Stage, fresh_server: RedisServer) -> None:
-    """Waiters of a lock that vanished with its server get it, one at a time, without a message and before any lease ends."""
+    """Waiters for a lock that vanished with its server get it, one at a time.
+
+    They wait for no message and for no lease to end.
+    """
     client = own.client(poll_cap=0.5)
     own.redis.hset("name", "somebody:1", 1)
     inside: list[int] = []
@@ -98,7 +101,7 @@ async def test_restarted_empty_while_waited_for(own: Stage, fresh_server: RedisS
 async def test_an_acquire_that_a_paused_server_executes_late(
     own: Stage, fresh_server: RedisServer
 ) -> None:
-    """What was sent to a server that stood still is executed when it goes on, and undone at once by the background."""
+    """A paused server executes requests when it goes on; the background undoes them at once."""
     client, owner = own.client(), own.owner()
     lock = client.lock("name")
     for number in range(2):

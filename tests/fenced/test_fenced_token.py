@@ -1,4 +1,4 @@
-"""The token: it grows from hold to hold, belongs to its hold, and does not change whatever happens to that."""
+"""The token: it grows from hold to hold, belongs to its hold, and never changes afterwards."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COUNTER = "redisson_lock_token:{name}"
 
 
 async def token_of(owner: Owner, lock: Any) -> int:
-    """Have *owner* take and give back *lock*; return the token."""
+    """Acquire and release *lock* as *owner*; return the token."""
     await owner.do(lock.acquire)
     token: int = (await owner.do(lambda: lock.hold)).token
     await owner.do(lock.release)
@@ -35,7 +35,7 @@ async def token_of(owner: Owner, lock: Any) -> int:
 
 
 async def test_it_grows_over_holds_owners_and_clients(stage: Stage) -> None:
-    """Each hold's token is above that of the hold before, whoever had that."""
+    """Each hold's token is above that of the hold before, for any owner."""
     locks = [stage.lock(stage.client()) for _ in range(3)]
     owners = [stage.owner() for _ in range(2)]
     tokens = [await token_of(owner, lock) for _ in range(3) for lock in locks for owner in owners]
@@ -79,7 +79,10 @@ say(*tokens)
 
 
 def test_it_grows_over_processes(redis_url: str, redis_client: redis.Redis) -> None:
-    """Of many holds in threads and tasks of several processes no two have the same token, and each process sees its own grow."""
+    """No two holds in threads and tasks of several processes have the same token.
+
+    Each process sees its own tokens grow.
+    """
     with ExitStack() as stack:
         children = [stack.enter_context(Child(CROWD, redis_url)) for _ in range(3)]
         seen = [[int(token) for token in child.hear(60).split()] for child in children]
@@ -91,7 +94,7 @@ def test_it_grows_over_processes(redis_url: str, redis_client: redis.Redis) -> N
 
 
 async def test_it_stays_through_re_entry_extension_and_renewal(stage: Stage) -> None:
-    """One hold has one token, however often it is entered, extended and renewed; the server's counter agrees."""
+    """A hold keeps its token in re-entry, extension and renewal; the server's counter agrees."""
     lock, owner = stage.lock(stage.client(lease=2)), stage.owner()
     await owner.do(lock.acquire)
     hold = await owner.do(lambda: lock.hold)
@@ -126,7 +129,7 @@ async def test_it_is_never_read_again(stage: Stage) -> None:
 async def test_an_acquire_that_is_sent_twice_draws_once(
     proxy: FaultProxy, stage: Stage, fault: Action
 ) -> None:
-    """However often the script of one acquire is sent and executed, its hold has one token and the next hold the next."""
+    """An acquire draws one token, however often its script runs; the next hold has the next one."""
     client, owner = stage.client(proxy.url()), stage.owner()
     lock = stage.lock(client)
     await owner.do(lock.locked)
@@ -137,7 +140,10 @@ async def test_an_acquire_that_is_sent_twice_draws_once(
 
 
 async def test_a_lost_hold_keeps_its_number(stage: Stage) -> None:
-    """After its loss a hold still has its own token, smaller than its successor's, and so has the owner's next hold."""
+    """After its loss a hold keeps its token, which is smaller than its successor's.
+
+    The owner's next hold has a token of its own.
+    """
     lock, owner = stage.lock(stage.client()), stage.owner()
     theirs, other = stage.lock(stage.client()), stage.owner()
     await owner.do(lock.acquire, lease=0.3)
@@ -180,7 +186,10 @@ async def test_an_acquire_in_vain_draws_nothing(stage: Stage) -> None:
 
 
 async def test_a_server_that_forgot_does_not_set_it_back(stage: Stage) -> None:
-    """After the server lost its data a client's next token is still above its last, and other clients' go on from there."""
+    """After the server lost its data, a client's next token is still above the client's last one.
+
+    Other clients go on from there.
+    """
     lock, owner = stage.lock(stage.client()), stage.owner()
     theirs = stage.lock(stage.client())
     assert [await token_of(owner, lock) for _ in range(3)] == [1, 2, 3]

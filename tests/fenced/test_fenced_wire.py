@@ -1,4 +1,4 @@
-"""What a fenced lock has on the server and says there: the plain lock's hash and messages, and a counter."""
+"""The server's side of a fenced lock: the plain lock's hash and messages, and a counter."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def dump(redis_client: redis.Redis, name: str) -> tuple[dict[bytes, bytes], dict
 async def test_each_step_leaves_redissons_bytes(
     stage: Stage, name: str, counter: bytes, channel: bytes
 ) -> None:
-    """Before and after every operation there are exactly Redisson's keys, fields, TTLs and messages."""
+    """Before and after every operation the keys, fields, TTLs and messages are Redisson's."""
     client, owner, server = stage.client(), stage.owner(), stage.redis
     lock = stage.lock(client, name)
     with server.pubsub(ignore_subscribe_messages=True) as ears:
@@ -79,7 +79,10 @@ async def test_each_step_leaves_redissons_bytes(
 
 
 async def test_the_conversation_is_redissons(stage: Stage, server: RedisServer) -> None:
-    """A first hold, its re-entry and a hand-over read in MONITOR as the plain lock's, with one step of the counter for each hold."""
+    """A first hold and a hand-over read in MONITOR like the plain lock's.
+
+    The only addition is one step of the counter for each hold.
+    """
     one, two = stage.client(), stage.client()
     a, b = stage.owner(), stage.owner()
     mine, theirs = stage.lock(one, "orders"), stage.lock(two, "orders")
@@ -124,7 +127,7 @@ async def test_the_conversation_is_redissons(stage: Stage, server: RedisServer) 
 
 
 async def test_java_and_we_draw_from_one_counter(stage: Stage) -> None:
-    """A lock that Java holds is refused until its message comes, and our token is the one after Java's."""
+    """A lock that Java holds is refused until Java's message comes; our token is the one after."""
     client, owner = stage.client(poll_cap=30), stage.owner()
     lock = stage.lock(client, "orders")
     stage.redis.set("redisson_lock_token:{orders}", 41)
@@ -144,7 +147,7 @@ async def test_java_and_we_draw_from_one_counter(stage: Stage) -> None:
 
 
 async def test_uncontended_is_two_round_trips(proxy: FaultProxy, stage: Stage) -> None:
-    """A token costs no round trip: acquire and release are one EVALSHA each, and asking for the token none."""
+    """A token costs no round trip: acquire and release are one EVALSHA each, and that is all."""
     client, owner = stage.client(proxy.url()), stage.owner()
     lock = stage.lock(client, "orders")
     await owner.do(lock.locked)
@@ -172,7 +175,7 @@ async def test_a_plain_lock_of_the_same_name_excludes_and_draws_nothing(stage: S
 
 
 async def test_a_fenced_re_entry_into_a_plain_hold_has_no_token(stage: Stage) -> None:
-    """A hold that was begun without a token goes without one: the counter's value is an older hold's."""
+    """A hold that began without a token gets none: the counter's value is an older hold's."""
     client, owner = stage.client(), stage.owner()
     await owner.do(stage.lock(client).acquire)
     await owner.do(stage.lock(client).release)

@@ -98,7 +98,7 @@ class PostgresServer:
 
 
 def _binaries() -> Path:
-    """Return the directory of the newest version that is installed, as Debian has them, or of the one on the PATH."""
+    """Return the directory of the newest version in Debian's place, or of the one on the PATH."""
     debian = Path("/usr/lib/postgresql").glob("*/bin/initdb")
     found = sorted(debian, key=lambda path: float(path.parts[-3]))
     if found:

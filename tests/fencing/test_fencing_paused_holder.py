@@ -1,8 +1,9 @@
-"""The classic: a holder is paused beyond its lease, another takes over and writes, and then the first one goes on.
+"""A holder is paused beyond its lease, another one takes over and writes, the first one goes on.
 
-Kleppmann 2016, "How to do distributed locking". The holder is a process that is stopped by SIGSTOP between asking whether it still
-holds the lock and writing, where no lock can help it. Each store is tried with fencing, which refuses the late write, and without, to
-show that it would have been lost otherwise.
+This is the classic case: Kleppmann 2016, "How to do distributed locking". SIGSTOP stops the
+holder's process between its check of the lock and its write, where no lock can help. Each store is
+tried with fencing, which refuses the late write. Each store is also tried without fencing, to show
+that the newer write would be lost.
 """
 
 from __future__ import annotations
@@ -96,8 +97,8 @@ def sql_store(
         connect=f"{connect}\ncursor = store.cursor()",
         fenced='fencing.update(cursor, "report", {"text": "late"}, {"id": 7}, hold.token,'
         f" paramstyle={style!r}); store.commit()",
-        unfenced=f'cursor.execute("UPDATE report SET text = {mark} WHERE id = {mark}", ("late", 7));'
-        " store.commit()",
+        unfenced=f'cursor.execute("UPDATE report SET text = {mark} WHERE id = {mark}", '
+        '("late", 7)); store.commit()',
         write=write,
         read=read,
     )
@@ -135,7 +136,7 @@ def postgres_store(report_dsn: str) -> Store:
 def test_the_write_of_a_paused_holder(
     request: pytest.FixtureRequest, redis_url: str, store: str, write: str, said: str, left: str
 ) -> None:
-    """A holder that slept beyond its lease overwrites its successor's work, unless the store checks tokens."""
+    """After a pause beyond its lease a holder overwrites newer work, unless tokens are checked."""
     resource: Store = request.getfixturevalue(store)
     code = HOLDER.format(connect=resource.connect, write=getattr(resource, write))
     with Child(code, redis_url) as paused, interlock.connect(redis_url) as client:

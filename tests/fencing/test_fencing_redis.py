@@ -45,7 +45,7 @@ def client(
 async def test_newer_and_equal_tokens_write_and_older_do_not(
     client: redis.Redis | str, redis_client: redis.Redis
 ) -> None:
-    """A hold may write many times and a newer one after it; then the older one is refused and nothing changes."""
+    """A write with an equal or newer token succeeds; an older one is refused without effect."""
     for value, token in (("one", 4), ("two", 4), ("three", 9)):
         await write(client, "report", value, token)
         assert redis_client.get("report") == value.encode()
@@ -140,7 +140,10 @@ async def test_a_hold_without_token_is_refused(
 
 
 def test_the_error_tells_and_travels(redis_client: redis.Redis) -> None:
-    """A StaleTokenError is an InterlockError with both tokens, in its text as well, and survives pickling."""
+    """A StaleTokenError has both tokens, in its text as well, and survives pickling.
+
+    It is an InterlockError.
+    """
     fencing.check(redis_client, "report", 8)
     with pytest.raises(InterlockError, match=r"'report' has seen token 8.* token 3 ") as caught:
         fencing.check(redis_client, "report", 3)

@@ -1,4 +1,4 @@
-"""The check in SQL: an UPDATE that finds its row only while no newer hold has written, on SQLite and PostgreSQL."""
+"""The check in SQL, on SQLite and PostgreSQL: an UPDATE finds no row that a newer hold wrote."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def database(request: pytest.FixtureRequest) -> Iterator[Database]:
 
 
 def test_newer_and_equal_tokens_write_and_older_do_not(database: Database) -> None:
-    """A hold may write many times and a newer one after it; then the older one is refused and nothing changes."""
+    """A write with an equal or newer token succeeds; an older one is refused without effect."""
     for text, token in (("one", 4), ("two", 4), ("three", 9)):
         database.write(text, token)
         assert database.row == (text, token)
@@ -68,7 +68,7 @@ def test_newer_and_equal_tokens_write_and_older_do_not(database: Database) -> No
 
 
 def test_a_row_that_is_not_there_is_refused(database: Database) -> None:
-    """Who updates nothing is told so."""
+    """An update that finds no row is an error that says so."""
     with pytest.raises(fencing.StaleTokenError, match="no such row"):
         database.write("nowhere", 5, id=8)
     assert database.row == ("blank", 0)
@@ -93,14 +93,17 @@ def test_tokens_beyond_32_bits(database: Database) -> None:
 
 
 def test_a_hold_without_token_is_refused(database: Database) -> None:
-    """A plain lock's hold protects nothing here: the error says which lock would, and nothing is run."""
+    """A plain lock's hold is refused: the error names a lock that would do, and nothing is run."""
     with pytest.raises(ConfigError, match="fenced_lock"):
         database.write("plain", None)
     assert database.row == ("blank", 0)
 
 
 def test_a_write_that_waits_behind_a_newer_ones_transaction_is_refused(report_dsn: str) -> None:
-    """On PostgreSQL an old hold whose update waits for a newer one's row lock finds the newer token when that commits."""
+    """On PostgreSQL an old hold's update that waits for a newer one's row lock is refused.
+
+    It finds the newer token when the newer transaction commits.
+    """
     with psycopg.connect(report_dsn) as new, psycopg.connect(report_dsn) as old:
         Database(new, "format").write("new", 2)
         refused = threading.Event()
@@ -139,11 +142,20 @@ async def test_an_awaited_cursor(report_dsn: str) -> None:
     ("paramstyle", "statement"),
     [
         ("qmark", "UPDATE s.t SET a = ?, b = ?, seen = ? WHERE x = ? AND y = ? AND seen <= ?"),
-        ("format", "UPDATE s.t SET a = %s, b = %s, seen = %s WHERE x = %s AND y = %s AND seen <= %s"),
-        ("numeric", "UPDATE s.t SET a = :1, b = :2, seen = :3 WHERE x = :4 AND y = :5 AND seen <= :6"),
-        ("dollar", "UPDATE s.t SET a = $1, b = $2, seen = $3 WHERE x = $4 AND y = $5 AND seen <= $6"),
+        (
+            "format",
+            "UPDATE s.t SET a = %s, b = %s, seen = %s WHERE x = %s AND y = %s AND seen <= %s",
+        ),
+        (
+            "numeric",
+            "UPDATE s.t SET a = :1, b = :2, seen = :3 WHERE x = :4 AND y = :5 AND seen <= :6",
+        ),
+        (
+            "dollar",
+            "UPDATE s.t SET a = $1, b = $2, seen = $3 WHERE x = $4 AND y = $5 AND seen <= $6",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_statement_in_each_style(paramstyle: fencing.ParamStyle, statement: str) -> None:
     """Parameters come in the order of the text: values, token, conditions, token."""
     assert statement == fencing.update_statement(
@@ -159,7 +171,7 @@ def test_the_token_alone(database: Database) -> None:
 
 
 def test_the_upsert_of_the_guide(report_dsn: str) -> None:
-    """The statement that the guide gives for rows that may not exist makes, updates and refuses as it says."""
+    """The guide's statement for rows that may not exist inserts, updates and refuses as it says."""
     guide = Path(__file__).parents[2] / "docs" / "how-to" / "fencing.md"
     statement = re.findall(r"^```sql\n(.*?)^```$", guide.read_text(), re.DOTALL | re.MULTILINE)[0]
     with psycopg.connect(report_dsn) as connection:
@@ -198,7 +210,7 @@ def test_what_cannot_be_a_statement_is_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_a_driver_that_does_not_count_is_refused() -> None:
-    """Where it cannot be told whether the row was found, the update counts as wrong and not as right."""
+    """If the driver does not tell whether the row was found, the update counts as wrong."""
 
     class Mute:
         rowcount = -1

@@ -1,4 +1,4 @@
-"""The group lock: all of its values or none, beside other values of the group, and a loss of one is a loss of all."""
+"""The group lock: all of its values or none, beside other values; the loss of one loses all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VALUES = "abcdef"
 
 
 async def test_who_shares_a_value_excludes(stage: Stage) -> None:
-    """Locks that share a value exclude each other, of whatever client; those that share none do not."""
+    """Locks of any clients exclude each other if they share a value, and only then."""
     client, other, a, b = stage.client(), stage.client(), stage.owner(), stage.owner()
     assert await a.do(client.group_lock("g", ["a", "b"]).acquire)
     for rival in (client, other):
@@ -41,7 +41,10 @@ async def test_the_order_of_values_does_not_matter(stage: Stage) -> None:
 
 @pytest.mark.parametrize("options", [{"timeout": 0}, {"timeout": 5}, {}])
 async def test_an_owner_does_not_wait_for_itself(stage: Stage, options: dict[str, Any]) -> None:
-    """Wanting values of which one is held by the same owner's other group lock is an error at once, and changes nothing."""
+    """An acquire of a value that the same owner's other group lock holds is an error at once.
+
+    It changes nothing.
+    """
     client, owner = stage.client(), stage.owner()
     await owner.do(client.group_lock("g", ["a", "b"]).acquire)
     before = stage.redis.hgetall("g")
@@ -52,7 +55,10 @@ async def test_an_owner_does_not_wait_for_itself(stage: Stage, options: dict[str
 
 
 async def test_a_waiter_waits_for_its_values_only(stage: Stage) -> None:
-    """Who waits for one value has it when that is free, however long others of the group are held or waited for."""
+    """A waiter for one value gets it once it is free.
+
+    It does not matter how long other values of the group are held or waited for.
+    """
     client = stage.client(poll_cap=30)
     owners = [stage.owner() for _ in range(4)]
     first, second = client.group_lock("g", ["a"]), client.group_lock("g", ["b"])
@@ -70,7 +76,10 @@ async def test_a_waiter_waits_for_its_values_only(stage: Stage) -> None:
 
 
 async def test_losing_one_value_is_losing_all(stage: Stage) -> None:
-    """When an operator frees one of the values, the next renewal tells the loss of the hold, and nothing of it is left."""
+    """When an operator frees one value, the next renewal tells the loss of the hold.
+
+    Nothing of the hold is left.
+    """
     client, owner = stage.client(lease=1.5), stage.owner()
     lock = client.group_lock("g", ["a", "b"])
     await owner.do(lock.acquire)
@@ -83,7 +92,10 @@ async def test_losing_one_value_is_losing_all(stage: Stage) -> None:
 
 
 async def test_a_hold_that_vanished_beside_the_next_one(stage: Stage) -> None:
-    """When a hold vanishes and another owner acquires by the same lock object, that one and all other holds are renewed."""
+    """After a hold vanished, another owner's hold by the same lock object is renewed.
+
+    So are all other holds.
+    """
     client, owner, other = stage.client(lease=1.5), stage.owner(), stage.owner()
     lock, bystander = client.group_lock("g", ["a", "b"]), client.lock("bystander")
     await owner.do(bystander.acquire)
@@ -99,7 +111,7 @@ async def test_a_hold_that_vanished_beside_the_next_one(stage: Stage) -> None:
 
 @pytest.mark.parametrize("ask_first", [True, False])
 async def test_a_loss_is_told_by_the_owners_own_question(stage: Stage, ask_first: bool) -> None:
-    """A hold of which one value was freed is not owned any more, and its release says so and frees the others."""
+    """A hold that lost one value is not owned; its release says so and frees the other values."""
     client, owner = stage.client(), stage.owner()
     lock = client.group_lock("g", ["a", "b"])
     await owner.do(lock.acquire)
@@ -127,7 +139,10 @@ async def test_many_values(stage: Stage) -> None:
 
 
 async def test_random_subsets(stage: Stage) -> None:
-    """Many owners of three clients that take random values of one group have each value one at a time, and all come to their end."""
+    """Many owners of three clients take random values.
+
+    Each value has one owner at a time, and all owners finish.
+    """
     draw, clients = random.Random(7), [stage.client() for _ in range(3)]
     inside, entries = dict.fromkeys(VALUES, 0), 0
 
@@ -164,7 +179,7 @@ async def test_random_subsets(stage: Stage) -> None:
     ],
 )
 async def test_bad_values(stage: Stage, values: Any, error: type[Exception]) -> None:
-    """What cannot be values is refused when the lock is made; an empty string can be one."""
+    """Values of a wrong kind are refused when the lock is made; an empty string is a value."""
     client = stage.client()
     with pytest.raises(error):
         client.group_lock("g", values)
@@ -172,7 +187,10 @@ async def test_bad_values(stage: Stage, values: Any, error: type[Exception]) -> 
 
 
 async def test_members_of_a_multi_lock(stage: Stage) -> None:
-    """A group lock may be a member of a multi lock; two of one group may not, for one lock can have all of their values."""
+    """A group lock may be a member of a multi lock; two of one group may not.
+
+    One lock can have all of their values.
+    """
     client, owner = stage.client(), stage.owner()
     both = client.multi_lock(client.group_lock("g", ["a", "b"]), client.lock("name"))
     await owner.do(both.acquire)

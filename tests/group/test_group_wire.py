@@ -1,4 +1,4 @@
-"""What goes over the wire: the hash, its TTL and the messages before and after each operation, byte for byte as Redisson has them."""
+"""The wire: the hash, its TTL and the messages of each operation, byte for byte as Redisson's."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def _java_takes(server: redis.Redis, field: str, seconds: float) -> None:
 
 
 async def test_each_step_leaves_redissons_bytes(stage: Stage) -> None:
-    """Each value has a field for its holder, its time and its depth; the TTL is the lease; afterwards nothing is left, and it is told."""
+    """Each value has a field for its holder, its time and its depth; the TTL is the lease.
+
+    After the last release nothing is left, and a message says so.
+    """
     client, owner, server = stage.client(), stage.owner(), stage.redis
     lock = client.group_lock("stock", ["order:1", "a"])
     with server.pubsub(ignore_subscribe_messages=True) as ears:
@@ -76,7 +79,10 @@ async def test_each_step_leaves_redissons_bytes(stage: Stage) -> None:
 
 
 async def test_other_values_are_left_alone(stage: Stage) -> None:
-    """Two holds of different values share the hash; whatever happens to one, the other's fields stay, and the longer TTL."""
+    """Two holds of different values share the hash; neither changes the other's fields.
+
+    The longer TTL stays too.
+    """
     client, server, a, b = stage.client(), stage.redis, stage.owner(), stage.owner()
     mine, theirs = client.group_lock("stock", ["a"]), client.group_lock("stock", ["42"])
     await a.do(mine.acquire, lease=60)
@@ -93,7 +99,7 @@ async def test_other_values_are_left_alone(stage: Stage) -> None:
 
 
 async def test_redissons_hold_is_understood(stage: Stage) -> None:
-    """Values that Java holds are refused, as long as Java said, and free at once with Java's message."""
+    """Values that Java holds are refused for Java's lease, and free at once with its message."""
     client, owner, server = stage.client(poll_cap=30), stage.owner(), stage.redis
     lock = client.group_lock("stock", ["a", "42"])
     _java_takes(server, A, 20)
@@ -112,7 +118,7 @@ async def test_redissons_hold_is_understood(stage: Stage) -> None:
 
 
 async def test_what_a_dead_holder_left_goes_when_it_is_taken(stage: Stage) -> None:
-    """A value whose time is over is free although its hash lives on; taking it removes what its last holder left."""
+    """An expired value is free although its hash lives on; taking it removes the old fields."""
     lock, owner, server = stage.client().group_lock("stock", ["a"]), stage.owner(), stage.redis
     _java_takes(server, A, 1.5)
     assert not await owner.do(lock.acquire, timeout=0)

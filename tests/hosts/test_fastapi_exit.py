@@ -1,4 +1,7 @@
-"""FastAPI on a real uvicorn: it enters and leaves a generator dependency in different threads, and no lock stays behind."""
+"""FastAPI on a real uvicorn leaves no lock behind.
+
+It enters and leaves a generator dependency in different threads.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +102,10 @@ def application(redis_url: str) -> Iterator[str]:
 async def test_no_lock_stays_behind(
     application: str, redis_client: redis.Redis, concurrency: int
 ) -> None:
-    """After 40 requests for different locks, so many at a time, not one of them is held; nor after endpoints that failed."""
+    """After 40 requests for different locks, none is held, even if the endpoints failed.
+
+    *concurrency* requests run at a time.
+    """
     gate = asyncio.Semaphore(concurrency)
 
     async def ask(path: str) -> httpx.Response:

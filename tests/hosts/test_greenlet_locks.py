@@ -1,4 +1,4 @@
-"""What a lock promises, in programs that gevent or eventlet has patched: waiting, renewal, loss, owners, close."""
+"""What a lock promises, under gevent and eventlet: waiting, renewal, loss, owners, close."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ print("well")
 
 @pytest.mark.parametrize("library", ["gevent", "eventlet"])
 def test_a_lock_in_greenlets(redis_url: str, library: str) -> None:
-    """Owners, renewal, waiting, time-outs, losses and close are in greenlets what they are in threads."""
+    """In greenlets, owners, renewal, waits, time-outs, losses and close work as in threads."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, library, redis_url],
         capture_output=True,

@@ -101,7 +101,7 @@ print("well")
 def test_greenlets_take_turns_over_a_slow_network(
     proxy: FaultProxy, library: str, part: str
 ) -> None:
-    """Greenlets acquire, wait and hand over, let each other run meanwhile, and time out when the server is silent."""
+    """Greenlets acquire, wait and hand over while others run; they time out on a silent server."""
 
     def of_silence(words: Sequence[bytes]) -> bool:
         return b"silent" in words

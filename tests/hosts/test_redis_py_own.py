@@ -1,4 +1,7 @@
-"""redis-py's own tests of its lock, from its source distribution, run against ours; what they may find different is listed."""
+"""redis-py's own tests of its lock, from its source distribution, run against our lock.
+
+The differences that they may find are listed.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +87,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_tests_of_redis_py_pass_but_for_what_is_listed(
     face: str, sources: Path, redis_url: str, tmp_path: Path
 ) -> None:
-    """Each of redis-py's tests of its lock passes with ours in its place, or is listed with the reason why not."""
+    """Each of redis-py's tests of its lock passes with ours, or is listed with the reason."""
     asynchronous = face == "asyncio"
     text = (sources / ("test_asyncio/test_lock.py" if asynchronous else "test_lock.py")).read_text()
     ours = f"from interlock.{'asyncio.' * asynchronous}redis_py import Lock\n"

@@ -1,4 +1,4 @@
-"""`Client.from_redis` takes the clients of valkey-py as it takes those of redis-py: standalone, Sentinel and Cluster."""
+"""`Client.from_redis` takes valkey-py's clients like redis-py's: standalone, Sentinel, Cluster."""
 
 from __future__ import annotations
 

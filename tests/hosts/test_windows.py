@@ -1,4 +1,7 @@
-"""What is there on Windows, as far as a machine without it can tell: Python without fork, fcntl, Unix sockets and SIGHUP."""
+"""What works on Windows, as far as a machine without it can tell.
+
+These tests run Python without fork, fcntl, Unix sockets and SIGHUP.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ def run(tmp_path: Path, program: str, *args: str) -> subprocess.CompletedProcess
 
 
 def test_threads_and_tasks_lock(redis_url: str, tmp_path: Path) -> None:
-    """Without anything of POSIX the library is imported, and locks, waits, renews and closes, in threads and in tasks."""
+    """The library can be imported without any part of POSIX.
+
+    It locks, waits, renews and closes, in threads and in tasks.
+    """
     program = """
 import interlock, interlock.asyncio, interlock.redis_py
 
@@ -80,7 +86,7 @@ print("well")
 
 
 def test_what_needs_posix_refuses_in_one_sentence(tmp_path: Path) -> None:
-    """The embedded server, Unix sockets and `interlock run` name what is missing, and raise nothing else."""
+    """The embedded server, Unix sockets and `interlock run` say what is missing, and no more."""
     program = """
 loop.close()
 import interlock

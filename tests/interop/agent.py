@@ -1,6 +1,7 @@
-"""Agents: processes that use locks as they are told to, in Java and in Python, behind one interface.
+"""Agents: processes in Java and Python that use locks on command, behind one interface.
 
-Each reads one JSON command a line and answers one JSON line each; `interop.peer` is the one in Python, ``agent/`` the one in Java.
+Each reads one JSON command per line and answers each with one JSON line. The agent in Python is
+`interop.peer`, the one in Java is in ``agent/``.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ class Agent:
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Resume the process."""
         self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:

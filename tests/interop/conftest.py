@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 PEER = Path(__file__).with_name("peer.py")
 POLL_CAP = 20.0
-"""Seconds between two looks of a Python waiter: who acquires sooner than that was woken by a message."""
+"""Seconds between two looks of a Python waiter. One that acquires sooner was woken by a message."""
 
 _numbers = itertools.count(1)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build the agent in Java before any test's time runs: Maven may have to fetch everything first."""
+    """Build the Java agent before any test's time runs: Maven may have to fetch everything."""
     here = [item for item in session.items if Path(__file__).parent in item.path.parents]
     if here and java.is_there() and not session.config.option.collectonly:
         for version in (java.NEW, java.OLD):
@@ -38,14 +38,17 @@ def _python(face: str, log: Path) -> Agent:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[RedisServer]:
-    """Give a server apart from that of all other tests: an interrupted waiter of Redisson's may stay subscribed."""
+    """Give a server that no other tests use.
+
+    An interrupted waiter of Redisson may stay subscribed.
+    """
     with RedisServer() as apart:
         yield apart
 
 
 @pytest.fixture(scope="session")
 def need_java() -> None:
-    """Skip the test, which fails in CI, where there is no Java."""
+    """Skip the test if there is no Java; CI fails on any skip."""
     if not java.is_there():
         pytest.skip(java.MISSING)
 
@@ -54,7 +57,10 @@ def need_java() -> None:
 def start_agent(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[str], Agent]:
-    """Give a function that makes an agent, to be entered: ``java``, ``java-3.27.2``, ``sync`` or ``asyncio``."""
+    """Give a function that makes an agent. Enter the agent to start it.
+
+    The argument is ``java``, ``java-3.27.2``, ``sync`` or ``asyncio``.
+    """
     logs = tmp_path_factory.mktemp("agents")
 
     def start(which: str) -> Agent:
@@ -70,7 +76,10 @@ def start_agent(
 def shared_agents(
     server: RedisServer, start_agent: Callable[[str], Agent]
 ) -> Iterator[Callable[[str], Agent]]:
-    """Give a function from an agent's name to the one that all tests share, connected to the shared server."""
+    """Give a function that returns the agent of a name.
+
+    All tests share the agents, which are connected to the shared server.
+    """
     started: dict[str, Agent] = {}
     with contextlib.ExitStack() as stack:
 
@@ -96,7 +105,7 @@ def connect(agent: Agent, server: RedisServer, client: str = "main", **options: 
 def pair(
     request: pytest.FixtureRequest, need_java: None, shared_agents: Callable[[str], Agent]
 ) -> Pair:
-    """Give a first and a second agent, one of which is in Java: both ways round, with both faces."""
+    """Give two agents, one of them in Java: in both orders, with both faces."""
     return _pair(request.param, shared_agents)
 
 

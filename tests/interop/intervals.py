@@ -1,8 +1,11 @@
-"""Checks a history of who held what and who waited: nothing is given out twice, and nobody waits before an open door.
+"""Checks a history of holds and waits: no double grants, no waiting for what is free.
 
-Every object has a capacity; a claim takes some of it for a time: a lock has 1, a semaphore its permits, a read/write lock so much
-that a writer takes all of it and a reader a little. What is certain and what is possible are kept apart: a hold is certain from the
-moment at which its owner knew of it until its owner gave it up or could have lost it, and possible for a bit longer at either end.
+Every object has a capacity, and a claim takes some of it for a time. A lock has a capacity of 1, a
+semaphore has its permits. A writer takes all of a read/write lock, a reader a little.
+
+Certain and possible holds are kept apart. A hold is certain from the moment when its owner knew of
+it. It stays certain until its owner gave it up or could have lost it. A hold is possible for a bit
+longer at either end.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ class Need:
         weight: how much it waits for.
         start: seconds.
         end: seconds.
-        patience: for how long it may stand before an open door, seconds.
+        patience: how long it may wait for what is free, seconds.
     """
 
     who: str
@@ -87,7 +90,7 @@ class History:
         return faults
 
     def _longest_gap(self, need: Need) -> tuple[float, float]:
-        """Return when the longest time began in which *need* could have been met, and its length."""
+        """Return start and length of the longest time in which *need* could have been met."""
         spans = [at for at in self.possible if at.end > need.start and at.start < need.end]
         edges = sorted(
             {need.start, need.end}

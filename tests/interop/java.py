@@ -26,7 +26,7 @@ def is_there() -> bool:
 
 
 def target() -> Path:
-    """Return where builds go: the source tree's own place, or the one that INTERLOCK_AGENT_TARGET names."""
+    """Return where builds go: INTERLOCK_AGENT_TARGET, or else a place in the source tree."""
     return Path(os.environ.get("INTERLOCK_AGENT_TARGET", _HOME / "target"))
 
 

@@ -15,7 +15,10 @@ SETTLE = 0.6
 """Seconds after which a waiter on a busy machine has subscribed and looked again."""
 
 PROMPT = 4.0
-"""Seconds within which a woken waiter acquires on a busy machine; far below any lease or poll cap in use."""
+"""Seconds within which a woken waiter acquires on a busy machine.
+
+In tests of messages, poll caps and leases are far longer.
+"""
 
 
 SHORT = 2.0

@@ -1,6 +1,7 @@
-"""The agent in Python: ``python peer.py sync`` or ``python peer.py asyncio``, the twin of the one in Java (`interop.agent`).
+"""The agent in Python, the twin of the one in Java (`interop.agent`).
 
-Durations are seconds and times those of `time.monotonic`.
+Run ``python peer.py sync`` or ``python peer.py asyncio``. Durations are seconds, and times are
+those of `time.monotonic`.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Peer:
         return await self._counted(made, command)
 
     def _object(self, of: Command) -> Any:
-        """Return the same object for the same words, as a program that keeps its locks in fields."""
+        """Return one object for the same words, like a program that keeps its locks in fields."""
         words = json.dumps(
             [of.get(part) for part in ("client", "kind", "name", "members", "values")]
         )

@@ -1,6 +1,7 @@
-"""Record what Redisson does: ``python -m tests.interop.record`` writes ``fixtures/``, which needs Java.
+"""Record what Redisson does: ``python -m tests.interop.record`` writes ``fixtures/``.
 
-Python plays along; a difference that `sequences.ON_PURPOSE` does not name stops the recording.
+Recording needs Java. Python plays along; a difference that `sequences.ON_PURPOSE` does not name
+stops it.
 """
 
 from __future__ import annotations

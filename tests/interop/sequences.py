@@ -1,4 +1,7 @@
-"""Sequences of operations that leave the same by Java and by Python, but for what is on purpose; `stage` plays them."""
+"""Sequences of operations that leave the same by Java and by Python; `stage` plays them.
+
+The only differences are those in `ON_PURPOSE`.
+"""
 
 from __future__ import annotations
 

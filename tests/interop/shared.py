@@ -30,7 +30,7 @@ class Object:
         kind: of the object.
         capacity: how much there is.
         weight: how much a hold takes.
-        patience: how long a waiter may overlook that it is free, seconds; by language if that matters.
+        patience: how long a waiter may overlook that it is free, seconds.
         share: under whose name the holds are counted.
         rest: what else commands need.
     """
@@ -58,7 +58,8 @@ OBJECTS = {
     "spin": Object("spin"),
     # Somebody who died or froze in the queue is in the way for as long as its place lasts.
     "fair": Object("fair", patience=4 * LEASE + SLACK),
-    # A message of a reader wakes one of Java's waiters in a process, whichever it is; the next look comes after the lease.
+    # A reader's message wakes one of Java's waiters in a process, no matter which. The others look
+    # again after the lease.
     "reading": Object("read", ALL, 1, LEASE + SLACK, "read-write"),
     "writing": Object("write", ALL, ALL, LEASE + SLACK, "read-write"),
     # Redisson waits for each member in turn and begins again.
@@ -116,9 +117,10 @@ class Slot:
 
 
 def may_vanish(slot: Slot, name: str) -> bool:
-    """Return whether a hold may vanish: because it is freed by force, or through a fault of Redisson's.
+    """Return whether a hold may vanish: by force, or through a fault of Redisson.
 
-    Its group lock does not prolong a hash of which less than a millisecond is left, though it has just taken values in it:
-    who acquires at the moment at which the last holder's lease ends loses its hold at once.
+    Redisson's group lock does not prolong a hash that has less than a millisecond left, even when
+    it has just taken values in it. So an owner that acquires just when the last holder's lease ends
+    loses its hold at once.
     """
     return name == "forced" or (name == "group" and slot.language == "java")

@@ -1,7 +1,8 @@
 """Plays sequences, and tells what each step leaves on the server.
 
-That is the answer, all keys (type, fields, values, time to live in tens of seconds) and the messages that were sent. Ids and times
-are replaced: an owner by its thread, a permit by its number, a date by the tens of seconds until it.
+That is the answer, all keys (type, fields, values, time to live in tens of seconds) and the
+messages that were sent. Ids and times are replaced: an owner by its thread, a permit by its number,
+a date by the tens of seconds until it.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Stage:
         self._pubsub.close()
 
     def play(self, agent: Agent, name: str, steps: list[Step]) -> list[State]:
-        """Have *agent* do *steps* on an empty server; return what each left."""
+        """Run *steps* in *agent* on an empty server; return what each left."""
         self._redis.flushall()
         # Threads that never held anything: a lost hold makes Python's owners draw another number.
         threads = {step.thread: f"{step.thread} of {time.monotonic()}" for step in steps}
@@ -131,7 +132,7 @@ class Stage:
             messages.append([channel, self._text(message["data"])])
 
     def _word(self, owner: str) -> str:
-        """Return the word for *owner*: one that nobody has seen before belongs to who acted last."""
+        """Return the word for *owner*; a new owner belongs to the thread that acted last."""
         return self._ids.setdefault(owner, f"<{self._acting}>")
 
     def _date(self, score: float) -> str:
@@ -151,5 +152,5 @@ class Stage:
 
 
 def _tens(seconds: float) -> int:
-    """Return tens of seconds, as seconds: leases of that kind are told apart on a slow machine too."""
+    """Round *seconds* to tens: this tells leases apart even on a slow machine."""
     return round(seconds / 10) * 10

@@ -41,7 +41,10 @@ def _members(pair: Pair, *clients: str) -> dict[str, list[dict[str, str]]]:
 
 
 def test_a_multi_lock_waits_for_each_member_of_the_other_language(pair: Pair) -> None:
-    """A multi-lock enters when its last member is free, wherever that was held, and keeps all of them from the other language."""
+    """A multi-lock enters when the other language has released the last of its members.
+
+    It then keeps the other language out of all members.
+    """
     of = _members(pair, "main", "main", "main")
     holders = [Party(pair.first, f"h{n}", member) for n, member in enumerate(of["members"])]
     joint = pair.of_second("multi", **of)
@@ -72,7 +75,10 @@ def test_two_multi_locks_exclude_each_other(pair: Pair) -> None:
 
 
 def test_a_red_lock_excludes_the_other_language(red_pair: Pair) -> None:
-    """Two red locks on the same three servers exclude each other across languages, and the release lets the other in."""
+    """Red locks on the same three servers exclude each other across languages.
+
+    The release of one lets the other in.
+    """
     one, other = red_pair.at("red", **_members(red_pair, "main", "server0", "server1"))
     assert one.ask("acquire", timeout=PROMPT, lease=60)
     assert not other.ask("acquire", timeout=0.5, lease=60)
@@ -82,7 +88,10 @@ def test_a_red_lock_excludes_the_other_language(red_pair: Pair) -> None:
 
 
 def test_a_red_lock_needs_a_majority_that_the_other_language_leaves(red_pair: Pair) -> None:
-    """With one member held by the other language a red lock enters; with two it does not, and it gives back what it got."""
+    """A red lock enters if the other language holds one of its three members, but not two.
+
+    If it does not enter, it gives back what it got.
+    """
     of = _members(red_pair, "main", "server0", "server1")
     singles = [Party(red_pair.first, f"m{n}", member) for n, member in enumerate(of["members"])]
     joint = red_pair.of_second("red", **of)

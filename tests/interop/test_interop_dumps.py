@@ -1,4 +1,7 @@
-"""After the same operations the server holds the same, whichever language did them; Java's side is on file (`fixtures`)."""
+"""After the same operations the server holds the same, whichever language did them.
+
+Java's side is on file (`fixtures`).
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def stage(server: RedisServer) -> Iterator[Stage]:
 def test_python_leaves_what_java_left(
     shared_agents: Callable[[str], Agent], stage: Stage, face: str, sequence: str, name: str
 ) -> None:
-    """Python's answers, keys and messages are those that Java's were, but for what is on purpose."""
+    """Python's answers, keys and messages equal Java's, but for differences on purpose."""
     states = stage.play(shared_agents(face), name, SEQUENCES[sequence])
     assert states == fixtures.of_python(fixtures.read(fixtures.path(sequence, name)))
 
@@ -70,14 +73,14 @@ def test_field_names_of_group_locks_are_on_file(
 
 
 def test_every_difference_is_explained() -> None:
-    """What Python does otherwise on purpose has a heading in the documentation, and nothing else has."""
+    """Each difference on purpose has a heading in the documentation; nothing else has one."""
     headings = re.findall(r"^### (.+)$", PAGE.read_text(), re.MULTILINE)
     anchors = {re.sub(r"[^a-z -]", "", heading.lower()).replace(" ", "-") for heading in headings}
     assert set(ON_PURPOSE) == anchors
 
 
 def test_every_proof_of_the_wire_is_there() -> None:
-    """The tests and sequences that docs/reference/wire.md names exist, and every sequence is named."""
+    """Tests and sequences that docs/reference/wire.md names exist; it names all sequences."""
     page = WIRE.read_text()
     tests = "".join(file.read_text() for file in Path(__file__).parents[1].rglob("test_*.py"))
     for test in re.findall(r"`(test_\w+)`", page):

@@ -38,7 +38,7 @@ class Queue:
         return length
 
     def join(self, party: Party, timeout: float = 60) -> None:
-        """Have *party* stand at the end."""
+        """Put *party* at the end of the queue."""
         before = len(self)
         self.waiting.append((party, party.start("acquire", timeout=timeout)))
         wait_until(lambda: len(self) == before + 1, PROMPT, f"{party} stands in the queue")
@@ -71,7 +71,10 @@ def python(request: pytest.FixtureRequest, shared_agents: Callable[[str], Agent]
 
 
 def _queue(server: RedisServer, name: str, mixed: Sequence[tuple[Agent, str]]) -> Queue:
-    """Return a queue of waiters that were started one after the other, behind a holder in the first one's language."""
+    """Return a queue of waiters that were started one after the other.
+
+    The holder is in the first waiter's language.
+    """
     target = {"kind": "fair", "name": name}
     queue = Queue(server, Party(mixed[0][0], "holder", target))
     for number, (agent, client) in enumerate(mixed):
@@ -83,7 +86,10 @@ def _queue(server: RedisServer, name: str, mixed: Sequence[tuple[Agent, str]]) -
 def test_a_mixed_queue_is_served_in_order(
     server: RedisServer, java: Agent, python: Agent, client: str
 ) -> None:
-    """Who asked first is served first, whatever the languages and however long Java's waiters keep their places."""
+    """Waiters are served in the order in which they asked, whatever their languages.
+
+    It makes no difference how long Java's waiters keep their places.
+    """
     mixed = [(java, client), (python, "main"), (java, client), (python, "main"), (java, client)]
     queue = _queue(server, f"mixed:{client}:{python.language}", mixed)
     acquired = queue.serve()
@@ -92,7 +98,7 @@ def test_a_mixed_queue_is_served_in_order(
 
 
 def test_a_long_wait_keeps_the_order(server: RedisServer, java: Agent, python: Agent) -> None:
-    """Waiters that stand longer than a Python place lasts unasked are still served in order: they keep asking."""
+    """Waiters are served in order even after a Python place would end: they keep asking."""
     mixed = [(python, "main"), (java, "main"), (python, "main")]
     queue = _queue(server, f"long:{python.language}", mixed)
     time.sleep(EQUAL + 1)
@@ -105,7 +111,10 @@ def test_a_long_wait_keeps_the_order(server: RedisServer, java: Agent, python: A
 def test_who_gives_up_holds_nobody_up(
     server: RedisServer, java: Agent, python: Agent, first: str
 ) -> None:
-    """A waiter of either language whose time is up leaves the queue, and the one behind it is served at once."""
+    """A waiter of either language leaves the queue when its time is up.
+
+    The one behind it is served at once.
+    """
     quitter, patient = (java, python) if first == "java" else (python, java)
     target = {"kind": "fair", "name": f"quit:{first}:{python.language}"}
     queue = Queue(server, Party(patient, "holder", target))
@@ -120,7 +129,10 @@ def test_who_gives_up_holds_nobody_up(
 def test_an_interrupted_java_waiter_delays_the_next_by_its_deadline_only(
     server: RedisServer, java: Agent, python: Agent
 ) -> None:
-    """Java leaves an interrupted waiter in the queue; a Python waiter behind it is served when that place ends."""
+    """Java leaves an interrupted waiter in the queue.
+
+    A Python waiter behind it is served when that place ends.
+    """
     target = {"kind": "fair", "name": f"interrupted:{python.language}"}
     queue = Queue(server, Party(java, "holder", target))
     leaving = Party(java, "w0", target | {"client": "equal"}).start("acquire")
@@ -129,7 +141,7 @@ def test_an_interrupted_java_waiter_delays_the_next_by_its_deadline_only(
     with pytest.raises(AgentError, match="Interrupted"):
         leaving.result(PROMPT)
     assert len(queue) == 1, "Redisson has learned to clean up: say so in docs/reference/wire.md"
-    # The place of the first in Redisson's queue lasts for the rest of the holder's lease and its own wait.
+    # The first place in Redisson's queue lasts for the rest of the holder's lease and its own wait.
     queue.holder.ask("release")
     assert queue.holder.ask("acquire", timeout=0) is False
     server.execute(

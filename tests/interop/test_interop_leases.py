@@ -38,7 +38,7 @@ def _target(pair: Pair, kind: str) -> dict[str, Any]:
 
 
 def test_both_languages_renew_past_three_leases(pair: Pair) -> None:
-    """Holds without a lease of their own last three leases and more, in every kind, and the other language stays out."""
+    """Renewed holds of every kind outlive three leases, and keep the other language out."""
     held = {}
     for kind in KINDS:
         held[kind] = pair.of_first(kind, kind, client="short", **_target(pair, kind))
@@ -54,7 +54,7 @@ def test_both_languages_renew_past_three_leases(pair: Pair) -> None:
 
 
 def test_an_expired_lock_goes_to_the_other_language(pair: Pair) -> None:
-    """A lease that ends without a release, and so without a message, lets the waiter in then and not before."""
+    """The waiter enters when the lease ends, and not before, though no message is sent."""
     lease, waiting = 1.5, {}
     for kind in ("lock", "non_reentrant", "fair", "fenced", "spin", "write"):
         holder, waiter = pair.at(kind, kind)
@@ -92,7 +92,10 @@ def test_a_killed_holder_is_followed_within_a_lease(own_pair: Pair) -> None:
 
 @OWN_PAIRS
 def test_a_killed_waiter_is_in_nobodys_way(own_pair: Pair) -> None:
-    """Kill -9 of a process that waits leaves the lock usable: at once, and in a fair queue when its place ends."""
+    """After kill -9 of a waiting process the lock can be acquired at once.
+
+    In a fair queue, it can be acquired when the waiter's place ends.
+    """
     waited = {}
     for kind in ("lock", "fair", "write"):
         waited[kind] = own_pair.of_second(kind, kind)
@@ -107,7 +110,7 @@ def test_a_killed_waiter_is_in_nobodys_way(own_pair: Pair) -> None:
 
 @OWN_PAIRS
 def test_a_frozen_holder_loses_its_lock_and_is_told(own_pair: Pair) -> None:
-    """A process that is stopped for longer than its lease is followed by the other language, and refused when it runs on."""
+    """A holder frozen past its lease is followed by the other language; its release fails."""
     holder, waiter = own_pair.at("lock")
     assert holder.ask("acquire")
     waiting = waiter.wait(timeout=30)

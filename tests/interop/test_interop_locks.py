@@ -1,4 +1,4 @@
-"""Locks shared by Java and Python: each of them holds, and the other one waits, is woken and acquires."""
+"""Locks shared by Java and Python: one of them holds; the other waits, is woken and acquires."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ LOCKS = ["lock", "non_reentrant", "fair", "fenced", "write"]
 
 @pytest.mark.parametrize("kind", [*LOCKS, "group"])
 def test_a_release_wakes_the_waiter_of_the_other_language(pair: Pair, kind: str) -> None:
-    """A waiter acquires within moments of the release, which only a message explains: the lease and the poll cap are far off."""
+    """A waiter acquires within moments of the release.
+
+    Only a message explains that: the lease and the poll cap are far off.
+    """
     holder, waiter = pair.at(kind)
     assert holder.ask("acquire", lease=60)
     waiting = waiter.wait(timeout=30)
@@ -46,7 +49,7 @@ def test_who_does_not_hold_cannot_release(pair: Pair, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["lock", "fair", "fenced", "write", "read", "spin"])
 def test_what_was_entered_twice_is_left_twice(pair: Pair, kind: str) -> None:
-    """The other language sees a lock that was entered twice as locked until it is released twice."""
+    """The other language sees a lock that was entered twice as locked until two releases."""
     holder, other = pair.at(kind)
     rival = pair.of_second("write" if kind == "read" else kind)
     assert holder.ask("acquire", lease=60)
@@ -63,7 +66,7 @@ def test_what_was_entered_twice_is_left_twice(pair: Pair, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["lock", "fair", "fenced", "write"])
 def test_a_force_release_is_seen_by_the_holder_and_wakes_who_waits(pair: Pair, kind: str) -> None:
-    """The other language frees the lock, its next waiter is told, and the one who held it is refused."""
+    """The other language frees the lock, its next waiter is woken, and its holder is refused."""
     holder, other = pair.at(kind)
     waiter = pair.of_second(kind, "t2")
     assert holder.ask("acquire", lease=60)
@@ -83,7 +86,7 @@ def test_a_force_release_is_seen_by_the_holder_and_wakes_who_waits(pair: Pair, k
 def test_a_force_release_by_java_is_a_lost_hold_in_python(
     need_java: None, shared_agents: Callable[[str], Agent], face: str, kind: str
 ) -> None:
-    """A hold that Java freed by force is told as lost at its next renewal, long before the lease would have ended."""
+    """A hold that Java freed is reported lost, and its release raises."""
     pair = Pair(shared_agents(face), shared_agents("java"), f"forced:{face}:{kind}")
     holder, other = pair.at(kind, client="short")
     assert holder.ask("acquire")
@@ -126,7 +129,7 @@ def test_a_re_entry_into_what_is_not_reentrant_is_refused_in_both_languages(pair
 
 @pytest.mark.parametrize("kind", ["lock", "fenced"])
 def test_a_spin_lock_and_a_lock_of_one_name_exclude_each_other(pair: Pair, kind: str) -> None:
-    """Neither gets the name while the other has it; the spinning one comes to know of a release by itself."""
+    """Neither gets the name while the other has it; the spin lock finds a release by itself."""
     locked = pair.of_first(kind, name=pair.name)
     spinning = pair.of_second("spin", name=pair.name)
     assert locked.ask("acquire", lease=60)

@@ -1,4 +1,7 @@
-"""The core of the matrix with an old Redisson: 3.27.2, of before the batched watchdog and the newer fair lock."""
+"""The core of the matrix with Redisson 3.27.2.
+
+It is older than the batched watchdog and the newer fair lock.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("kind", ["lock", "fair", "fenced", "write"])
 def test_a_release_wakes_the_waiter_of_the_other_language(old_pair: Pair, kind: str) -> None:
-    """A waiter acquires within moments of the release, though the lease and the poll cap are far off."""
+    """A waiter acquires within moments of the release; lease and poll cap are far off."""
     holder, waiter = old_pair.at(kind)
     assert holder.ask("acquire", lease=60)
     assert holder.ask("acquire", lease=60)
@@ -55,7 +58,7 @@ def test_both_renew(old_pair: Pair) -> None:
 
 
 def test_permits_and_counts_wake_the_other_language(old_pair: Pair) -> None:
-    """A semaphore, a leased one and a latch are waited for in one language and served by the other."""
+    """A semaphore, a leased one and a latch in one language wake waiters of the other."""
     giver, taker = old_pair.at("semaphore")
     assert giver.ask("try_set_permits", n=1)
     assert giver.ask("acquire", timeout=0)

@@ -56,7 +56,10 @@ def test_a_writer_is_followed_by_all_readers_at_once(pair: Pair) -> None:
 
 
 def test_a_downgraded_writer_lets_the_other_language_read(pair: Pair) -> None:
-    """Who writes, then also reads, then stops writing, keeps reading, and readers of the other language may enter."""
+    """A writer that also reads keeps reading when it stops writing.
+
+    Readers of the other language may enter then.
+    """
     writer, reader, other = pair.of_first("write"), pair.of_first("read"), pair.of_second("read")
     assert writer.ask("acquire", lease=60)
     assert reader.ask("acquire", timeout=0, lease=60)
@@ -72,7 +75,7 @@ def test_a_downgraded_writer_lets_the_other_language_read(pair: Pair) -> None:
 
 @pytest.mark.parametrize("one_pair", ["sync>java"], indirect=True)
 def test_a_downgrade_in_python_wakes_javas_readers(one_pair: Pair) -> None:
-    """Python announces a downgrade, so that a Java reader that waits enters at once; Redisson's own does not."""
+    """Python announces a downgrade, so a waiting Java reader enters at once; Redisson does not."""
     writer, reader = one_pair.of_first("write"), one_pair.of_first("read")
     assert writer.ask("acquire", lease=60)
     assert reader.ask("acquire", timeout=0, lease=60)
@@ -85,7 +88,10 @@ def test_a_downgrade_in_python_wakes_javas_readers(one_pair: Pair) -> None:
 
 @pytest.mark.parametrize("one_pair", ["java>sync"], indirect=True)
 def test_a_downgrade_in_java_is_silent(one_pair: Pair) -> None:
-    """Redisson announces no downgrade: a Python reader enters when it looks again, here because the reader leaves."""
+    """Redisson announces no downgrade: a Python reader enters when it looks again.
+
+    Here it looks because the Java reader leaves.
+    """
     writer, reader = one_pair.of_first("write"), one_pair.of_first("read")
     assert writer.ask("acquire", lease=60)
     assert reader.ask("acquire", timeout=0, lease=60)
@@ -123,7 +129,10 @@ def test_a_read_release_by_who_does_not_read_is_refused(pair: Pair) -> None:
 
 @pytest.mark.parametrize("one_pair", ["java>sync"], indirect=True)
 def test_javas_read_lock_object_remembers_a_lease(one_pair: Pair) -> None:
-    """A Java read lock that was used with a lease while others read begins its next renewed hold with that lease."""
+    """A Java read lock that was used with a lease begins its next renewed hold with it.
+
+    That happens if others read meanwhile.
+    """
     reader, other = one_pair.at("read")
     assert other.ask("acquire", lease=60)
     assert reader.ask("acquire", lease=7)

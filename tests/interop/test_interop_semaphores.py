@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def test_permits_released_in_one_language_wake_the_other(pair: Pair) -> None:
-    """A waiter for permits of a semaphore goes on when the other language releases enough of them."""
+    """A waiter for permits goes on when the other language releases enough of them."""
     giver, taker = pair.at("semaphore")
     assert giver.ask("try_set_permits", n=1)
     assert not taker.ask("try_set_permits", n=5)
@@ -32,7 +32,7 @@ def test_permits_released_in_one_language_wake_the_other(pair: Pair) -> None:
 
 
 def test_all_waiters_get_what_is_there(pair: Pair) -> None:
-    """Permits released at once go to several waiters of both languages; none is lost or invented."""
+    """Permits released at once go to waiters of both languages; none is lost or invented."""
     giver, _ = pair.at("semaphore")
     assert giver.ask("try_set_permits", n=0)
     takers = [party for n in range(2) for party in pair.at("semaphore", f"w{n}")]
@@ -66,7 +66,7 @@ def test_permits_go_round_between_the_languages(pair: Pair) -> None:
 
 
 def test_permits_added_and_drained_are_seen_by_the_other_language(pair: Pair) -> None:
-    """Adding wakes a waiter, draining takes all, and `release_if_exists` minds whether there is a semaphore."""
+    """Adding wakes a waiter, draining takes all, `release_if_exists` needs a semaphore."""
     one, other = pair.at("semaphore")
     assert not one.ask("release_if_exists", n=1)
     assert one.ask("try_set_permits", n=0)
@@ -79,7 +79,7 @@ def test_permits_added_and_drained_are_seen_by_the_other_language(pair: Pair) ->
 
 
 def test_leased_permits_released_in_one_language_wake_the_other(pair: Pair) -> None:
-    """A waiter for leased permits goes on when the other language releases; ids mean the same to both."""
+    """A leased permit's release wakes the other language's waiter; both know the same ids."""
     holder, waiter = pair.at("leased_semaphore")
     assert holder.ask("try_set_permits", n=2)
     ids = holder.ask("acquire", n=2, timeout=0, lease=60)
@@ -96,7 +96,7 @@ def test_leased_permits_released_in_one_language_wake_the_other(pair: Pair) -> N
 
 
 def test_a_leased_permit_can_be_kept_and_given_back_by_the_other_language(pair: Pair) -> None:
-    """Whoever knows a permit's id may prolong and release it, once."""
+    """Anyone who knows a permit's id may prolong it, and may release it once."""
     holder, other = pair.at("leased_semaphore")
     assert holder.ask("try_set_permits", n=1)
     ids = holder.ask("acquire", timeout=0, lease=2)
@@ -111,7 +111,7 @@ def test_a_leased_permit_can_be_kept_and_given_back_by_the_other_language(pair: 
 
 
 def test_an_expired_permit_goes_to_the_other_language(pair: Pair) -> None:
-    """A permit whose lease ended is taken by a waiter of the other language then, and cannot be released any more."""
+    """An expired permit goes to a waiter of the other language, and its release is refused."""
     holder, waiter = pair.at("leased_semaphore")
     assert holder.ask("try_set_permits", n=1)
     held = holder.start("acquire", timeout=0, lease=1.5).result(PROMPT)

@@ -91,7 +91,7 @@ def test_a_release_in_a_cluster_wakes_the_other_language(
 def test_waiters_listen_on_the_same_sharded_channel(
     nodes: ClusterServers, cluster: dict[str, Agent], ways: str
 ) -> None:
-    """Both languages subscribe to the lock's channel in its shard, and to no channel of the whole cluster."""
+    """Both languages subscribe to the lock's sharded channel, and to no cluster-wide one."""
     pair = _pair(cluster, ways, "sharded")
     holder, waiter = pair.at("lock")
     assert holder.ask("acquire", lease=60)
@@ -145,7 +145,7 @@ def test_a_release_behind_sentinels_wakes_the_other_language(
 def test_a_failover_is_followed_by_both(
     watched: tuple[SentinelServers, dict[str, Agent]],
 ) -> None:
-    """Locks that were replicated outlive the primary, for both; and both share locks on the next one."""
+    """Replicated locks outlive the primary for both, and both share locks on the next one."""
     servers, agents = watched
     held = [_pair(agents, ways, "kept").of_first("lock") for ways in ("java>sync", "sync>java")]
     for holder in held:

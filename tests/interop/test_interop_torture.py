@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 @pytest.mark.timeout(240)
 def test_nothing_is_given_out_twice_or_lost(need_java: None, tmp_path: Path) -> None:
-    """Ten seconds of everything at once, with pauses and kills, leave no fault; ``python -m tests.interop.torture`` does more."""
+    """Ten seconds of everything at once, with pauses and kills, leave no fault.
+
+    ``python -m tests.interop.torture`` does more.
+    """
     torture = Torture(seed=1, seconds=10, logs=tmp_path)
     assert torture.run() == []
     assert sum(torture.done[f"{language} lock got"] for language in ("java", "sync", "asyncio"))
@@ -34,7 +37,7 @@ def test_the_judge_sees_what_was_given_out_twice() -> None:
 
 
 def test_the_judge_sees_who_waits_before_an_open_door() -> None:
-    """A wait for what was free for longer than the waiter's patience is a fault, and one that was met in time is none."""
+    """A wait is a fault only if there was room for longer than the waiter's patience."""
     history = History("lock", possible=[Span("a", 1, 0.0, 5.0), Span("b", 1, 6.0, 20.0)])
     history.waits.append(Need("c", 1, 1.0, 10.0, patience=2.0))
     assert history.faults() == []

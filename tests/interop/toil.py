@@ -50,7 +50,10 @@ class Toil:
 
     @contextlib.contextmanager
     def no_permits_in_flight(self) -> Iterator[None]:
-        """Wait until nobody has permits of the semaphore, which has no owners: what dies with a process is lost."""
+        """Wait until nobody has permits of the semaphore.
+
+        It has no owners, so permits are lost if their process dies.
+        """
         with self._permits:
             self._killing = True
             assert self._permits.wait_for(lambda: not self._permits_out, 60)
@@ -234,7 +237,10 @@ class Toil:
             )
 
     def _error(self, name: str, slot: Slot, since: float, what: str, error: AgentError) -> None:
-        """Note an error that is nobody's answer: a process that was frozen may find its replies late."""
+        """Count an error of a command; it is a fault unless the process was frozen.
+
+        A process that was frozen may find its replies late.
+        """
         self._count(f"{slot.language} {error.kind}")
         if name == "permits":
             with self._guard:

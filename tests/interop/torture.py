@@ -1,8 +1,8 @@
 """Everything at once: ``python -m tests.interop.torture --seconds 60 --seed 7``.
 
-Four threads in Java, four in Python and four asyncio tasks, in three processes, use the same objects at random, while the
-processes are paused and killed. `intervals` judges what they saw. The seed decides what everybody does; the order in which they
-come is the machine's.
+Three processes use the same objects at random: four threads in Java, four in Python and four
+asyncio tasks. Meanwhile the processes are paused and killed. `intervals` judges what they saw. The
+seed decides what everybody does. The machine decides the order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Latches in the simulator: each count-down counts once and every waiter goes on, whichever fault befalls whichever effect."""
+"""Latches in the simulator: a count-down counts once and each waiter goes on, under any fault."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _play(
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_one_fault_at_every_effect_of_a_count_down(fault: str) -> None:
-    """Three of four count-downs leave 1 although a fault befalls the first, unless the server refused that."""
+    """Three of four count-downs leave 1 despite a fault of the first, unless that was refused."""
     programs = {"c0": _counter, "c1": _counter, "c2": _counter}
     simulator, played = _play(Schedule(), 4, programs)
     simulator.run_for(100)
@@ -83,7 +83,10 @@ def test_one_fault_at_every_effect_of_a_count_down(fault: str) -> None:
 
 @pytest.mark.parametrize("fault", [each for each in FAULTS if each[:4] not in ("inte", "refu")])
 def test_one_fault_at_every_effect_of_a_waiter(fault: str) -> None:
-    """Whatever befalls one of three waiters of a client, all go on when the latch opens; it may be by an error."""
+    """If a fault hits one of three waiters, all go on when the latch opens.
+
+    The one with the fault may go on with an error.
+    """
     programs = {"w0": _waiter, "w1": _waiter, "w2": _waiter, "c0": _counter}
     for place in range(20):
         simulator, played = _play(Schedule({("w0", place): FAULTS[fault]}), 1, programs)
@@ -96,7 +99,7 @@ def test_one_fault_at_every_effect_of_a_waiter(fault: str) -> None:
 
 @pytest.mark.parametrize("place", range(6))
 def test_a_deletion_reaches_every_waiter(place: int) -> None:
-    """All three waiters of a client hear of a deletion by an error, although a reply to the deletion is lost."""
+    """A deletion is an error to all three waiters of a client, even if a reply to it is lost."""
 
     def remover(me: Process) -> Work:
         yield me.sleep(0.05)

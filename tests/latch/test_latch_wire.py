@@ -37,7 +37,7 @@ OURS = ("redisson_unlock_latch", "interlock_latch_ending")
 
 
 async def test_the_conversation_is_redissons(stage: Stage, server: RedisServer) -> None:
-    """The count is a string that goes when it comes to 0; 1 is announced at setting and deleting, 0 at opening."""
+    """The count is a string, deleted at 0; set and delete announce 1, and the opening 0."""
     owner, latch = stage.owner(), stage.lock(stage.client())
     await owner.do(latch.count)
     with server.client() as watcher, watcher.monitor() as monitor:
@@ -76,7 +76,7 @@ async def test_the_conversation_is_redissons(stage: Stage, server: RedisServer) 
 
 @pytest.mark.parametrize("name", ["name", "{tag}name"])
 async def test_what_is_left(stage: Stage, name: str) -> None:
-    """Of a latch that has opened only notes are left that expire; its channel has braces around whatever name."""
+    """An opened latch leaves only notes that expire; its channel has braces around any name."""
     owner, latch = stage.owner(), stage.lock(stage.client(), name)
     channel = f"redisson_countdownlatch__channel__{{{name}}}".encode()
     await owner.do(latch.try_set_count, 1)
@@ -105,7 +105,10 @@ async def test_uncontended_is_one_round_trip_each(stage: Stage, proxy: FaultProx
 
 @pytest.mark.parametrize("how", ["opens", "deletes"])
 async def test_java_ends_it(stage: Stage, how: str) -> None:
-    """A waiter goes on at once when Java counts to 0; Java's deletion, which leaves no note, is an opening to it."""
+    """Java's count-down to 0 wakes a waiter at once.
+
+    Java's deletion leaves no note, so the waiter takes it for an opening.
+    """
     stage.redis.set("name", 1)
     waiting = asyncio.create_task(stage.owner().do(stage.lock(stage.client(poll_cap=60)).wait))
     await until(stage.redis.pubsub_channels, 5, "it waits")
@@ -118,7 +121,7 @@ async def test_java_ends_it(stage: Stage, how: str) -> None:
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 async def test_a_call_counts_once(stage: Stage, proxy: FaultProxy, fault: Action) -> None:
-    """Whatever becomes of a request or its reply, the count is set, counted down and deleted once."""
+    """Whatever happens to a request or reply, setting, counting down and deleting happen once."""
     client = stage.client(proxy.url(), command_timeout=0.8)
     owner, latch = stage.owner(), stage.lock(client)
     await owner.do(latch.count)
@@ -136,7 +139,7 @@ async def test_a_call_counts_once(stage: Stage, proxy: FaultProxy, fault: Action
 
 
 async def test_an_outage_that_is_too_long(stage: Stage, proxy: FaultProxy) -> None:
-    """When no reply comes at all, counting down raises, and has been done once when the server is back."""
+    """Without any reply a count-down raises; when the server is back, it has been done once."""
     client = stage.client(proxy.url(), command_timeout=0.8, outage_timeout=1)
     owner, latch = stage.owner(), stage.lock(client)
     stage.redis.set("name", 5)

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 async def smoke(stage: Stage, url: str, server: redis.Redis, name: str = "name") -> None:
-    """Acquire, re-enter, wait, release, renew, extend, ask and force away through *url*, as seen by *server*."""
+    """Acquire, re-enter, wait, release, renew, extend, ask and force-release through *url*.
+
+    *server* is a client that sees the effects.
+    """
     client, other = stage.client(url, lease=4), stage.client(url)
     ours, theirs = client.lock(name), other.lock(name)
     holder, waiter = stage.owner(), stage.owner()

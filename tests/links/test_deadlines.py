@@ -10,7 +10,7 @@ SOON, LATER, NEVER = 0.05, 0.3, 60.0
 
 
 async def test_each_reply_has_its_own_time() -> None:
-    """Who is given less is told first, also when the timer was set for somebody who is given more."""
+    """A shorter deadline is reported first, even if the timer was set for a longer one."""
     loop, late = asyncio.get_running_loop(), asyncio.Queue[float]()
     deadlines = Deadlines(loop, lambda _, seconds: late.put_nowait(seconds))
     began = loop.time()

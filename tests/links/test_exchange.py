@@ -1,4 +1,7 @@
-"""A command sent and its reply received in one call: the same in C and in Python, also when signals and ends come between."""
+"""One call sends a command and receives its reply, in C and in Python alike.
+
+Signals and the end of a connection make no difference between the two.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,7 @@ Ends: TypeAlias = tuple[socket.socket, socket.socket]
 
 @contextmanager
 def _struck(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Have a signal that *handler* handles come soon."""
+    """Send this thread a signal soon, which *handler* handles."""
     former = signal.signal(signal.SIGUSR1, handler)
     here = threading.get_ident()
     soon = threading.Timer(0.05, lambda: signal.pthread_kill(here, signal.SIGUSR1))
@@ -107,7 +110,10 @@ def test_no_reference_is_lost(ends: Ends) -> None:
 
 
 def test_all_of_a_long_command_is_sent(exchange: Exchange, ends: Ends) -> None:
-    """A command that is interrupted where the kernel took half of it arrives whole; of a long reply the beginning is returned."""
+    """A command arrives whole even if it is interrupted when the kernel has taken half of it.
+
+    Of a long reply the beginning is returned.
+    """
     ours, theirs = ends
     command = os.urandom(3_000_000)
     heard = bytearray()
@@ -130,7 +136,7 @@ def test_all_of_a_long_command_is_sent(exchange: Exchange, ends: Ends) -> None:
 
 
 def test_the_end_of_the_connection(exchange: Exchange, ends: Ends) -> None:
-    """A peer that closes is an empty reply, as it is for `socket.recv`; sending to it then is an error."""
+    """If the peer closes, the reply is empty, as for `socket.recv`; sending then is an error."""
     ours, theirs = ends
     theirs.shutdown(socket.SHUT_WR)
     assert exchange(ours, b"a command", SECONDS) == b""
@@ -178,7 +184,7 @@ def test_signals_do_not_prolong_it(
 
 
 def test_a_closed_socket(exchange: Exchange, ends: Ends) -> None:
-    """Who closed his socket is told so, and nothing is written to what has its number now."""
+    """A closed socket is an error, and nothing is written to what has its number now."""
     ours, _ = ends
     ours.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
@@ -195,7 +201,7 @@ def test_others_run_meanwhile(exchange: Exchange, ends: Ends) -> None:
 
 
 def test_a_signal_is_handled_and_the_reply_awaited(exchange: Exchange, ends: Ends) -> None:
-    """A handler of a signal runs while the reply is awaited, which is returned all the same; nothing is sent twice."""
+    """A signal handler runs during the wait; the reply is returned, and nothing is sent twice."""
     ours, theirs = ends
 
     def answer(_: int, __: object) -> None:

@@ -27,8 +27,11 @@ assert RULE is not None
 RIGHTS = RULE[1].split()
 COMMANDS = sorted(word[1:] for word in RIGHTS if word.startswith("+"))
 SPARED = {"subscribe", "unsubscribe", "ping", "hdel", "pubsub|numsub", *QUEUE}
-"""Without these nothing is refused: waiters hear nothing, a release wakes them all, or the server does not count along in an inner
-release."""
+"""Without these nothing is refused.
+
+Instead waiters hear nothing, a release wakes them all, or the server does not count an inner
+release.
+"""
 NAME = "locks:a"
 
 
@@ -42,7 +45,7 @@ def app(any_server: RedisServer) -> RedisServer:
 
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_the_documented_user_can_do_everything(stage: Stage, app: RedisServer) -> None:
-    """With the rights of the document, and no others, all that a plain lock does works on every server version."""
+    """The documented rights alone are enough for all that a plain lock does, on every version."""
     with app.client() as server:
         await smoke(stage, app.url(0, "app", "secret"), server, NAME)
 
@@ -69,7 +72,7 @@ async def _do_everything(stage: Stage, url: str, server: redis.Redis) -> bytes:
 async def test_no_documented_right_is_one_too_many(
     stage: Stage, server_of_version: Callable[[str], RedisServer], command: str
 ) -> None:
-    """Without any one command something is refused, or the server knows less of the hold than with it."""
+    """Without any one command something is refused, or the server knows less of the hold."""
     guarded = server_of_version("redis-7.0")
     guarded.execute("FLUSHALL")
     guarded.execute("SCRIPT", "FLUSH")
@@ -100,7 +103,7 @@ async def test_keys_of_others_are_out_of_reach(stage: Stage, app: RedisServer) -
 
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_channel_of_others_is_not_heard(stage: Stage, app: RedisServer) -> None:
-    """Without the channel a waiter looks every poll cap, and the others of its client hear as before."""
+    """Without its channel a waiter looks every poll cap; others of its client hear as before."""
     app.execute("ACL", "SETUSER", "app", "resetchannels", "&redisson_lock__channel:{locks:heard}")
     client = stage.client(app.url(0, "app", "secret"), poll_cap=0.5)
     deaf, hearing = stage.owner(), stage.owner()

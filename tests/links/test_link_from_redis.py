@@ -1,4 +1,4 @@
-"""`Client.from_redis`: the same server and credentials as a redis-py client that is configured already."""
+"""`Client.from_redis` uses the server and credentials of a redis-py client."""
 
 from __future__ import annotations
 

@@ -21,12 +21,18 @@ if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
 
 AT_ONCE = 4.0
-"""Seconds, for a machine that stalls. The callers below are ready to wait three times as long; a mistake is not waited for."""
+"""Seconds, for a machine that stalls.
+
+The callers below are ready to wait three times as long. A mistake is not waited for.
+"""
 
 
 @contextmanager
 def refused_at_once(code: str | None, match: str) -> Iterator[None]:
-    """Expect ServerUnavailableError with *code* and a message that matches, at once, and nothing sent."""
+    """Expect ServerUnavailableError with *code* and a message that matches, at once.
+
+    Nothing may have been sent.
+    """
     started = time.monotonic()
     with pytest.raises(ServerUnavailableError, match=match) as caught:
         yield
@@ -58,7 +64,10 @@ def guarded() -> Iterator[RedisServer]:
 async def test_a_bad_login_is_told_at_once(
     stage: Stage, guarded: RedisServer, login: str, database: str, code: str
 ) -> None:
-    """No password, a wrong one, an unknown or disabled user: each is told at once, and a with statement tells it too."""
+    """A bad login is told at once, by a with statement too.
+
+    There is no password or a wrong one, or the user is unknown or disabled.
+    """
     url, owner = f"redis://{login}127.0.0.1:{guarded.port}{database}", stage.owner()
     lock = stage.client(url).lock("name", timeout=12)
     for call in (lambda: lock.acquire(timeout=12), lambda: stage.face.enter(lock), lock.locked):
@@ -83,7 +92,10 @@ async def test_a_database_that_does_not_exist_is_told_at_once(stage: Stage) -> N
 
 
 async def test_an_unreachable_host_is_told_at_once(stage: Stage, tmp_path: Path) -> None:
-    """A port or socket where nothing listens, or a host without an address, is no outage to be sat out, but a mistake."""
+    """A port or socket where nothing listens, or a host without an address, is told at once.
+
+    That is a mistake, not an outage to be sat out.
+    """
     owner = stage.owner()
     for url, match in (
         (f"redis://127.0.0.1:{free_port()}", r"cannot connect to 127\.0\.0\.1:\d+: Connect"),
@@ -116,7 +128,7 @@ async def test_a_foreign_authority_is_told_at_once(
 async def test_a_missing_client_certificate_is_told_at_once(
     stage: Stage, tls_server: RedisServer, tmp_path: Path
 ) -> None:
-    """A server that wants a certificate from its clients says so after the handshake, and is understood."""
+    """A server that wants a client certificate says so after the handshake, and is understood."""
     ours, foreign = tls_server.certificates, Certificates.create(tmp_path)
     assert ours is not None
     await _bad_certificate(stage, tls_server, f"ssl_ca_certs={ours.ca}")
@@ -139,7 +151,7 @@ async def test_a_wrong_host_name_is_told_at_once(
 
 
 async def test_plain_and_tls_do_not_mix(stage: Stage, tls_server: RedisServer) -> None:
-    """A plain URL for a TLS server, and a TLS URL for a plain one, end in an error in time and never in a lock."""
+    """A plain URL for a TLS server, or the reverse, ends in an error in time, never in a lock."""
     owner = stage.owner()
     plain_port = stage.redis.config_get("port")["port"]
     for url in (f"redis://127.0.0.1:{tls_server.port}", f"rediss://127.0.0.1:{plain_port}"):
@@ -150,7 +162,7 @@ async def test_plain_and_tls_do_not_mix(stage: Stage, tls_server: RedisServer) -
 
 
 async def test_too_many_clients_is_sat_out(stage: Stage, fresh_server: RedisServer) -> None:
-    """A server that has no room for another client says so, and is asked again until there is room."""
+    """A server that has no room for another client is asked again until it has."""
     owner, lock = stage.owner(), stage.client(fresh_server.url()).lock("name")
     with fresh_server.client() as first:
         first.ping()
@@ -167,7 +179,10 @@ async def test_too_many_clients_is_sat_out(stage: Stage, fresh_server: RedisServ
 
 
 async def test_threads_and_tasks_share_few_connections(stage: Stage) -> None:
-    """``max_connections`` bounds what threads open; tasks share one connection; who finds none free says so in time."""
+    """``max_connections`` bounds the connections of threads; tasks share one connection.
+
+    A thread that finds none free gets an error in time.
+    """
     client = stage.client(f"{stage.url}?max_connections=2&client_name=counted")
     owners = [stage.owner() for _ in range(12)]
 

@@ -1,4 +1,4 @@
-"""A server that answers by an error: each one has its meaning, changes nothing, and is got over when it ends."""
+"""Each error that a server may answer has its meaning and changes nothing; clients recover."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def _refused(code: str, *, wait: float = 0.0) -> Iterator[None]:
         yield
     assert (caught.value.code, caught.value.transient) == (code, code in TRANSIENT)
     assert not caught.value.sent
-    # What will not pass by itself is told at once; the rest is sat out as long as the caller waits.
+    # A lasting trouble is told at once; a passing one is sat out as long as the caller waits.
     assert time.monotonic() - started < 1.5 + (wait if code in TRANSIENT else 0)
 
 
 async def test_a_refused_acquire(stage: Stage, code: str, fresh_server: RedisServer) -> None:
-    """An acquire or re-entry that the server refuses raises an error with its code, and leaves everything as it was."""
+    """A refused acquire or re-entry raises an error with its code, and changes nothing."""
     lock, owner = stage.client(fresh_server.url()).lock("name", timeout=0.3), stage.owner()
     other = stage.client(fresh_server.url()).lock("other")
     assert await owner.do(lock.acquire)
@@ -63,7 +63,10 @@ async def test_a_refused_acquire(stage: Stage, code: str, fresh_server: RedisSer
 
 
 async def test_a_refused_inner_release(stage: Stage, code: str, fresh_server: RedisServer) -> None:
-    """An inner release is refused to nobody: the hold goes on, and the server counts along when it takes commands again."""
+    """An inner release succeeds even if the server refuses it, and the hold goes on.
+
+    The server is told of the depth when it takes commands again.
+    """
     client, owner = stage.client(fresh_server.url(), outage_timeout=0.2), stage.owner()
     lock = client.lock("name")
     assert await owner.do(lock.acquire)
@@ -90,7 +93,10 @@ async def test_a_refused_inner_release(stage: Stage, code: str, fresh_server: Re
 async def test_a_refused_last_release_is_carried_through(
     stage: Stage, code: str, fresh_server: RedisServer
 ) -> None:
-    """What could not be released is not renewed any more, and is free soon after the server takes commands again."""
+    """A hold that could not be released is not renewed any more.
+
+    The lock is free soon after the server takes commands again.
+    """
     client = stage.client(fresh_server.url(), outage_timeout=0.2)
     lock, owner = client.lock("name"), stage.owner()
     assert await owner.do(lock.acquire)
@@ -110,7 +116,10 @@ async def test_a_refused_last_release_is_carried_through(
 # One thread renews for both faces.
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_refused_renewal(stage: Stage, code: str, fresh_server: RedisServer) -> None:
-    """A hold outlives any trouble that is shorter than its validity: a refused renewal is no loss, and is tried again."""
+    """A refused renewal is no loss, and is tried again.
+
+    A hold outlives any trouble that is shorter than its validity.
+    """
     lock, owner = stage.client(fresh_server.url(), lease=4.5).lock("name"), stage.owner()
     assert await owner.do(lock.acquire)
     hold = await owner.do(lambda: lock.hold)
@@ -123,7 +132,7 @@ async def test_a_refused_renewal(stage: Stage, code: str, fresh_server: RedisSer
 
 
 async def test_a_trouble_that_passes_is_sat_out(stage: Stage, fresh_server: RedisServer) -> None:
-    """While a script runs too long, an acquire with time waits, and has the lock when the script is gone."""
+    """While a script runs too long, an acquire with time waits; then it gets the lock."""
     lock, owner = stage.client(fresh_server.url()).lock("name"), stage.owner()
     with busy(fresh_server):
         waiting = asyncio.create_task(owner.do(lock.acquire, timeout=10))
@@ -135,7 +144,10 @@ async def test_a_trouble_that_passes_is_sat_out(stage: Stage, fresh_server: Redi
 
 @pytest.mark.parametrize(("face", "database"), [("sync", 0), ("asyncio", 1)], indirect=["face"])
 async def test_a_loading_server_is_sat_out(stage: Stage, database: int) -> None:
-    """A server that loads its data is told of by LOADING to who cannot wait, and waited for by who can; holds survive."""
+    """While a server loads its data, a single try fails with LOADING; one with time waits.
+
+    Holds survive.
+    """
     debug: dict[str, str | int] = {
         "enable-debug-command": "yes",
         "loading-process-events-interval-bytes": 1024,
@@ -168,7 +180,7 @@ async def test_a_loading_server_is_sat_out(stage: Stage, database: int) -> None:
 
 
 async def test_a_key_of_another_type(stage: Stage) -> None:
-    """A name that something else uses raises WrongTypeError from everything that asks, and is left as it was."""
+    """Every call on a name that something else uses raises WrongTypeError and changes nothing."""
     client, owner = stage.client(), stage.owner()
     stage.redis.set("taken", "text")
     lock = client.lock("taken", timeout=3)
@@ -190,7 +202,10 @@ async def test_a_key_of_another_type(stage: Stage) -> None:
 # One thread renews for both faces.
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_a_key_that_becomes_another_type(stage: Stage) -> None:
-    """A held lock that somebody overwrites is lost, is told so, and costs no other hold of its batch anything."""
+    """A held lock that somebody overwrites is lost, and its holder is told.
+
+    The other holds of its batch are kept.
+    """
     client, owner = stage.client(lease=4), stage.owner()
     locks = [client.lock(name) for name in ("before", "taken", "after")]
     for lock in locks:

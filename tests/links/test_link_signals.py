@@ -78,7 +78,7 @@ def test_a_handler_acquires_what_its_thread_waits_for(redis_url: str, owner: str
 
 
 def test_a_handler_waits_for_locks_wherever_it_strikes(redis_url: str) -> None:
-    """A signal handler waits for a lock of another thread of its client, and nobody waits for ever."""
+    """A handler waits for a lock of another thread of its client, and nobody waits for ever."""
     done, handled, failures = threading.Event(), [0], list[BaseException]()
     with interlock.connect(redis_url) as client:
 
@@ -92,7 +92,7 @@ def test_a_handler_waits_for_locks_wherever_it_strikes(redis_url: str) -> None:
                 failures.append(error)
 
         def handle(_: int, __: object) -> None:
-            # Not while it runs already, and not for a lock that the thread which it strikes waits for.
+            # Not while it runs already, and not for a lock that its own thread waits for.
             if handled[0] >= 0:
                 number, handled[0] = handled[0], -1
                 lock = client.lock("of handlers")
@@ -123,7 +123,7 @@ def test_a_handler_waits_for_locks_wherever_it_strikes(redis_url: str) -> None:
 
 @pytest.mark.usefixtures("patient")  # forty short tries
 def test_a_finalizer_waits_for_locks_wherever_it_strikes(redis_url: str) -> None:
-    """A ``__del__`` that the garbage collector calls waits for a lock, in whatever step of the client it strikes."""
+    """A ``__del__`` may wait for a lock, in whatever step of the client the collector calls it."""
     with interlock.connect(redis_url) as client, interlock.connect(redis_url) as rival:
         finalized = [0]
 

@@ -34,7 +34,7 @@ def crowded(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 async def test_waiters_poll_without_a_subscriber(
     stage: Stage, redis_client: redis.Redis, crowded: list[bool]
 ) -> None:
-    """If the subscriber thread cannot start, a waiter polls and close() still releases what is held."""
+    """If the subscriber thread cannot start, a waiter polls, and close() still releases all."""
     client, owner = stage.client(lease=3), stage.owner()
     held, wanted = client.lock("held"), client.lock("wanted")
     assert await owner.do(held.acquire)

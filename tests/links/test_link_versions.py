@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 async def test_a_lock_works_on_every_supported_server(
     stage: Stage, any_server: RedisServer
 ) -> None:
-    """Acquiring, re-entering, waiting, renewing, releasing and forcing work on each server version."""
+    """Acquire, re-enter, wait, renew, release and force-release work on each server version."""
     with any_server.client() as server:
         await smoke(stage, any_server.url(), server)
 
@@ -39,7 +39,7 @@ async def test_a_lock_works_over_tls(stage: Stage, tls_server: RedisServer) -> N
     ("face", "user"), [("sync", None), ("asyncio", "alice")], indirect=["face"]
 )
 async def test_a_lock_works_with_a_password(stage: Stage, user: str | None) -> None:
-    """The default user's password, or an ACL user's, is taken from the URL, whatever characters it has."""
+    """The URL's password may have any characters, for the default user or an ACL user."""
     users = ["alice on >p@ss/w:rd%20 ~* &* +@all"]
     with RedisServer(password="p@ss/w:rd%20", users=users) as guarded:
         with guarded.client() as seen:

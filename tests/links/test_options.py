@@ -1,4 +1,4 @@
-"""What cannot work is refused when a client is made, not promised in silence."""
+"""Options that cannot work are refused when a client is made, not silently accepted."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("connect", [interlock.connect, interlock.asyncio.connect])
 def test_sharded_channels_need_a_cluster(connect: Callable[..., object]) -> None:
-    """One server has no use for sharded channels, on which Redisson would not hear: a client is not made."""
+    """A client of one server refuses sharded channels, which Redisson would not hear."""
     with pytest.raises(ConfigError, match="need a cluster"):
         connect("redis://localhost:1", pubsub="sharded")
 
 
 @pytest.mark.parametrize("module", [redis.connection, redis.asyncio.connection])
 def test_connecting_parses_no_source(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a connection can be told is found without Python's parser, which two threads cannot use at once."""
+    """The options of a connection are found without Python's parser.
+
+    Two threads cannot use the parser at once.
+    """
     parameters.cache_clear()
     with monkeypatch.context() as patch:
         patch.setattr("ast.parse", Mock(side_effect=SystemError("parsed")))

@@ -1,4 +1,7 @@
-"""When the connection that all tasks share writes: together what gathers, but not so late that the server has nothing to do."""
+"""When the connection that all tasks share writes.
+
+It writes together what gathers, but not so late that the server has nothing to do.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ async def pipeline(recorder: Recorder) -> Pipeline:
 
 
 async def test_few_commands_are_written_together(pipeline: Pipeline, recorder: Recorder) -> None:
-    """The first leaves at once, and what else a turn of the loop brings forth in one write; replies go to whom they are for."""
+    """The first command leaves at once, and all others of a loop turn in one write.
+
+    Each reply goes to its own waiter.
+    """
     replies = [pipeline.send(command) for command in (b"one", b"two", b"three")]
     assert recorder.writes == [b"one"]
     await asyncio.sleep(0)
@@ -48,7 +54,7 @@ async def test_few_commands_are_written_together(pipeline: Pipeline, recorder: R
 async def test_many_commands_do_not_wait_for_the_end_of_the_turn(
     pipeline: Pipeline, recorder: Recorder
 ) -> None:
-    """They leave when they are as many as under way, so that a thousand are a few writes and no more."""
+    """Commands leave when as many have gathered as are under way: a thousand take few writes."""
     replies = [pipeline.send(b"%x" % number) for number in range(15)]
     assert recorder.writes == [b"0", b"1234", b"56789"]
     await asyncio.sleep(0)
@@ -93,7 +99,10 @@ async def test_a_command_in_a_hurry_has_its_time_however_it_is_written(
 
 
 async def test_who_wants_to_know_first_is_told_first(pipeline: Pipeline) -> None:
-    """A reply is told of before whoever waits for it goes on; one that nobody waits for any more is nobody told of."""
+    """`Eval.then` is called before the waiter of the reply goes on.
+
+    A reply is dropped if its waiter has gone.
+    """
     told: list[object] = []
     calls = [Eval(SCRIPT, ("x",), (), then=told.append) for _ in range(4)]
     first, dropped, refused, never = [pipeline.begin(call, 60.0) for call in calls]

@@ -33,7 +33,7 @@ SECRET = "hush"
     ],
 )
 def test_an_unknown_scheme_is_refused(face: Face, url: str) -> None:
-    """A URL that does not begin with a known scheme raises ConfigError at once, which names those that there are."""
+    """A URL without a known scheme raises ConfigError at once, which names the known schemes."""
     with pytest.raises(ConfigError, match="redis://, rediss://, unix://") as caught:
         face.module.connect(url)
     assert SECRET not in str(caught.value)
@@ -63,7 +63,10 @@ def test_an_unknown_scheme_is_refused(face: Face, url: str) -> None:
     ],
 )
 def test_a_url_that_cannot_work_is_refused(face: Face, url: str) -> None:
-    """A bad port, path or parameter raises ConfigError at once; no part of it, nor of its causes, shows the password."""
+    """A bad port, path or parameter raises ConfigError at once.
+
+    Neither the error nor its causes show the password.
+    """
     with pytest.raises(ConfigError) as caught:
         face.module.connect(url)
     assert SECRET not in "".join(traceback.format_exception(caught.value))
@@ -76,7 +79,7 @@ def test_an_unknown_option_is_refused(face: Face) -> None:
 
 
 async def test_no_password_in_a_representation(face: Face) -> None:
-    """What a client, a lock and an endpoint show of themselves has the address and never the password."""
+    """The repr of a client and of a lock shows the address of the server, never the password."""
     for url in (f"redis://user:{SECRET}@localhost:1234/5", f"redis://localhost?password={SECRET}"):
         client = face.module.connect(url)
         shown = repr(client) + repr(client.lock("name")) + str(client)
@@ -85,7 +88,7 @@ async def test_no_password_in_a_representation(face: Face) -> None:
 
 
 async def test_no_password_in_an_error(stage: Stage) -> None:
-    """What an unreachable server and a refused password are reported by shows the address and never the password."""
+    """The error for an unreachable server or a bad login shows the address, never the password."""
     dead, owner = free_port(), stage.owner()
     port = stage.redis.config_get("port")["port"]
     for address in (f"127.0.0.1:{dead}", f"127.0.0.1:{port}"):
@@ -96,7 +99,7 @@ async def test_no_password_in_an_error(stage: Stage) -> None:
 
 
 async def test_parameters_of_the_query_are_obeyed(stage: Stage, proxy: FaultProxy) -> None:
-    """``socket_timeout`` is the time for one reply, and ``client_name`` is what the server knows the connections by."""
+    """``socket_timeout`` bounds the wait for a reply, and ``client_name`` names the connections."""
     proxy.on_request(command("EVALSHA", nth=1), swallow_reply)
     url = f"{proxy.url()}?socket_timeout=0.8&client_name=locksmith"
     lock, owner = stage.client(url).lock("name"), stage.owner()

@@ -1,4 +1,4 @@
-"""What may be wrong with a server that is there: each trouble is a context in which it has it."""
+"""The troubles that a reachable server may have: each is a context manager that causes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other processes that play a part in a test: each runs a few lines of Python that are strict about warnings."""
+"""Child processes for tests: each runs a few lines of Python, and its warnings are errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each fault that may befall an effect in the simulator, by name, and what simulated clients wait for."""
+"""Each fault of an effect in the simulator, by name, and the time-outs of simulated clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Interruptions: of a coroutine exactly where it waits, of a thread where a signal may strike, or after some time."""
+"""Interrupt a coroutine where it waits, or a thread where a signal may strike or after a time."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class Points:
 
     Args:
         at: counted from 0.
-        moment: ``"before"`` what is waited for can have happened, or ``"after"`` it has and the task does not know yet.
+        moment: ``"before"`` what is waited for can have happened, or ``"after"`` it has and the
+            task does not know yet.
 
     Attributes:
         reached: whether there was such a wait.
@@ -108,10 +109,10 @@ class Points:
 
 
 class Blow:
-    """Raises KeyboardInterrupt in this thread at one of the places where the interpreter looks for signals.
+    """Raises KeyboardInterrupt in this thread at a place where the interpreter looks for signals.
 
-    That is where a function of interlock begins, ends, or has just called one in C. A yield is none, nor is the way back through
-    the generators that wait for another one's yield.
+    That is where a function of interlock begins, ends, or has just called one in C. A yield is no
+    such place, nor is the way back through the generators that wait for another one's yield.
 
     Args:
         at: which of them, counted from 1 since the ``with`` statement began.

@@ -1,7 +1,8 @@
-"""What every case about lock-likes is played with: the kinds, the two faces, and owners that act one after another.
+"""The parts of every case about lock-likes: kinds, the two faces, and owners that act in turn.
 
-A case is written once, as an async function over a `Stage`. An owner of the sync face is a thread of its own, one of the asyncio
-face a task of its own; `Owner.do` has it make one call and returns what came of it.
+A case is written once, as an async function over a `Stage`. An owner of the sync face is a thread
+of its own, one of the asyncio face a task of its own. `Owner.do` makes one call as that owner, and
+returns what came of it.
 """
 
 from __future__ import annotations
@@ -242,7 +243,8 @@ class Stage:
     async def end(self) -> None:
         """Close every client and end every owner."""
         errors: list[Exception] = []
-        # Whoever still waits is told by its client; a thread that did not hear of it would keep a failed test from ending.
+        # Closing a client ends its waits. A thread that still waited would keep a failed test from
+        # ending.
         for client in self._clients:
             try:
                 await self.close(client)

@@ -1,4 +1,7 @@
-"""A ``with`` block is left by any thread or task and releases what it acquired, for every lock-like on both faces."""
+"""Any thread or task may leave a ``with`` block, which releases what it acquired.
+
+That holds for every lock-like, on both faces.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class Block:
         return anext(self._generator) if self._is_async else next(self._generator)
 
     def leave(self) -> Any:
-        """Have the body come to its end."""
+        """Run the body to its end."""
         generator = self._generator
         return anext(generator, None) if self._is_async else next(generator, None)
 
@@ -82,7 +85,7 @@ class Stack:
 
 
 async def test_a_block_is_left_by_another_owner(stage: Stage) -> None:
-    """A generator that is entered in one thread or task and closed in another leaves nothing behind."""
+    """A generator entered in one thread or task and closed in another leaves nothing behind."""
     lock, a, b = stage.lock(stage.client()), stage.owner(), stage.owner()
     block = Block(stage.face, lock)
     hold = await a.do(block.enter)
@@ -95,7 +98,7 @@ async def test_a_block_is_left_by_another_owner(stage: Stage) -> None:
 
 
 async def test_an_exit_stack_is_closed_by_another_owner(stage: Stage) -> None:
-    """An exit stack that is handed on and closed elsewhere releases what it entered, at each depth."""
+    """An exit stack that is passed on and closed elsewhere releases its locks, at each depth."""
     client, a, b = stage.client(), stage.owner(), stage.owner()
     lock, stack = stage.lock(client), Stack(stage.face)
     hold = await a.do(stack.enter, lock)
@@ -109,7 +112,7 @@ async def test_an_exit_stack_is_closed_by_another_owner(stage: Stage) -> None:
 
 
 async def test_by_hand_another_owner_leaves(stage: Stage) -> None:
-    """What was entered by calling the method is left by calling the other one, wherever that is."""
+    """A call of ``__enter__`` by hand is undone by a call of ``__exit__`` by any owner."""
     lock, a, b = stage.lock(stage.client()), stage.owner(), stage.owner()
     hold = await a.do(stage.face.enter, lock)
     await b.do(stage.face.leave, lock)
@@ -121,7 +124,7 @@ async def test_by_hand_another_owner_leaves(stage: Stage) -> None:
 
 @pytest.mark.parametrize("kind", [KINDS[0], KINDS[-1]], ids=lambda kind: kind.name)
 async def test_the_hold_of_an_open_block_outlives_its_owner(stage: Stage) -> None:
-    """While a block is open its hold is renewed, though the thread or task that entered has ended."""
+    """The hold of an open block is renewed, even if the thread or task that entered has ended."""
     client = stage.client(lease=1.8)
     lock, short_lived, other = stage.lock(client), stage.face.owner(), stage.owner()
     block = Block(stage.face, lock)
@@ -135,7 +138,7 @@ async def test_the_hold_of_an_open_block_outlives_its_owner(stage: Stage) -> Non
 
 
 async def test_a_loss_is_told_where_the_block_is_left(stage: Stage) -> None:
-    """Leaving a lost block elsewhere raises HoldLostError, or notes it on the body's own exception."""
+    """Leaving a lost block elsewhere raises HoldLostError, or adds a note to the body's error."""
     client, a, b = stage.client(lease=1.5), stage.owner(), stage.owner()
     lock = stage.lock(client)
     for error in (None, LookupError("the body's own")):
@@ -154,7 +157,7 @@ async def test_a_loss_is_told_where_the_block_is_left(stage: Stage) -> None:
 
 
 async def test_a_lock_is_released_and_taken_inside(stage: Stage) -> None:
-    """Inside a block its lock may be released and acquired again; leaving releases what is held then."""
+    """A block's lock may be released and acquired again inside; leaving releases the new hold."""
     lock, owner, other = stage.lock(stage.client()), stage.owner(), stage.owner()
     block = Block(stage.face, lock)
     await owner.do(block.enter)
@@ -167,7 +170,7 @@ async def test_a_lock_is_released_and_taken_inside(stage: Stage) -> None:
 @pytest.mark.parametrize("shared", SHARED, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("entry", ["generator", "stack"])
 async def test_two_owners_inside_one_object(plain: Stage, shared: Kind, entry: str) -> None:
-    """Of two owners inside one lock object each block ends its own hold, though the other one leaves it."""
+    """Each of two owners' blocks in one object ends its own hold, even if the other leaves it."""
     client, a, b = plain.client(), plain.owner(), plain.owner()
     if shared.name == "semaphore":
         await a.do(client.semaphore("name").try_set_permits, 2)
@@ -222,7 +225,7 @@ async def test_a_look_up_alone_changes_nothing(plain: Stage) -> None:
 
 
 async def test_a_block_that_is_gone_ends_its_hold(plain: Stage) -> None:
-    """A block that vanished without being left is named in a ResourceWarning, and its hold ends with its lease."""
+    """A ResourceWarning names a block that was never left; its hold ends with its lease."""
     client, owner = plain.client(lease=1.8), plain.owner()
     lock, stack = client.lock("name"), Stack(plain.face)
     await owner.do(stack.enter, lock)

@@ -1,4 +1,4 @@
-"""Cancellation of an asyncio acquire, waiting acquire and release at every single point where it waits."""
+"""Cancellation of asyncio's operations at every single point where they wait."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def _sweep(
     check: Callable[[Client, int], Awaitable[None]],
     aftermath: Callable[[], Awaitable[None]] = _nothing,
 ) -> int:
-    """Run what *prepare* returns once for each of its waits and cancel it there; return how many there are."""
+    """Run what *prepare* returns once for each wait, and cancel it there; return their number."""
     for at in range(ENOUGH):
         async with interlock.asyncio.connect(url) as client:
             points = Points(at, moment)
@@ -59,7 +59,7 @@ async def _run(points: Points, coroutine: Coroutine[Any, Any, object]) -> None:
 
 
 async def test_an_acquire(redis_url: str, redis_client: redis.Redis, moment: Moment) -> None:
-    """A cancelled acquire is not held, leaves nothing on the server, and the client goes on as before."""
+    """A cancelled acquire holds nothing, here or on the server, and the client goes on."""
 
     async def prepare(client: Client) -> Coroutine[Any, Any, object]:
         return client.lock("name").acquire()
@@ -90,7 +90,7 @@ async def test_an_acquire_on_a_warm_connection(
 
 
 async def test_a_waiting_acquire(redis_url: str, redis_client: redis.Redis, moment: Moment) -> None:
-    """A cancelled waiter leaves no lock and no subscription, and passes its wake-up on to the next waiter."""
+    """A cancelled waiter leaves no lock or subscription, and passes its wake-up to the next one."""
     async with interlock.asyncio.connect(redis_url) as other:
 
         async def prepare(client: Client) -> Coroutine[Any, Any, object]:
@@ -164,7 +164,7 @@ async def test_a_reentry(redis_url: str, redis_client: redis.Redis, moment: Mome
 
 
 async def test_a_with_statement(redis_url: str, redis_client: redis.Redis, moment: Moment) -> None:
-    """Cancelled anywhere between its first and its last await, a with statement leaves the lock free."""
+    """A with statement that is cancelled at any await leaves the lock free."""
 
     async def prepare(client: Client) -> Coroutine[Any, Any, object]:
         async def body() -> None:
@@ -183,7 +183,7 @@ async def test_a_with_statement(redis_url: str, redis_client: redis.Redis, momen
 async def test_a_with_statement_that_runs_into_its_timeout(
     redis_url: str, redis_client: redis.Redis, moment: Moment
 ) -> None:
-    """Cancelled anywhere on its way to AcquireTimeoutError, a with statement changes nothing for the holder."""
+    """A with statement cancelled before its AcquireTimeoutError changes nothing for the holder."""
     async with interlock.asyncio.connect(redis_url) as other:
         lock = other.lock("name")
         await lock.acquire()

@@ -1,4 +1,7 @@
-"""After close nothing is left: on the server, in the process, or of what was just under way; and while it runs nothing grows."""
+"""After close nothing is left on the server, in the process, or of what was under way.
+
+While a client runs, its memory does not grow.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ async def _use_everything_in_tasks(url: str) -> None:
 def test_nothing_is_left_after_close(
     redis_url: str, redis_client: redis.Redis, quiescent: None, face: str
 ) -> None:
-    """After close there is no key, subscription, connection, thread, task or open file more than before."""
+    """After close no key, subscription, connection, thread, task or open file is left."""
     if face == "sync":
         _use_everything(redis_url)
     else:
@@ -75,7 +78,7 @@ def test_nothing_is_left_after_close(
 async def test_close_waits_for_what_is_under_way(
     redis_client: redis.Redis, redis_url: str, proxy: FaultProxy, plain: Stage, fault: Action
 ) -> None:
-    """An acquire that is just being answered when the client closes is over after close, and leaves no lock."""
+    """An acquire under way when the client closes is over after close, and leaves no lock."""
     client, owner = plain.client(proxy.url()), plain.owner()
     lock = client.lock("name")
     await owner.do(lock.locked)
@@ -99,7 +102,7 @@ async def test_close_waits_for_what_is_under_way(
 async def test_close_gives_back_what_may_have_been_acquired(
     proxy: FaultProxy, plain: Stage
 ) -> None:
-    """When the reply of an acquire was lost and the client closes before it could ask again, no lock is left."""
+    """If an acquire's reply is lost and its client closes before it asks again, no lock is left."""
     client, owner = plain.client(proxy.url()), plain.owner()
     lock = client.lock("name")
     await owner.do(lock.locked)
@@ -133,7 +136,7 @@ CYCLES = 50_000
 
 
 def test_memory_stays_flat(redis_url: str) -> None:
-    """Fifty thousand cycles of acquire and release, on old names and new ones, leave no memory behind."""
+    """50,000 cycles of acquire and release, on old and new names, leave no memory behind."""
     with interlock.connect(redis_url) as client:
 
         def cycle(numbers: range) -> None:

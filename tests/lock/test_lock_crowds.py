@@ -42,7 +42,7 @@ def _in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
 
 
 def _check_that_one_has_it(results: list[Any]) -> None:
-    """One is True; the others were refused, or not answered in their little time by a busy machine."""
+    """Check that one is True, and that the others were refused or not answered in time."""
     assert [result for result in results if result is True] == [True]
     others = [result for result in results if result is not True]
     assert all(r is False or isinstance(r, interlock.ServerUnavailableError) for r in others)
@@ -62,7 +62,7 @@ def test_ten_thousand_names_one_after_the_other(redis_url: str, redis_client: re
 async def test_ten_thousand_names_from_a_hundred_tasks(
     redis_url: str, redis_client: redis.Redis
 ) -> None:
-    """10,000 times a fresh name is acquired and released by a hundred tasks at once, and nothing is left."""
+    """A hundred tasks at once acquire and release 10,000 fresh names, and nothing is left."""
     async with interlock.asyncio.connect(redis_url) as client:
 
         async def hundred(part: int) -> None:
@@ -75,7 +75,7 @@ async def test_ten_thousand_names_from_a_hundred_tasks(
 
 
 async def test_three_owners_in_turn(stage: Stage) -> None:
-    """A, B and C pass the lock on in a ring; whoever has it is the only one to have it."""
+    """A, B and C take turns with the lock; only one of them has it at a time."""
     client = stage.client()
     owners, inside, turns = [stage.owner() for _ in range(3)], set[int](), list[int]()
 
@@ -116,7 +116,7 @@ def test_a_counter_loses_nothing(redis_url: str, redis_client: redis.Redis, clie
 
 
 def test_of_a_thousand_threads_one_has_it(redis_url: str) -> None:
-    """1,000 threads try at once for 10 ms, with a lease of 10 s and no release: exactly one has it."""
+    """1,000 threads try at once for 10 ms (lease 10 s, no release): exactly one has it."""
     with interlock.connect(redis_url) as client:
         lock = client.lock("name")
         assert not lock.locked()  # a connection is there
@@ -126,7 +126,7 @@ def test_of_a_thousand_threads_one_has_it(redis_url: str) -> None:
 
 
 async def test_of_a_thousand_tasks_one_has_it(redis_url: str) -> None:
-    """1,000 tasks try at once for 10 ms, with a lease of 10 s and no release: exactly one has it."""
+    """1,000 tasks try at once for 10 ms (lease 10 s, no release): exactly one has it."""
     async with interlock.asyncio.connect(redis_url) as client:
         lock = client.lock("name")
         assert not await lock.locked()  # the connection is there
@@ -164,7 +164,10 @@ async def test_a_hundred_tasks_all_get_it(redis_url: str, redis_client: redis.Re
 
 
 def test_waiters_of_many_clients_all_get_it(redis_url: str, redis_client: redis.Redis) -> None:
-    """Twenty clients, as twenty processes would, wait for one lock; each gets it although no message is repeated."""
+    """Twenty clients wait for one lock, and each gets it although no message is repeated.
+
+    They stand for twenty processes.
+    """
     clients = [interlock.connect(redis_url, poll_cap=30) for _ in range(20)]
 
     def visit(number: int) -> bool:

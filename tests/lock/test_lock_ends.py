@@ -1,4 +1,4 @@
-"""Clients that end otherwise than by one close: interrupted, dropped, in children, with their loop, without a word."""
+"""Clients that end without a normal close: interrupted, dropped, in children, with their loop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLACES = ["_pool.close", "_subscriber.close", "_renewer.close", "_renewer._conne
 
 
 def _interrupt_once(driver: Any, place: str, error: type[BaseException]) -> None:
-    """Have *driver*'s function at *place* raise *error* instead of doing anything, the first time."""
+    """Replace *driver*'s function at *place*; its first call only raises *error*."""
     *path, name = place.split(".")
     for part in path:
         driver = getattr(driver, part)
@@ -57,7 +57,7 @@ def test_an_interrupted_close_can_be_repeated(
 async def test_a_cancelled_close_can_be_repeated(
     redis_url: str, redis_client: redis.Redis, quiescent: None
 ) -> None:
-    """A close that is cancelled at any time releases and ends everything when it is called again."""
+    """A close that is cancelled at any time releases and ends everything when called again."""
     over = False
     for turns in range(200):
         client = interlock.asyncio.connect(redis_url)
@@ -78,7 +78,7 @@ async def test_a_cancelled_close_can_be_repeated(
 def test_the_exit_carries_on_an_interrupted_close(
     redis_url: str, redis_client: redis.Redis
 ) -> None:
-    """An interpreter that exits after its close was interrupted or cancelled releases what is held."""
+    """After an interrupted or cancelled close, the interpreter's exit releases what is held."""
     code = """
     client = interlock.connect(url)
     client.lock("name").acquire()
@@ -111,7 +111,7 @@ def test_the_exit_carries_on_an_interrupted_close(
 async def test_close_during_the_first_connection(
     redis_url: str, redis_client: redis.Redis, known: bool
 ) -> None:
-    """Whenever close comes while the first acquires are on their way, nothing stays on the server."""
+    """Whenever close comes during the first acquires, nothing stays on the server."""
     for turns in range(60):
         if not known:
             redis_client.script_flush()
@@ -151,7 +151,10 @@ async def _dropped(module: Any, url: str) -> list[str]:
 async def test_dropped_clients_end(
     redis_url: str, redis_client: redis.Redis, quiescent: None, face: str
 ) -> None:
-    """Clients that are collected without being closed release, end their threads and connections, and are named."""
+    """Clients that are collected unclosed release their locks, and end threads and connections.
+
+    A warning names each of them.
+    """
     module: Any = interlock.asyncio if face == "asyncio" else interlock
     told = await _dropped(module, redis_url)
     assert all("Client localhost" in each or "Client 127.0.0.1" in each for each in told)
@@ -172,7 +175,10 @@ def test_a_dropped_client_that_was_not_used_is_no_matter(redis_url: str) -> None
 
 
 def test_what_a_closed_loop_held_ends(redis_url: str, quiescent: None) -> None:
-    """Locks of tasks that a closed loop left unfinished, and permits, are renewed no more, and a warning names them."""
+    """The locks and permits of tasks that a closed loop left unfinished are renewed no more.
+
+    A warning names each of them.
+    """
     loop, kept = asyncio.new_event_loop(), []
 
     async def hold() -> None:
@@ -210,7 +216,10 @@ def test_what_a_closed_loop_held_ends(redis_url: str, quiescent: None) -> None:
 
 
 async def test_a_named_owner_whose_thread_has_ended(plain: Stage) -> None:
-    """What a word holds is renewed until its last thread or task has ended, can be released until its lease ends, and is named."""
+    """The holds of a word are renewed until its last thread or task has ended.
+
+    Then a warning names them. They can be released until their lease ends.
+    """
     client, other = plain.client(lease=1.2), plain.client()
     first, second, outside = plain.face.owner(), plain.owner(), plain.owner()
 
@@ -279,7 +288,10 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_a_child_of_multiprocessing_releases(redis_url: str, tmp_path: Any, method: str) -> None:
-    """A child that multiprocessing has made and that ends while it holds frees the lock, once its own threads have ended."""
+    """A multiprocessing child that ends while it holds frees the lock.
+
+    It does so once its own threads have ended.
+    """
     program = tmp_path / "program.py"
     imports = "import sys, threading, time\nimport interlock\n"
     say = "def say(*words):\n    print(*words, flush=True)\n"

@@ -1,4 +1,7 @@
-"""Neighbours, who wait for a lock in the client that releases it: what that saves, and that it starves nobody else."""
+"""Neighbours wait for a lock in the client that releases it.
+
+That saves commands, and starves nobody else.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
 
 async def test_a_neighbour_costs_one_round_trip(plain: Stage) -> None:
-    """A release makes the next waiter of the same client the holder, by one script and without a message."""
+    """A release makes the next waiter of its client the holder, by one script and no message."""
     client = plain.client()
     a, b = plain.owner(), plain.owner()
     lock = client.lock("name", lease=5)
@@ -39,7 +42,7 @@ async def test_a_neighbour_costs_one_round_trip(plain: Stage) -> None:
 
 
 async def test_neighbours_do_not_starve_others(plain: Stage) -> None:
-    """However busy the neighbours of one client are with a lock, who wants it elsewhere gets it again and again."""
+    """A waiter elsewhere gets the lock again and again, however busy the neighbours here are."""
     here, there = plain.client(), plain.client()
     ended = False
     taken = 0

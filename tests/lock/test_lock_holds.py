@@ -1,4 +1,4 @@
-"""What a holder has in its hands: the hold, its loss, and the ``with`` statement, for every lock-like on both faces."""
+"""A hold, its loss, and the ``with`` statement, for every lock-like on both faces."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_a_hold_is_released_from_anywhere(stage: Stage) -> None:
 
 
 async def test_two_owners_release_one_hold(stage: Stage) -> None:
-    """A hold of depth 2 is released by two threads or tasks at the same time: none of them hears of a loss."""
+    """Two threads or tasks release a hold of depth 2 at once, and neither hears of a loss."""
     if not stage.kind.reentrant:
         return
     lock, a, b = stage.lock(stage.client()), stage.owner(), stage.owner()
@@ -82,7 +82,7 @@ async def test_two_owners_release_one_hold(stage: Stage) -> None:
 
 
 async def test_repr_tells_name_and_state(stage: Stage) -> None:
-    """The repr of client, lock and hold names them and says how they are, from what is known locally."""
+    """The repr of client, lock and hold shows name and state, from what is known locally."""
     client, owner = stage.client(), stage.owner()
     lock = stage.lock(client, "a name")
     assert "'a name'" in await owner.do(repr, lock)
@@ -99,7 +99,10 @@ async def test_repr_tells_name_and_state(stage: Stage) -> None:
 
 
 async def test_a_lost_hold_says_so(stage: Stage) -> None:
-    """A loss is told at the next renewal: false, event set, ensure and release raise; then the name is free for a new hold."""
+    """A lost hold is false, its event is set, and `ensure` and `release` raise.
+
+    The next renewal tells of the loss. After the release, the name is free for a new hold.
+    """
     lock, owner = stage.lock(stage.client(lease=1.5)), stage.owner()
     hold = await _lost_hold(stage, lock, owner)
     assert (bool(hold), hold.depth, hold.remaining) == (False, 0, 0.0)
@@ -129,7 +132,7 @@ async def test_whoever_waits_for_a_loss_is_woken(stage: Stage) -> None:
 
 
 async def test_a_lease_that_ends_is_a_loss(stage: Stage) -> None:
-    """A hold that outlives its own lease is lost by the clock alone, and its listeners are called."""
+    """A hold that outlives its lease is lost by the clock alone, and its listeners are called."""
     lock, owner, told = stage.lock(stage.client()), stage.owner(), list[str]()
     await owner.do(lock.acquire, lease=0.3)
     hold = await owner.do(lambda: lock.hold)
@@ -144,7 +147,10 @@ async def test_a_lease_that_ends_is_a_loss(stage: Stage) -> None:
 async def test_listeners_are_called_once_each(
     stage: Stage, reports: Callable[[], list[BaseException]]
 ) -> None:
-    """Each callback runs once, the late ones at once; what one raises is reported and stops neither the others nor renewal."""
+    """Each callback runs once, and one that is added after the loss runs at once.
+
+    An error in a callback is reported, and stops neither the others nor renewal.
+    """
     client, owner, told = stage.client(lease=1.5), stage.owner(), list[str]()
     lock, kept = stage.lock(client), stage.lock(client, "kept")
     await owner.do(lock.acquire)
@@ -172,7 +178,7 @@ async def test_listeners_are_called_once_each(
 
 
 async def test_waiting_for_a_loss_again_and_again(stage: Stage) -> None:
-    """``hold.lost.wait`` leaves nothing behind when the hold is not lost, however often it is called."""
+    """A ``hold.lost.wait`` without a loss leaves nothing behind, however often it is called."""
     lock, owner = stage.lock(stage.client()), stage.owner()
     await owner.do(lock.acquire)
 
@@ -199,7 +205,7 @@ def _listeners() -> int:
 
 
 async def test_with_holds_and_releases(stage: Stage) -> None:
-    """A with block gives the hold, waits as the factory's timeout says, uses its lease, and frees at its end."""
+    """A with block uses the factory's timeout and lease, gives the hold, and frees at its end."""
     client = stage.client()
     lock, owner, other = stage.lock(client, lease=5, timeout=0.05), stage.owner(), stage.owner()
     hold = await owner.do(stage.face.enter, lock)
@@ -219,7 +225,7 @@ async def test_with_holds_and_releases(stage: Stage) -> None:
 
 
 async def test_with_never_masks_the_body(stage: Stage) -> None:
-    """The exception of the body goes on as it is; when the hold was lost besides, a note says so."""
+    """The body's exception goes on as it is; if the hold was lost too, a note says so."""
     client = stage.client(lease=1.5)
     lock, owner = stage.lock(client), stage.owner()
     await owner.do(stage.face.enter, lock)
@@ -243,7 +249,7 @@ async def test_with_raises_when_the_hold_was_lost(stage: Stage) -> None:
 
 
 async def test_one_named_owner_in_many_places(stage: Stage) -> None:
-    """Under the same owner= word several threads or tasks are one owner; under another word they are not."""
+    """Threads or tasks with the same owner= word are one owner; with another word they are not."""
     client = stage.client()
     lock, same = stage.lock(client, owner="job 7"), stage.lock(client, owner="job 7")
     another, unnamed = stage.lock(client, owner="job 8"), stage.lock(client)
@@ -291,7 +297,7 @@ async def test_one_waits_no_longer_than_its_own_timeout(plain: Stage) -> None:
 
 
 async def test_try_lock_gives_a_hold(plain: Stage) -> None:
-    """The one-call form returns a hold that its holder releases, and an empty one when the lock is taken."""
+    """`try_lock` returns a hold that its holder releases, or an empty one if the lock is taken."""
     client, a, b = plain.client(), plain.owner(), plain.owner()
     hold = await a.do(client.try_lock, "name", lease=5)
     assert 0 < hold.remaining <= 5
@@ -303,7 +309,7 @@ async def test_try_lock_gives_a_hold(plain: Stage) -> None:
 
 
 async def test_an_empty_hold_names_the_holder(plain: Stage) -> None:
-    """A hold that was not acquired is over from the start, says who holds the lock, and is left without effect."""
+    """An empty hold is over from the start, names the holder, and is left without effect."""
     client, a, b, told = plain.client(), plain.owner(), plain.owner(), list[str]()
     held = await a.do(client.try_lock, "name")
     empty = await b.do(client.try_lock, "name")
@@ -325,7 +331,7 @@ async def test_an_empty_hold_names_the_holder(plain: Stage) -> None:
 
 @pytest.mark.parametrize("entry", ["try_lock", "hold"])
 async def test_leaving_a_hold_releases_it(stage: Stage, entry: str) -> None:
-    """The block of a hold is left by any owner, and frees the lock unless it was released inside."""
+    """Any owner may leave a hold's block, which frees the lock unless it was released inside."""
     client, a, b = stage.client(), stage.owner(), stage.owner()
     lock = stage.lock(client)
 
@@ -348,7 +354,7 @@ async def test_leaving_a_hold_releases_it(stage: Stage, entry: str) -> None:
 
 
 async def test_a_hold_released_inside_leaves_the_outer_one(plain: Stage) -> None:
-    """Releasing the inner of two entries by its hold, and then leaving its block, leaves the outer one held."""
+    """Leaving the block of an inner hold that was released by hand leaves the outer one held."""
     client, owner = plain.client(), plain.owner()
     outer = await owner.do(plain.face.enter, client.lock("name"))
     inner = await owner.do(client.try_lock, "name")
@@ -359,7 +365,7 @@ async def test_a_hold_released_inside_leaves_the_outer_one(plain: Stage) -> None
 
 
 async def test_leaving_a_lost_hold_raises(plain: Stage) -> None:
-    """Leaving the block of a lost hold raises HoldLostError, or notes it on the body's own exception."""
+    """Leaving a lost hold's block raises HoldLostError, or adds a note to the body's error."""
     client, owner = plain.client(lease=0.9), plain.owner()
     for error in (None, LookupError("the body's own")):
         hold = await owner.do(client.try_lock, "name")
@@ -375,7 +381,10 @@ async def test_leaving_a_lost_hold_raises(plain: Stage) -> None:
 
 
 async def test_entering_a_lost_hold_raises(stage: Stage) -> None:
-    """Who acquires again what is lost hears so, each time, and so does who leaves the block; then it is free to acquire."""
+    """Each acquire of a lost lock raises HoldLostError, and so does leaving its block.
+
+    After that its owner can acquire it again.
+    """
     lock, owner = stage.lock(stage.client(lease=1.5)), stage.owner()
     await owner.do(stage.face.enter, lock)
     hold = await owner.do(lambda: lock.hold)
@@ -392,7 +401,7 @@ async def test_entering_a_lost_hold_raises(stage: Stage) -> None:
 
 
 async def test_a_collected_handle_ends_its_hold(plain: Stage) -> None:
-    """A hold of try_lock that nobody refers to any more is named in a ResourceWarning and ends with its lease."""
+    """A ResourceWarning names a dropped hold of `try_lock`, which ends with its lease."""
     client, a, b = plain.client(lease=1.8), plain.owner(), plain.owner()
     kept = await a.do(client.try_lock, "kept")
     with warnings.catch_warnings(record=True) as caught:
@@ -407,7 +416,7 @@ async def test_a_collected_handle_ends_its_hold(plain: Stage) -> None:
 
 
 async def test_a_hold_entered_again_outlives_its_first_handle(plain: Stage) -> None:
-    """What was entered again through the lock is renewed although the handle of its first entry is gone."""
+    """A hold that was entered again is renewed, even if the handle of its first entry is gone."""
     client, owner = plain.client(lease=1.8), plain.owner()
     lock = client.lock("name")
     first = await owner.do(client.try_lock, "name", timeout=5)

@@ -19,7 +19,7 @@ SLACK = 2.0
 
 
 async def test_the_owner_knows_that_it_holds(stage: Stage) -> None:
-    """While it is held it is locked, owned at depth 1 and ends within the lease; afterwards nothing is left."""
+    """A held lock is locked, owned at depth 1, and ends within its lease; then nothing is left."""
     lock, owner = stage.lock(stage.client()), stage.owner()
     assert await owner.do(lock.acquire) is True
     assert await owner.do(lock.locked)
@@ -36,7 +36,7 @@ async def test_the_owner_knows_that_it_holds(stage: Stage) -> None:
 
 @pytest.mark.parametrize("same_client", [True, False], ids=["same-client", "another-client"])
 async def test_no_other_owner_gets_it(stage: Stage, same_client: bool) -> None:
-    """What A holds B cannot take, of this client or of another; once A has released it, B gets it."""
+    """B cannot take A's lock, from the same client or another; after A's release B gets it."""
     client = stage.client()
     a, mine = stage.owner(), stage.lock(client)
     b, theirs = stage.owner(), stage.lock(client if same_client else stage.client())
@@ -54,7 +54,10 @@ async def test_no_other_owner_gets_it(stage: Stage, same_client: bool) -> None:
 
 
 async def test_the_owner_enters_again(stage: Stage) -> None:
-    """Each acquire of the owner goes one deeper, each release one up, and the last one frees; unless it is not reentrant."""
+    """Each acquire by the owner goes one deeper, each release one up; the last one frees.
+
+    A lock that is not reentrant refuses its owner.
+    """
     lock, owner, other = stage.lock(stage.client()), stage.owner(), stage.owner()
     await owner.do(lock.acquire)
     if not stage.kind.reentrant:
@@ -127,7 +130,10 @@ async def test_a_waiter_gets_it_on_release(stage: Stage, same_client: bool) -> N
 
 
 async def test_a_lease_ends_by_itself(stage: Stage) -> None:
-    """With lease=1 another client gets it when the lease ends and not before; a second entry keeps it at depth 2 until then."""
+    """With lease=1 another client gets the lock when the lease ends, and not before.
+
+    A second entry keeps the hold at depth 2 until then.
+    """
     lock, theirs = stage.lock(stage.client()), stage.lock(stage.client(poll_cap=30))
     a, b = stage.owner(), stage.owner()
     await b.do(theirs.locked)
@@ -165,7 +171,7 @@ async def test_a_hold_without_lease_is_renewed(stage: Stage) -> None:
 
 
 async def test_a_new_hold_survives_what_settles_a_lost_one(stage: Stage) -> None:
-    """A lock that is taken again right after its hold was lost stays: nothing late ends the new hold."""
+    """A hold that is acquired right after a loss stays: nothing late ends it."""
     lock, owner = stage.lock(stage.client()), stage.owner()
     await owner.do(lock.acquire, lease=0.3)
     await asyncio.sleep(0.35)
@@ -189,7 +195,7 @@ async def test_a_lock_may_be_left_to_its_lease(stage: Stage) -> None:
 
 
 async def test_the_handle_of_a_lost_hold_does_not_end_the_next_one(stage: Stage) -> None:
-    """Releasing a lost hold by its handle raises, and leaves alone what its owner has acquired since."""
+    """Releasing a lost hold by its handle raises, and does not end its owner's next hold."""
     lock, owner = stage.lock(stage.client()), stage.owner()
     await owner.do(lock.acquire, lease=0.3)
     lost = await owner.do(lambda: lock.hold)
@@ -205,7 +211,7 @@ async def test_the_handle_of_a_lost_hold_does_not_end_the_next_one(stage: Stage)
 
 
 async def test_extend_lengthens_and_never_shortens(stage: Stage) -> None:
-    """After extend there is at least that much left, here and on the server; a smaller one takes nothing away."""
+    """After extend at least that time is left, here and on the server; extend never shortens it."""
     lock, owner = stage.lock(stage.client()), stage.owner()
     await owner.do(lock.acquire, lease=1)
     hold = await owner.do(lambda: lock.hold)
@@ -219,7 +225,10 @@ async def test_extend_lengthens_and_never_shortens(stage: Stage) -> None:
 
 
 async def test_force_release_frees_it_for_the_next(stage: Stage) -> None:
-    """Anyone may free it; a waiter has it then, the former holder is told, and cannot release it any more."""
+    """Anyone may free a lock: a waiter gets it, and the former holder is told.
+
+    The former holder cannot release it any more.
+    """
     lock, theirs = stage.lock(stage.client(lease=1.5)), stage.lock(stage.client(poll_cap=30))
     a, b, c = stage.owner(), stage.owner(), stage.owner()
     await a.do(lock.acquire)
@@ -238,7 +247,7 @@ async def test_force_release_frees_it_for_the_next(stage: Stage) -> None:
 
 
 async def test_close_releases_and_ends_all(stage: Stage) -> None:
-    """Closing a client frees what it holds, wakes who waits with ClosedError, and refuses everything afterwards."""
+    """Closing a client frees its locks, ends its waits by ClosedError, and refuses later calls."""
     client, other = stage.client(), stage.client()
     lock, theirs = stage.lock(client), stage.lock(other)
     a, b, c = stage.owner(), stage.owner(), stage.owner()

@@ -37,7 +37,7 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("code", [HOLD, HOLD_IN_TASK], ids=["sync", "asyncio"])
 def test_after_kill_another_process_has_it(redis_url: str, code: str) -> None:
-    """A lock is kept past its lease; after kill -9 of its holder another has it within one lease."""
+    """A lock is kept past its lease; after kill -9 of its holder another gets it in one lease."""
     with Child(code, redis_url) as holder, interlock.connect(redis_url, poll_cap=30) as client:
         lock = client.lock("name")
         assert holder.hear() == "held"
@@ -47,7 +47,10 @@ def test_after_kill_another_process_has_it(redis_url: str, code: str) -> None:
 
 
 def test_a_process_that_slept_through_its_lease_knows(redis_url: str) -> None:
-    """Stopped past its lease and continued, a holder finds its hold invalid and lost before it asks, and its release frees nothing."""
+    """A holder that was stopped past its lease finds its hold lost before it asks.
+
+    The hold is not valid, and its release frees nothing.
+    """
     code = (
         HOLD
         + """
@@ -97,7 +100,10 @@ time.sleep(60)
 
 
 def test_fork_while_holding(redis_url: str) -> None:
-    """A forked child holds nothing of its parent's and cannot release it, may use the client as another one, and leaves the parent be."""
+    """A forked child holds nothing of its parent's, and cannot release it.
+
+    It may use the client as another one, and leaves the parent alone.
+    """
     code = """
     client = interlock.connect(url, lease=2)
     lock = client.lock("name")
@@ -138,7 +144,10 @@ def test_fork_while_holding(redis_url: str) -> None:
 
 
 def test_fork_while_waiting(redis_url: str, redis_client: redis.Redis) -> None:
-    """A fork beside a waiting thread: the child waits for itself, the parent's waiter gets the lock, both in their turn."""
+    """After a fork beside a waiting thread, the child waits on its own.
+
+    The child and the parent's waiter both get the lock in their turn.
+    """
     code = """
     client = interlock.connect(url, poll_cap=30)
     lock, got = client.lock("name"), threading.Event()
@@ -196,7 +205,7 @@ def test_fork_beside_a_thread_that_names_an_owner(face: str, redis_url: str) -> 
 
 
 def test_fork_in_a_running_event_loop(redis_url: str) -> None:
-    """A child that is forked from a task and ends leaves its parent's loop, connection and hold as they were."""
+    """A child forked from a task ends, and its parent's loop, connection and hold are unchanged."""
     code = """
     async def main():
         async with interlock.asyncio.connect(url, lease=2) as client:
@@ -243,7 +252,7 @@ def test_exit_by_an_exception_releases(redis_client: redis.Redis, redis_url: str
 
 
 def test_exit_while_waiting(redis_client: redis.Redis, redis_url: str) -> None:
-    """An interpreter exits although daemon threads wait for a lock; nothing is left of them and nothing is said."""
+    """An interpreter exits silently although daemon threads wait for a lock; nothing is left."""
     code = """
     client = interlock.connect(url)
     for _ in range(5):
@@ -263,7 +272,10 @@ def test_exit_while_waiting(redis_client: redis.Redis, redis_url: str) -> None:
 
 
 def test_exit_while_acquiring(redis_url: str) -> None:
-    """A daemon thread that asks after its client has gone with the interpreter says nothing; in the main thread that is an error."""
+    """A daemon thread that asks after the exit has closed its client says nothing.
+
+    In the main thread that is an error.
+    """
     code = """
     import atexit
     from interlock._drivers import lifecycle
@@ -294,7 +306,7 @@ def test_exit_while_acquiring(redis_url: str) -> None:
 
 
 def test_ctrl_c_ends_a_waiting_program(redis_url: str) -> None:
-    """Ctrl-C in a program that waits for a lock raises KeyboardInterrupt there, and the program ends."""
+    """Ctrl-C in a program that waits for a lock raises KeyboardInterrupt and ends the program."""
     code = "client = interlock.connect(url)\nsay('waiting')\nclient.lock('name').acquire()"
     with interlock.connect(redis_url) as client, Child(code, redis_url) as child:
         client.lock("name").acquire()
@@ -307,7 +319,7 @@ def test_ctrl_c_ends_a_waiting_program(redis_url: str) -> None:
 
 
 def test_exit_does_not_wait_for_a_dead_server(fresh_server: RedisServer) -> None:
-    """An interpreter that exits while it holds and the server hangs ends all the same, within a few seconds."""
+    """An interpreter that exits while it holds ends within seconds, even if the server hangs."""
     code = HOLD
     with Child(code, fresh_server.url()) as child:
         assert child.hear() == "held"
@@ -321,7 +333,10 @@ def test_exit_does_not_wait_for_a_dead_server(fresh_server: RedisServer) -> None
 
 
 def test_asyncio_run_that_ends_while_holding(redis_client: redis.Redis, redis_url: str) -> None:
-    """After asyncio.run has ended with a held lock and no close, the lock is free when the process ends, or its lease does."""
+    """If asyncio.run ends with a held lock and no close, the lock becomes free.
+
+    It is free when the process ends, or when its lease does.
+    """
     code = """
     async def main():
         client = interlock.asyncio.connect(url, lease=1)
@@ -353,7 +368,7 @@ def test_asyncio_run_that_ends_while_holding(redis_client: redis.Redis, redis_ur
 
 
 def test_main_ends_before_the_thread_that_holds(redis_url: str) -> None:
-    """While a thread that is no daemon still holds, the interpreter waits for it and the lock is renewed."""
+    """While a non-daemon thread holds, the interpreter waits for it and the lock is renewed."""
     code = """
     client = interlock.connect(url, lease=1.8)
     def work():

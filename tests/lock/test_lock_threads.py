@@ -66,7 +66,10 @@ def _outlives_its_lease(hold: Hold) -> None:
 
 
 def test_ctrl_c_ends_a_wait(client: Client, other: Client, redis_client: redis.Redis) -> None:
-    """KeyboardInterrupt in a waiting acquire comes through at once and leaves no lock, no waiter and a usable client."""
+    """A waiting acquire raises KeyboardInterrupt at once, and leaves no lock and no waiter.
+
+    The client can be used as before.
+    """
     other.lock("name").acquire()
     lock = client.lock("name")
     started = time.monotonic()
@@ -100,7 +103,7 @@ def test_ctrl_c_in_front_of_the_queue_passes_it_on(client: Client, other: Client
 
 
 def test_ctrl_c_finds_no_number_half_packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hiredis is given texts only: where it turns a number into text, a Ctrl-C crashes the process."""
+    """Hiredis gets texts only: a Ctrl-C while it turns a number into text crashes the process."""
     given: list[tuple[object, ...]] = []
     monkeypatch.setattr(resp, "_pack", lambda parts: given.append(parts) or b"")
     resp.pack_in_python(("EVALSHA", "0" * 40, 1, "name", 30_000, "holder:1", 1))
@@ -109,13 +112,17 @@ def test_ctrl_c_finds_no_number_half_packed(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_ctrl_c_anywhere_in_a_with_statement(client: Client, redis_client: redis.Redis) -> None:
-    """Wherever Ctrl-C strikes in a with statement, its lock is free or ends with its lease, and is never barred."""
+    """Wherever Ctrl-C strikes in a with statement, the lock is free or ends with its lease.
+
+    The lock is never barred.
+    """
     lock, blow = client.lock("name"), Blow(1)
     while blow.struck:
         with contextlib.suppress(KeyboardInterrupt), blow, lock:
             pass
         if lock.hold is not None:
-            # Python has no place between the look-up of an exit and its first step: its hold ends with its lease.
+            # Python has no place to catch a Ctrl-C between the look-up of an exit and its first
+            # step. Then the hold ends with its lease.
             assert lock.hold.valid, f"{blow} left it to nobody"
             [hold] = client._driver.session.holds
             assert hold.abandoned(), f"{blow} left it to be renewed"
@@ -129,7 +136,7 @@ def test_ctrl_c_anywhere_in_a_with_statement(client: Client, redis_client: redis
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 def test_ctrl_c_anywhere_in_a_wait(client: Client, other: Client) -> None:
-    """Wherever Ctrl-C strikes in a waiting acquire, nothing of it stands in the way of the next one."""
+    """Wherever Ctrl-C strikes in a waiting acquire, it leaves nothing in the way of the next."""
     lock, theirs, blow = client.lock("name"), other.lock("name"), Blow(1)
     theirs.acquire()
     while blow.struck:
@@ -145,7 +152,7 @@ def test_ctrl_c_anywhere_in_a_wait(client: Client, other: Client) -> None:
 
 
 def test_a_thread_that_dies_holding(client: Client, other: Client) -> None:
-    """What a dead thread holds is named in a ResourceWarning, not renewed any more, and free after its lease."""
+    """A ResourceWarning names a dead thread's hold, which is not renewed; its lease ends it."""
     _in_thread(client.lock("name").acquire, name="careless")
     with pytest.warns(ResourceWarning, match="'name' by thread 'careless'"):
         assert other.lock("name").acquire(timeout=5)
@@ -163,7 +170,7 @@ def test_a_thread_that_dies_leaves_the_others_alone(client: Client) -> None:
 
 
 def test_warnings_that_are_errors(client: Client, reported: list[str]) -> None:
-    """Where warnings are errors each abandoned hold is reported as one, and the other holds are renewed as before."""
+    """If warnings are errors, each abandoned hold is reported as one; other holds are renewed."""
 
     def take_two() -> None:
         client.lock("one").acquire()
@@ -179,7 +186,7 @@ def test_warnings_that_are_errors(client: Client, reported: list[str]) -> None:
 def test_a_hook_that_fails(
     client: Client, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A hook for the exceptions of threads that fails itself is told of on stderr, and the holds are renewed as before."""
+    """An error in the hook for thread exceptions goes to stderr; holds are renewed as before."""
 
     def fail(_: threading.ExceptHookArgs) -> None:
         raise LookupError("the hook failed")
@@ -192,7 +199,7 @@ def test_a_hook_that_fails(
 
 
 def test_a_lease_of_its_own_outlives_its_thread(client: Client, other: Client) -> None:
-    """A hold with a lease ends with that, without a warning, though its thread ended long before."""
+    """A hold with a lease ends with it, without a warning, even if its thread ended long before."""
     _in_thread(lambda: client.lock("name").acquire(lease=2))
     assert not other.lock("name").acquire(timeout=LEASE / 2)
     assert other.lock("name").acquire(timeout=5)
@@ -200,7 +207,7 @@ def test_a_lease_of_its_own_outlives_its_thread(client: Client, other: Client) -
 
 
 def test_new_threads_are_new_owners(client: Client) -> None:
-    """A thousand threads, whose idents the interpreter uses again, never enter what a dead one held."""
+    """A thousand threads with reused idents never enter what a dead one held."""
     idents: list[int | None] = []
     taken: list[bool] = []
 

@@ -1,4 +1,4 @@
-"""What goes over the wire: the conversation that Java takes part in, and how little of it there is."""
+"""What goes over the wire: the conversation that Java takes part in, and how short it is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ CHANNEL = "redisson_lock__channel:{orders}"
 
 
 async def test_the_conversation_is_redissons(plain: Stage, server: RedisServer) -> None:
-    """Acquire, re-entry, waiting and release read in MONITOR as Redisson's; a hand-over claims the lock for its next client."""
+    """In MONITOR acquire, re-entry, waiting and release read like Redisson's.
+
+    A hand-over claims the lock for its next client.
+    """
     one, two = plain.client(), plain.client()
     a, b = plain.owner(), plain.owner()
     mine, theirs = one.lock("orders"), two.lock("orders")
@@ -74,7 +77,7 @@ async def test_the_conversation_is_redissons(plain: Stage, server: RedisServer) 
 
 
 async def test_redissons_own_hash_is_understood(plain: Stage) -> None:
-    """A lock that Java holds is refused until Java's release message comes, and Java sees ours in the same place."""
+    """Java's lock is refused until its release message comes; Java finds ours at the same key."""
     client, owner = plain.client(poll_cap=30), plain.owner()
     lock = client.lock("orders")
     java = "2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38"
@@ -160,7 +163,7 @@ async def test_an_idle_waiter_is_nearly_silent(proxy: FaultProxy, plain: Stage) 
 
 
 def test_a_waiter_elsewhere_is_woken_by_the_release(redis_url: str) -> None:
-    """A waiter of another client has the lock far sooner than the poll cap, release after release."""
+    """A waiter of another client gets the lock far sooner than the poll cap, each time."""
     with (
         interlock.connect(redis_url, poll_cap=30) as one,
         interlock.connect(redis_url, poll_cap=30) as two,
@@ -189,7 +192,10 @@ def test_a_waiter_elsewhere_is_woken_by_the_release(redis_url: str) -> None:
 def test_ten_thousand_holds_cost_a_hundred_round_trips(
     proxy: FaultProxy, redis_client: redis.Redis
 ) -> None:
-    """10,000 holds of one client are renewed by at most 100 round trips a period, none later than a third of the lease."""
+    """One client renews 10,000 holds by at most 100 round trips a period.
+
+    None is renewed later than a third of the lease.
+    """
     lease = 6.0
     with interlock.connect(proxy.url(), lease=lease, renew_batch=100) as client:
         holds = [client.try_lock(f"name {number}", timeout=5) for number in range(10_000)]

@@ -23,13 +23,16 @@ def first(backoff: Backoff, count: int, chance: float = 0.0) -> list[float]:
 
 
 def test_exponential_pauses_double_from_1_to_128_ms() -> None:
-    """Without chance the pauses are Redisson's defaults: 1 ms, each twice the one before, 128 ms at most."""
+    """Without chance, pauses are Redisson's defaults: 1 ms, doubled each time, 128 ms at most."""
     milliseconds = [1, 2, 4, 8, 16, 32, 64, 128, 128, 128]
     assert first(ExponentialBackoff(), 10) == pytest.approx([ms / 1000 for ms in milliseconds])
 
 
 def test_exponential_pauses_are_spread_more_with_each_failure() -> None:
-    """Each pause is longer by a chance of up to a millisecond for every try that failed, and never above the cap."""
+    """Each pause is longer by a random part, and never above the cap.
+
+    That part is at most one millisecond for every try that failed.
+    """
     backoff = ExponentialBackoff(initial=0.001, cap=0.02, factor=2)
     # 1; 2*1 + 1; 2*3 + 2; 2*8 + 3 = 19; then the cap
     assert first(backoff, 6, chance=1.0) == pytest.approx([0.001, 0.003, 0.008, 0.019, 0.02, 0.02])

@@ -1,4 +1,4 @@
-"""Fixtures of the read/write lock's tests: both faces on a real server, and the lock as it is on the wire."""
+"""Fixtures of the read/write lock's tests: both faces on a real server, and the wire format."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""How long a writer waits among readers that come and go all the time: ``python tests/read_write/starvation.py``.
+"""How long a writer waits among readers that come and go all the time.
 
-It reports and judges nothing: what a writer has to expect depends on how often the readers leave the lock free between them.
+``python tests/read_write/starvation.py`` reports, and judges nothing. A writer's wait depends on
+how often the readers leave the lock free between them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ PATIENCE = 3.0
 def main() -> None:
     """Measure each case and print a line for it."""
     print(
-        f"{'readers':>8} {'pause':>8} {'they are in':<16} {'median':>10} {'worst':>10} {'starved':>8}"
+        f"{'readers':>8} {'pause':>8} {'they are in':<16} {'median':>10} {'worst':>10}"
+        f" {'starved':>8}"
     )
     with RedisServer() as server:
         for readers, pause, same in itertools.product((1, 4, 16), (0.0, 0.01), (True, False)):
@@ -37,14 +39,18 @@ def main() -> None:
             starved = sum(wait >= PATIENCE for wait in waits)
             where = "the same client" if same else "another client"
             print(
-                f"{readers:>8} {pause * 1000:>5.0f} ms {where:<16} {statistics.median(waits) * 1000:>7.1f} ms"
+                f"{readers:>8} {pause * 1000:>5.0f} ms {where:<16}"
+                f" {statistics.median(waits) * 1000:>7.1f} ms"
                 f" {max(waits) * 1000:>7.1f} ms {starved:>3} of {len(waits)}",
                 flush=True,
             )
 
 
 def measure(url: str, readers: int, pause: float, *, same_client: bool) -> list[float]:
-    """Return how long each of some writers waited among *readers* that pause for *pause* seconds between two reads."""
+    """Return the waits of some writers among *readers* that pause between their reads.
+
+    A pause takes *pause* seconds on average.
+    """
     over = threading.Event()
     with interlock.connect(url) as client, interlock.connect(url) as other:
         threads = [

@@ -21,7 +21,7 @@ CROWD = 32
 
 
 def test_all_threads_read_at_once(redis_url: str, redis_client: redis.Redis) -> None:
-    """32 threads of four clients are all inside at the same moment, round after round, and a writer is not."""
+    """In each round, 32 threads of four clients are inside at once, and no writer is."""
     clients = [interlock.connect(redis_url) for _ in range(4)]
     meeting, failures = threading.Barrier(CROWD + 1), list[BaseException]()
 
@@ -83,7 +83,10 @@ async def test_all_tasks_read_at_once(redis_url: str, redis_client: redis.Redis)
 def test_readers_see_no_half_written_thing(
     redis_url: str, redis_client: redis.Redis, clients: int
 ) -> None:
-    """What writers change in two steps, some of them coming down to look at it, readers always see whole, and no change is lost."""
+    """Readers see whole what writers change in two steps, and no change is lost.
+
+    Writers come down to look at their change.
+    """
     together = [interlock.connect(redis_url, poll_cap=30) for _ in range(clients)]
     state, failures = {"left": 0, "right": 0}, list[BaseException]()
 
@@ -123,7 +126,10 @@ JAVAS = ["2f5ca6ef-60f2-4fd7-9a8c-5ad1e9f8a0ff:38", "2f5ca6ef-60f2-4fd7-9a8c-5ad
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_conversations_with_redisson(redis_url: str, wire: Wire, seed: int) -> None:
-    """In whatever order two Java threads and two of ours come and go, no writer ever shares the lock, each knows its depth, and it ends free."""
+    """Two Java threads and two of our owners come and go at random.
+
+    No writer ever shares the lock, each owner knows its depth, and the lock ends free.
+    """
     rng = random.Random(seed)
     with interlock.connect(redis_url) as client:
         ours: list[Any] = [client.read_write_lock("name", owner=word) for word in "ab"]

@@ -1,4 +1,7 @@
-"""Lost replies, copies and cancellation on a real server: every depth is what its owner believes, and nothing is left behind."""
+"""Lost replies, copies and cancellation on a real server.
+
+Every depth is what its owner believes, and nothing is left behind.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ CALLS: dict[str, tuple[list[str], Callable[[Any], Any], tuple[int, int]]] = {
 async def test_a_call_counts_once(
     rw: Stage, wire: Wire, proxy: FaultProxy, call: str, fault: Action
 ) -> None:
-    """Whatever becomes of a request or its reply, the depths are right afterwards, and releasing them leaves nothing."""
+    """Whatever happens to a request or reply, the depths are right and releases leave nothing."""
     before, make, (reading, writing) = CALLS[call]
     owner, lock = rw.owner(), rw.lock(rw.client(proxy.url(), command_timeout=0.8))
     await owner.do(lock.read.locked)
@@ -81,7 +84,10 @@ async def test_a_call_counts_once(
 async def test_reading_after_a_try_that_came_to_nothing(
     rw: Stage, wire: Wire, proxy: FaultProxy, fault: Action
 ) -> None:
-    """A writer whose try to read got no answer reads at the next one, though under another number than it writes, and comes down."""
+    """A writer whose try to read got no answer reads at the next try, and comes down.
+
+    It reads under another number than it writes.
+    """
     owner, lock = rw.owner(), rw.lock(rw.client(proxy.url(), command_timeout=0.8))
     await owner.do(lock.write.acquire)
     proxy.on_request(command("EVALSHA"), fault)
@@ -111,7 +117,10 @@ KEPT = {"read-while-writing": (0, 1), "come-down": (1, 0)}
 async def test_cancelled_anywhere(
     redis_url: str, redis_client: redis.Redis, moment: Moment, call: str
 ) -> None:
-    """A cancelled acquire holds nothing, a cancelled release is carried through, and what else the task holds it keeps."""
+    """A cancelled acquire holds nothing, and a cancelled release is finished.
+
+    The task keeps what else it holds.
+    """
     before, make, _ = CALLS[call]
     for at in range(60):
         async with interlock.asyncio.connect(redis_url) as client:

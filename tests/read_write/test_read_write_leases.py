@@ -1,4 +1,7 @@
-"""Each reader's lease is its own: nobody's shorter one or release shortens another's, and the dead block nobody beyond theirs."""
+"""Each reader's lease is its own, and no shorter lease or release shortens it.
+
+The dead block nobody beyond their leases.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ DEAD = "0a1b2c3d-60f2-4fd7-9a8c-5ad1e9f8a0ff:{}"
 
 
 async def test_a_short_lease_shortens_no_other(rw: Stage, wire: Wire) -> None:
-    """A reader of one second among longer ones ends alone, and the lock lasts as long as the longest of those who are left."""
+    """A reader with a lease of one second among longer ones ends alone.
+
+    The lock lasts as long as the longest lease that is left.
+    """
     lock, a, b, c = rw.lock(rw.client()), rw.owner(), rw.owner(), rw.owner()
     await a.do(lock.read.acquire, lease=20)
     await b.do(lock.read.acquire, lease=60)
@@ -41,12 +47,15 @@ async def test_a_short_lease_shortens_no_other(rw: Stage, wire: Wire) -> None:
     assert await a.do(lock.read.owned)
     assert 16_000 < wire.left() <= 20_000
     await a.do(lock.read.release)
-    # The short one is lost some milliseconds before its lease ends on the server, which keeps it until then.
+    # The client gives up the short one some milliseconds before it ends on the server.
     await until(lambda: not rw.left_behind(), 5, "nothing is left")
 
 
 async def test_a_writer_waits_for_the_living_only(rw: Stage, wire: Wire) -> None:
-    """A writer has the lock when the last living reader's lease ends, however long the lock would last, and sees no dead ones."""
+    """A writer gets the lock when the last living reader's lease ends, whatever the TTL.
+
+    No field of a dead reader is left.
+    """
     client, writer = rw.client(poll_cap=30), rw.owner()
     lock = rw.lock(client)
     wire.java_writes(60_000)
@@ -73,7 +82,10 @@ async def test_a_writer_takes_it_from_the_dead(rw: Stage, wire: Wire) -> None:
 
 
 async def test_the_dead_do_not_count(rw: Stage, wire: Wire) -> None:
-    """A reader whose lease has ended is not counted by locked, and a writer's downgrade or a last release does not leave it the lock."""
+    """A reader whose lease has ended does not count for `locked`.
+
+    Neither a writer's downgrade nor a last release leaves the lock to it.
+    """
     owner, lock = rw.owner(), rw.lock(rw.client())
     wire.java_reads(100)
     rw.redis.pexpire("name", 30_000)
@@ -93,7 +105,10 @@ async def test_the_dead_do_not_count(rw: Stage, wire: Wire) -> None:
 
 
 async def test_the_dead_are_removed(rw: Stage, wire: Wire) -> None:
-    """A writer that asks removes all dead readers and leaves the living; readers remove them too, so that they never pile up."""
+    """A writer that asks removes all dead readers and leaves the living.
+
+    Readers remove dead ones too, so they never pile up.
+    """
     owner, lock = rw.owner(), rw.lock(rw.client())
     await owner.do(lock.read.acquire, lease=60)
     holder = (await owner.do(lambda: lock.read.hold)).holder
@@ -120,7 +135,7 @@ async def test_the_dead_are_removed(rw: Stage, wire: Wire) -> None:
 
 
 async def test_only_what_is_held_here_is_renewed(rw: Stage, wire: Wire) -> None:
-    """A client keeps its own entries, all of them, and nobody else's; a dead reader beside it ends by its own lease."""
+    """A client renews all its own entries and no others; a dead reader beside it expires."""
     lock, owner = rw.lock(rw.client(lease=1.8)), rw.owner()
     wire.java_reads(1_000)
     for _ in range(3):
@@ -136,7 +151,7 @@ async def test_only_what_is_held_here_is_renewed(rw: Stage, wire: Wire) -> None:
 
 
 async def test_nothing_is_renewed_after_the_last_release(rw: Stage) -> None:
-    """After a hold of depth three was released as often, no hold is left to be renewed, on either side."""
+    """After as many releases as entries, no hold is left to be renewed, on either side."""
     client, owner = rw.client(lease=1.8), rw.owner()
     lock = rw.lock(client)
     for side in (lock.read, lock.write):
@@ -150,7 +165,7 @@ async def test_nothing_is_renewed_after_the_last_release(rw: Stage) -> None:
 
 
 async def test_who_came_down_is_renewed_on(rw: Stage) -> None:
-    """A hold for reading that was taken while writing is kept past its lease after the write lock was released."""
+    """A read hold taken while writing is still renewed after the write lock is released."""
     lock, owner, other = rw.lock(rw.client(lease=1.8)), rw.owner(), rw.owner()
     await owner.do(lock.write.acquire)
     await owner.do(lock.read.acquire)
@@ -178,7 +193,10 @@ async def test_a_writer_that_stopped_reading_is_renewed_on(rw: Stage) -> None:
 
 
 async def test_inner_leases(rw: Stage, wire: Wire) -> None:
-    """An entry with a longer lease lengthens the whole hold, a shorter one changes nothing, and leaving it takes nothing away."""
+    """A re-entry with a longer lease lengthens the hold; a shorter one changes nothing.
+
+    Its release takes nothing away.
+    """
     lock, owner = rw.lock(rw.client()), rw.owner()
     await owner.do(lock.read.acquire, lease=5)
     await owner.do(lock.read.acquire, lease=20)
@@ -194,7 +212,7 @@ async def test_inner_leases(rw: Stage, wire: Wire) -> None:
 
 
 async def test_a_lock_that_java_shortened_is_kept(rw: Stage, wire: Wire) -> None:
-    """When another client's renewal has cut the TTL of the lock, the next one of ours gives it back what our reader has."""
+    """If another client's renewal cut the lock's TTL, our next renewal raises it to our lease."""
     lock, owner = rw.lock(rw.client(lease=3)), rw.owner()
     await owner.do(lock.read.acquire)
     rw.redis.pexpire("name", 2_500)
@@ -221,7 +239,7 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("code", [READ, READ_IN_TASK], ids=["sync", "asyncio"])
 def test_a_killed_reader_blocks_for_its_lease(redis_url: str, code: str) -> None:
-    """After kill -9 of a reader a writer enters within its lease, whether somebody else reads meanwhile or not."""
+    """A writer enters within the lease of a killed reader, with or without other readers."""
     with (
         Child(code, redis_url) as reader,
         interlock.connect(redis_url, poll_cap=30) as client,
@@ -245,7 +263,10 @@ def test_a_killed_reader_blocks_for_its_lease(redis_url: str, code: str) -> None
 
 
 def test_a_dead_thread_is_not_renewed(redis_url: str, redis_client: redis.Redis) -> None:
-    """What a thread held for reading when it ended is renewed no more, though its client lives and others of it read on."""
+    """The read hold of a thread that ended is renewed no more.
+
+    Its client lives on, and another of its threads reads on.
+    """
     with interlock.connect(redis_url, lease=1.8) as client:
         lock = client.read_write_lock("name")
         lock.read.acquire()

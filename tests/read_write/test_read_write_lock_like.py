@@ -1,6 +1,6 @@
 """The read lock is a lock: the cases of every lock-like that do not ask for one holder at a time.
 
-The write lock is in the registry of those cases (``tests/lock/lock_like.py``) and passes all of them.
+The write lock is in the registry of those cases (``tests/lock/lock_like.py``), and passes them all.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ async def test_many_read_or_one_writes(rw: Stage, same_client: bool) -> None:
 
 
 async def test_each_side_tells_of_itself(rw: Stage) -> None:
-    """Locked, owned, depth and remaining are those of the side that is asked, and the repr shows both."""
+    """Locked, owned, depth and remaining tell of the side that is asked; the repr shows both."""
     client, owner, other = rw.client(), rw.owner(), rw.owner()
     lock = rw.lock(client, lease=20)
     await owner.do(lock.write.acquire)
@@ -64,7 +64,7 @@ async def test_each_side_tells_of_itself(rw: Stage) -> None:
 
 
 async def test_up_is_an_error_at_once(rw: Stage) -> None:
-    """Who reads and wants to write gets UpgradeError, with or without a timeout; what it holds stays as it is."""
+    """A reader that asks to write gets UpgradeError, timeout or not, and keeps its read hold."""
     owner, lock = rw.owner(), rw.lock(rw.client())
     await owner.do(lock.read.acquire)
     for arguments in ({}, {"timeout": 0}, {"timeout": 60}, {"blocking": False}):
@@ -81,7 +81,7 @@ async def test_up_is_an_error_at_once(rw: Stage) -> None:
 
 
 async def test_up_is_possible_for_who_came_down(rw: Stage) -> None:
-    """An owner that writes and reads may enter the write lock again, and only without it is that an upgrade."""
+    """A writer that also reads may write again; a mere reader gets UpgradeError."""
     owner, lock = rw.owner(), rw.lock(rw.client())
     await owner.do(lock.write.acquire)
     await owner.do(lock.read.acquire)
@@ -93,7 +93,7 @@ async def test_up_is_possible_for_who_came_down(rw: Stage) -> None:
 
 
 async def test_readers_enter_on_a_downgrade(rw: Stage) -> None:
-    """Readers that wait, here and elsewhere, enter when the writer comes down; a writer that waits does not."""
+    """When a writer comes down, waiting readers of all clients enter; a waiting writer does not."""
     here, there = rw.client(poll_cap=30), rw.client(poll_cap=30)
     owner, lock = rw.owner(), rw.lock(here)
     await owner.do(lock.write.acquire)
@@ -112,7 +112,7 @@ async def test_readers_enter_on_a_downgrade(rw: Stage) -> None:
 
 
 async def test_all_waiting_readers_enter_on_a_release(rw: Stage) -> None:
-    """When a writer releases, every waiting reader of a client enters, not only the one in front."""
+    """When a writer releases, all waiting readers of a client enter, not only the first."""
     client, owner = rw.client(poll_cap=30), rw.owner()
     lock = rw.lock(client)
     await owner.do(rw.lock(rw.client()).write.acquire)
@@ -125,7 +125,10 @@ async def test_all_waiting_readers_enter_on_a_release(rw: Stage) -> None:
 
 
 async def test_later_readers_queue_behind_a_waiting_writer(rw: Stage) -> None:
-    """Within a client a writer that waits is next, whoever comes to read later; a single try and a re-entry pass it."""
+    """Within a client, later readers queue behind a waiting writer.
+
+    A single try and a re-entry pass it.
+    """
     client = rw.client(poll_cap=30)
     lock, a, b, c, d = rw.lock(client), rw.owner(), rw.owner(), rw.owner(), rw.owner()
     await a.do(lock.read.acquire)
@@ -173,7 +176,7 @@ async def test_only_the_owner_releases_its_side(rw: Stage) -> None:
 
 
 async def test_force_release_is_of_one_side(rw: Stage, wire: Wire) -> None:
-    """It ends all readers or the writer, only if that is how the lock is held; the holders are told."""
+    """It ends all readers, or the writer, if that side is held; the holders are told."""
     client = rw.client(lease=1.8)
     lock, a, b = rw.lock(client), rw.owner(), rw.owner()
     stranger = rw.lock(rw.client())
@@ -201,7 +204,7 @@ async def test_force_release_is_of_one_side(rw: Stage, wire: Wire) -> None:
 
 
 async def test_the_error_of_a_with_block_names_who_is_in(rw: Stage) -> None:
-    """Who gives up in a with statement is told the holder that was in its way, of whichever side."""
+    """A time-out in a with statement names the holder that was in the way, on either side."""
     client, a, b = rw.client(), rw.owner(), rw.owner()
     lock = rw.lock(client, timeout=0.05)
     for held, wanted in ((lock.write, lock.read), (lock.read, lock.write)):
@@ -213,7 +216,10 @@ async def test_the_error_of_a_with_block_names_who_is_in(rw: Stage) -> None:
 
 
 async def test_one_word_is_one_owner_of_both_sides(rw: Stage) -> None:
-    """With owner= the two sides of one word know of each other, from whatever thread or task; another word is another owner."""
+    """With owner=, both sides of one word know of each other, in any thread or task.
+
+    Another word is another owner.
+    """
     client, a, b = rw.client(), rw.owner(), rw.owner()
     mine, same = rw.lock(client, owner="job 7"), rw.lock(client, owner="job 7")
     await a.do(mine.write.acquire)
@@ -226,7 +232,7 @@ async def test_one_word_is_one_owner_of_both_sides(rw: Stage) -> None:
 
 @pytest.mark.parametrize("version", ["redis-6.2", "redis-7.0", "redis-8.2", "valkey-8.1"])
 def test_on_every_server(server_of_version: Any, version: str) -> None:
-    """Reading, writing, coming down, extending and forcing work on every version that is supported."""
+    """Reading, writing, coming down, extending and forcing work on every supported version."""
     server = server_of_version(version)
     server.execute("FLUSHALL")
     with interlock.connect(server.url(), lease=1.8) as client:

@@ -1,4 +1,7 @@
-"""The read/write lock in the simulator: random programs that come down and try to go up, whatever befalls them."""
+"""The read/write lock in the simulator: random programs that come down and try to go up.
+
+Faults of all kinds happen to them.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +87,10 @@ def _leave(me: Process, lock: LockBase) -> Work:
 @pytest.mark.parametrize("ended", [True, False])
 @pytest.mark.parametrize("left", range(1, 31))
 def test_who_leaves_frees_nobody_who_has_a_moment_left(left: int, ended: bool) -> None:
-    """A reader whose lease ends in *left* milliseconds has them to the last one, whoever leaves meanwhile, be it one whose own is over."""
+    """A reader whose lease ends in *left* milliseconds has them to the last one.
+
+    It makes no difference if another reader leaves meanwhile, even one whose own lease is over.
+    """
     now = 0.0
     model = RedisModel(now=lambda: now)
 
@@ -101,7 +107,10 @@ def test_who_leaves_frees_nobody_who_has_a_moment_left(left: int, ended: bool) -
 
 @pytest.mark.parametrize("leaver", ["reader", "writer"])
 def test_who_has_no_whole_millisecond_left_keeps_nobody_waiting(leaver: str) -> None:
-    """The lock does not outlast the last reader, although the server tells of none of the time that is left to it."""
+    """The lock does not outlast a last reader with less than a millisecond left.
+
+    The server reports none of the time that is left to that reader.
+    """
     now = 0.0
     model = RedisModel(now=lambda: now)
 
@@ -124,7 +133,10 @@ def test_who_has_no_whole_millisecond_left_keeps_nobody_waiting(leaver: str) -> 
 
 @pytest.mark.parametrize("seed", range(160))
 def test_random_programs_under_random_faults(seed: int) -> None:
-    """Under lost, late and doubled messages, crashes, pauses and outages no writer shares the lock, and nothing is left at rest."""
+    """Under random faults no writer shares the lock, and nothing is left at rest.
+
+    Messages are lost, late and doubled; there are crashes, pauses and outages.
+    """
     simulator = Simulator(seed, schedule=PROFILES[seed % len(PROFILES)])
     for _ in range(simulator.random.randint(1, 3)):
         client = simulator.client(OPTIONS)
@@ -135,7 +147,10 @@ def test_random_programs_under_random_faults(seed: int) -> None:
 
 @pytest.mark.parametrize("writing", [0.08, 0.3], ids=["briefly", "long"])
 def test_who_comes_down_never_waits_for_itself(writing: float) -> None:
-    """A writer takes the read lock at once although readers of its own client queue for it, and lets all of them in at once."""
+    """A writer takes the read lock at once, though readers of its client queue for it.
+
+    When it comes down, it lets all of them in at once.
+    """
     for seed in range(40):
         simulator = Simulator(seed)
         client = simulator.client(OPTIONS)

@@ -1,4 +1,7 @@
-"""What goes over the wire: hash, entries, TTLs and messages before and after each operation, byte for byte as Redisson has them."""
+"""What goes over the wire: hash, entries, TTLs and messages around each operation.
+
+All of it is byte for byte as Redisson has it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ def _fresh(left: int, lease: int = 30_000) -> bool:
 
 
 async def test_a_readers_state(rw: Stage, wire: Wire) -> None:
-    """A reader has a field with its depth, and for each entry the key whose TTL is its lease; afterwards nothing is left."""
+    """A reader has a field with its depth, and for each entry a key with the lease as TTL.
+
+    After the last release nothing is left.
+    """
     owner, read = rw.owner(), rw.lock(rw.client()).read
     await owner.do(read.acquire)
     holder = (await owner.do(lambda: read.hold)).holder
@@ -48,7 +54,7 @@ async def test_a_readers_state(rw: Stage, wire: Wire) -> None:
 
 
 async def test_a_writers_state(rw: Stage, wire: Wire) -> None:
-    """A writer has its own field with its depth, the TTL of the hash is its lease, and leases do not add up."""
+    """A writer has a field with its depth; its lease is the hash's TTL; leases do not add up."""
     owner, write = rw.owner(), rw.lock(rw.client()).write
     await owner.do(write.acquire)
     hold = await owner.do(lambda: write.hold)
@@ -71,7 +77,11 @@ async def test_a_writers_state(rw: Stage, wire: Wire) -> None:
 
 
 async def test_the_state_of_a_downgrade(rw: Stage, wire: Wire) -> None:
-    """A writer that reads too has both fields; when it stops writing only the mode changes, the TTL is its entry's, and 1 is published."""
+    """A writer that reads too has both fields.
+
+    When it stops writing, its write field goes, the mode changes, the TTL becomes its read entry's,
+    and 1 is published.
+    """
     owner, lock = rw.owner(), rw.lock(rw.client())
     await owner.do(lock.write.acquire, lease=60)
     await owner.do(lock.read.acquire, lease=20)
@@ -126,7 +136,7 @@ async def test_a_name_with_braces(rw: Stage) -> None:
 
 
 async def test_the_conversation(rw: Stage, server: RedisServer) -> None:
-    """In MONITOR an uncontended acquire and release of each side write what they must and nothing else."""
+    """In MONITOR, an uncontended acquire and release of each side write only what they must."""
     owner, lock = rw.owner(), rw.lock(rw.client())
     await owner.do(lock.write.acquire)
     await owner.do(lock.write.release)
@@ -156,7 +166,10 @@ async def test_the_conversation(rw: Stage, server: RedisServer) -> None:
 
 
 async def test_uncontended_is_one_round_trip_each(proxy: FaultProxy, rw: Stage) -> None:
-    """Acquire and release of either side, re-entry and downgrade are one EVALSHA each; an upgrade is none."""
+    """Acquire and release of either side, re-entry and downgrade take one EVALSHA each.
+
+    An upgrade takes none.
+    """
     owner, lock = rw.owner(), rw.lock(rw.client(proxy.url()))
     await owner.do(lock.read.locked)
     proxy.clear_record()
@@ -172,7 +185,10 @@ async def test_uncontended_is_one_round_trip_each(proxy: FaultProxy, rw: Stage) 
 
 
 async def test_javas_readers_and_ours_share(rw: Stage, wire: Wire) -> None:
-    """A Java reader and ours hold the lock together, each with its fields; who leaves last frees it and says so."""
+    """A Java reader and ours share the lock, each with its fields.
+
+    The last one to leave frees it and says so.
+    """
     owner, lock = rw.owner(), rw.lock(rw.client())
     assert wire.java_reads() is None
     assert await owner.do(lock.read.acquire, timeout=0)
@@ -207,7 +223,10 @@ async def test_java_frees_what_we_wait_for(rw: Stage, wire: Wire) -> None:
 
 
 async def test_java_is_refused_for_as_long_as_it_must(rw: Stage, wire: Wire) -> None:
-    """A Java writer that asks while ours read, and a Java reader while ours writes, are told a TTL; afterwards they enter."""
+    """A Java writer is told a TTL while ours reads, and a Java reader while ours writes.
+
+    They enter afterwards.
+    """
     owner, lock = rw.owner(), rw.lock(rw.client())
     await owner.do(lock.read.acquire, lease=10)
     assert _fresh(wire.java_writes(), 10_000)

@@ -1,4 +1,7 @@
-"""A read/write lock as it is on the server, and Redisson's side of it, written from the description of what it does on the wire."""
+"""A read/write lock as it is on the server, and Redisson's side of it.
+
+That side is written from the description of what Redisson does on the wire.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,8 @@ if redis.call('hlen', KEYS[1]) > 1 then
   local longest = -3
   for _, field in ipairs(redis.call('hkeys', KEYS[1])) do
     for i = tonumber(redis.call('hget', KEYS[1], field)) or 0, 1, -1 do
-      longest = math.max(longest, redis.call('pttl', ARGV[2] .. ':' .. field .. ':rwlock_timeout:' .. i))
+      longest = math.max(longest, \
+redis.call('pttl', ARGV[2] .. ':' .. field .. ':rwlock_timeout:' .. i))
     end
   end
   if longest > 0 then
@@ -68,7 +72,8 @@ redis.call('publish', ARGV[3], 0)
 return 1
 """
 _WRITE_UNLOCK = """
-if redis.call('hget', KEYS[1], 'mode') ~= 'write' or redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
+if redis.call('hget', KEYS[1], 'mode') ~= 'write' or \
+redis.call('hexists', KEYS[1], ARGV[1]) == 0 then
   return nil
 end
 if redis.call('hincrby', KEYS[1], ARGV[1], -1) > 0 then
@@ -126,18 +131,18 @@ class Wire:
     # Redisson's side.
 
     def java_reads(self, lease: int = 30_000, java: str = JAVA) -> Any:
-        """Have a Java thread ask for the read lock; None when it has it."""
+        """Ask for the read lock as a Java thread; return None when it has it."""
         return self.redis.eval(_READ, 2, "name", f"{{name}}:{java}:rwlock_timeout", java, lease)
 
     def java_stops_reading(self, java: str = JAVA) -> Any:
-        """Have a Java thread release the read lock."""
+        """Release the read lock as a Java thread."""
         entry = f"{{name}}:{java}:rwlock_timeout"
         return self.redis.eval(_READ_UNLOCK, 2, "name", entry, java, "{name}", CHANNEL)
 
     def java_writes(self, lease: int = 30_000, java: str = JAVA) -> Any:
-        """Have a Java thread ask for the write lock; None when it has it."""
+        """Ask for the write lock as a Java thread; return None when it has it."""
         return self.redis.eval(_WRITE, 1, "name", f"{java}:write", lease)
 
     def java_stops_writing(self, java: str = JAVA) -> Any:
-        """Have a Java thread release the write lock."""
+        """Release the write lock as a Java thread."""
         return self.redis.eval(_WRITE_UNLOCK, 1, "name", f"{java}:write", CHANNEL)

@@ -16,14 +16,14 @@ PROMPT = 2.0
 
 
 class Bed(Stage):
-    """A face on a primary and its replicas; the kind of lock is the plain one unless told otherwise."""
+    """A face on a primary and its replicas; the lock is a plain one unless *kind* is given."""
 
     def __init__(self, face: Face, servers: ReplicatedServers, kind: Kind = LOCK) -> None:
         super().__init__(face, kind, servers.primary.url(), servers.primary.client())
         self.servers = servers
 
     def stop(self, *which: int) -> None:
-        """Have the replicas of these numbers stand still."""
+        """Pause the replicas of these numbers."""
         for number in which:
             self.servers.replicas[number].pause()
 

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def replicated_of_version() -> Iterator[Callable[[str], ReplicatedServers]]:
-    """Give a function from a version to a primary with two replicas, started on first use and shared."""
+    """Give a function from a version to a primary with two replicas.
+
+    They are started on first use and shared.
+    """
     found = binaries()
     started: dict[str, ReplicatedServers] = {}
     with contextlib.ExitStack() as stack:
@@ -37,7 +40,7 @@ def replicated_of_version() -> Iterator[Callable[[str], ReplicatedServers]]:
 def replicated(
     request: pytest.FixtureRequest, replicated_of_version: Callable[[str], ReplicatedServers]
 ) -> ReplicatedServers:
-    """Give a primary with two replicas that are in step, of an old and a new version, without data."""
+    """Give a primary and two replicas in step, of an old and a new version, without data."""
     servers = replicated_of_version(request.param)
     servers.primary.execute("FLUSHALL")
     with servers.primary.client() as client:

@@ -1,4 +1,4 @@
-"""What replicas acknowledge of a lock: asked as the client is told, and with the consequences that it was told."""
+"""What replicas acknowledge of a lock: the policy of the client, and its consequences."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def any_kind(
 
 
 async def test_off_sends_no_wait(bed: Bed) -> None:
-    """A client that was not told to ask replicas sends neither WAIT nor anything to learn how many there are."""
+    """A client with `replicas="off"` sends neither WAIT nor a command to count the replicas."""
     bed.forget_calls()
     me, lock = bed.owner(), bed.lock(bed.client(replicas="off"))
     for _ in range(3):
@@ -69,7 +69,7 @@ async def test_off_sends_no_wait(bed: Bed) -> None:
     ids=str,
 )
 async def test_a_lock_that_is_held_is_on_the_replicas(bed: Bed, policy: ReplicaPolicy) -> None:
-    """When an acquire returns, as many replicas as were asked for have the lock, and the hold tells so."""
+    """After an acquire, as many replicas as it asked for have the lock, and the hold says so."""
     me, lock = bed.owner(), bed.lock(bed.client(replicas=policy))
     assert await me.do(lock.acquire)
     assert [replica.execute("HLEN", "name") for replica in bed.servers.replicas] == [1, 1]
@@ -79,7 +79,10 @@ async def test_a_lock_that_is_held_is_on_the_replicas(bed: Bed, policy: ReplicaP
 
 
 async def test_too_few_give_the_lock_back(any_kind: Bed) -> None:
-    """Where replicas are required and too few acknowledge, acquiring any lock raises, with the counts, and leaves nothing behind."""
+    """If too few required replicas acknowledge, acquiring any lock raises and leaves nothing.
+
+    The error has the counts.
+    """
     any_kind.stop(1)
     client = any_kind.client(replicas=interlock.required(2, TELLING))
     me, lock = any_kind.owner(), any_kind.lock(client)
@@ -105,7 +108,10 @@ async def test_all_is_as_many_as_are_connected(bed: Bed) -> None:
 
 
 async def test_all_of_none_is_too_few(face: Face) -> None:
-    """A primary that has lost all its replicas satisfies a best effort at once, and is not enough where they are required."""
+    """A primary that has lost all replicas satisfies a best effort at once.
+
+    It is not enough for a policy that requires replicas.
+    """
     with RedisServer() as lonely:
         effort = face.module.connect(lonely.url(), replicas=interlock.best_effort("all", 60))
         me = face.owner()
@@ -124,7 +130,7 @@ async def test_all_of_none_is_too_few(face: Face) -> None:
 
 
 async def test_best_effort_goes_on_and_tells(any_kind: Bed) -> None:
-    """A best effort holds the lock after its time whatever the replicas do, and the hold tells how many had it."""
+    """A best effort holds the lock after its time in any case; the hold tells how many had it."""
     any_kind.stop(0)
     client = any_kind.client(replicas=interlock.best_effort(2, TELLING))
     me, lock = any_kind.owner(), any_kind.lock(client)
@@ -137,7 +143,7 @@ async def test_best_effort_goes_on_and_tells(any_kind: Bed) -> None:
 
 
 async def test_replicas_are_given_a_third_of_the_lease_at_most(bed: Bed) -> None:
-    """A lock is not used up by waiting for its replicas: their time ends after a third of its lease."""
+    """The wait for replicas ends after a third of the lease, so the lease is not used up."""
     bed.stop(0, 1)
     me, lock = bed.owner(), bed.lock(bed.client(replicas=interlock.best_effort(1, 60)))
     started = time.monotonic()
@@ -147,7 +153,10 @@ async def test_replicas_are_given_a_third_of_the_lease_at_most(bed: Bed) -> None
 
 
 async def test_who_is_refused_does_not_wait_for_replicas(bed: Bed) -> None:
-    """A try that finds the lock held is answered at once, though replicas stand still and have not got what others wrote."""
+    """A refused try is answered at once, even if the replicas stand still.
+
+    The replicas have not got what others wrote, either.
+    """
     holder, other = bed.owner(), bed.owner()
     held = bed.lock(bed.client())
     assert await holder.do(held.acquire)
@@ -163,7 +172,10 @@ async def test_who_is_refused_does_not_wait_for_replicas(bed: Bed) -> None:
 
 
 async def test_releases_and_re_entries_are_not_waited_for(bed: Bed) -> None:
-    """Only what is granted is asked about: while replicas stand still a holder enters again, extends and releases at once."""
+    """Only a grant waits for replicas: re-entry, extension and release are immediate.
+
+    The replicas stand still meanwhile.
+    """
     me, lock = bed.owner(), bed.lock(bed.client(replicas=interlock.required(2, 9)))
     assert await me.do(lock.acquire)
     bed.stop(0, 1)
@@ -191,7 +203,7 @@ async def test_renewals_go_on_without_replicas(bed: Bed) -> None:
 
 
 async def test_a_waiter_that_is_not_replicated_lets_the_next_one_try(bed: Bed) -> None:
-    """A waiter who gets the lock and too few replicas raises, and whoever waits behind it gets the lock when they are back."""
+    """A waiter that gets the lock but too few replicas raises; another waiter gets the lock."""
     holder, first, second = bed.owner(), bed.owner(), bed.owner()
     held = bed.lock(bed.client())
     assert await holder.do(held.acquire)
@@ -216,7 +228,7 @@ def _listeners(bed: Bed) -> int:
 
 
 async def test_the_time_is_seconds(bed: Bed) -> None:
-    """What is seconds here reaches the server in milliseconds, and never as 0, which would be for ever."""
+    """Seconds reach the server as milliseconds, and never as 0, which would mean for ever."""
     me = bed.owner()
     with FaultProxy(("127.0.0.1", bed.servers.primary.port)) as proxy:
         for seconds in (9.5, 0.0001):
@@ -231,7 +243,10 @@ async def test_the_time_is_seconds(bed: Bed) -> None:
 
 
 async def test_the_question_goes_out_with_the_script(bed: Bed) -> None:
-    """Script and WAIT are written at once, and nothing else is; a policy that says ``all`` asks in the same write how many those are."""
+    """Script and WAIT go out in one write, with nothing else.
+
+    With a policy of ``all``, INFO for the number of replicas is in the same write.
+    """
     me = bed.owner()
     with FaultProxy(("127.0.0.1", bed.servers.primary.port)) as proxy:
         for count, asked in ((2, {"WAIT": 5}), ("all", {"WAIT": 5, "INFO": 5})):
@@ -281,7 +296,7 @@ async def test_a_latch_does_not_wait(bed: Bed) -> None:
 
 
 async def test_members_of_a_multi_lock_ask_their_own_replicas(bed: Bed) -> None:
-    """A multi lock one of whose members is not replicated is not held, and the other members are given back."""
+    """A multi lock with an unreplicated member is not held; its other members are given back."""
     client = bed.client(replicas=interlock.required(2, PATIENCE))
     easy = bed.client()
     me, lock = bed.owner(), bed.face.module.MultiLock(easy.lock("a"), client.lock("b"))
@@ -296,7 +311,10 @@ async def test_members_of_a_multi_lock_ask_their_own_replicas(bed: Bed) -> None:
 
 
 async def test_a_member_of_a_red_lock_that_is_not_replicated_does_not_count(bed: Bed) -> None:
-    """A server whose replicas do not acknowledge counts as one that failed: a quorum of others is enough, none is an error."""
+    """A red lock counts a server whose replicas do not acknowledge as failed.
+
+    A quorum of other servers is enough. Without a quorum the acquire is an error.
+    """
     strict = [bed.client(replicas=interlock.required(2, PATIENCE)) for _ in range(2)]
     easy = [bed.client() for _ in range(2)]
     me, red = bed.owner(), bed.face.module.RedLock
@@ -327,6 +345,6 @@ async def test_a_member_of_a_red_lock_that_is_not_replicated_does_not_count(bed:
     ],
 )
 def test_a_policy_that_cannot_work_is_refused(make: Callable[[], object]) -> None:
-    """What makes no sense is said when the policy is made."""
+    """A policy that makes no sense is refused when it is made."""
     with pytest.raises(ConfigError):
         make()

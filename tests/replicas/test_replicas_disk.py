@@ -35,7 +35,7 @@ def logged(request: pytest.FixtureRequest) -> Iterator[ReplicatedServers]:
 
 @pytest.mark.parametrize("count", [0, 1, "all"])
 async def test_what_is_held_is_on_disk(face: Face, logged: ReplicatedServers, count: int) -> None:
-    """With ``fsync`` a lock is held when the primary and as many replicas as were asked for have it on disk."""
+    """With ``fsync`` a lock is held once the primary and the wanted replicas have it on disk."""
     client = face.module.connect(
         logged.primary.url(), replicas=interlock.required(count, 15, fsync=True)
     )
@@ -73,7 +73,10 @@ async def test_a_replica_that_does_not_write_is_too_few(
 async def test_a_server_that_cannot_tell_is_named(
     face: Face, version: str, told: str, policy: type[ReplicaPolicy]
 ) -> None:
-    """A server without WAITAOF, or one that writes nothing to disk, is an error that says so, even for a best effort; nothing stays held."""
+    """A server without WAITAOF, or one that writes nothing to disk, is an error that says so.
+
+    It is an error for a best effort too. Nothing stays held.
+    """
     with RedisServer(binaries()[version]) as server:
         client = face.module.connect(server.url(), replicas=policy(0, fsync=True))
         me, lock, semaphore = face.owner(), client.lock("name"), client.semaphore("permits")
@@ -105,7 +108,10 @@ async def test_the_documented_rights_are_enough(face: Face) -> None:
 
 @pytest.mark.parametrize("missing", ["wait", "info"])
 async def test_a_user_who_may_not_ask_is_told(face: Face, missing: str) -> None:
-    """Without the right to WAIT, or to INFO for ``all``, acquiring is an error that names the command; nothing stays held."""
+    """Without the right to WAIT, or to INFO for ``all``, the acquire's error names the command.
+
+    Nothing stays held.
+    """
     with RedisServer(users=[f"app on >pw ~* &* +@all -{missing}"]) as server:
         url = server.url(username="app", password="pw")
         client = face.module.connect(url, replicas=interlock.best_effort("all"))

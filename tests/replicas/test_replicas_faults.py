@@ -1,4 +1,4 @@
-"""What happens to an acquire that is interrupted, or loses its server, while it waits for replicas."""
+"""An acquire that is interrupted, or loses its server, while it waits for replicas."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def stopped(replicated: ReplicatedServers) -> Iterator[ReplicatedServers]:
 
 
 async def test_a_cancelled_wait_leaves_nothing_behind(stopped: ReplicatedServers) -> None:
-    """A task that is cancelled while replicas are waited for ends at once, gives the lock back, and the client serves others meanwhile and closes at once."""
+    """A cancelled wait for replicas ends at once and gives the lock back.
+
+    The client serves others meanwhile, and closes at once.
+    """
     url = stopped.primary.url()
     async with interlock.asyncio.connect(url, replicas=interlock.required(2, LONG)) as client:
         task = asyncio.create_task(client.lock("name").acquire())
@@ -53,7 +56,7 @@ async def test_a_cancelled_wait_leaves_nothing_behind(stopped: ReplicatedServers
 
 
 def test_a_ctrl_c_leaves_nothing_behind(stopped: ReplicatedServers) -> None:
-    """A Ctrl-C while replicas are waited for ends the acquire at once, and the lock is given back."""
+    """A Ctrl-C in the wait for replicas ends the acquire at once; the lock is given back."""
     with interlock.connect(stopped.primary.url(), replicas=interlock.required(2, LONG)) as client:
         lock, main = client.lock("name"), threading.main_thread().ident
         assert main is not None
@@ -76,7 +79,7 @@ def test_a_ctrl_c_leaves_nothing_behind(stopped: ReplicatedServers) -> None:
 
 
 def test_closing_ends_the_wait(stopped: ReplicatedServers) -> None:
-    """What a client that closes was just acquiring is given back, although its replicas have not answered."""
+    """A client that closes in an acquire gives the lock back, though its replicas are silent."""
     client = interlock.connect(stopped.primary.url(), replicas=interlock.required(2, 1.0))
     outcome: list[BaseException | bool] = []
 
@@ -100,7 +103,7 @@ def test_closing_ends_the_wait(stopped: ReplicatedServers) -> None:
 
 
 async def test_a_lost_answer_is_asked_for_again(bed: Bed) -> None:
-    """An acquire whose connection breaks while replicas are waited for is sent again, and held once."""
+    """An acquire whose connection breaks in the wait for replicas is sent again and held once."""
     with FaultProxy(("127.0.0.1", bed.servers.primary.port)) as proxy:
         client = bed.client(proxy.url(), replicas=interlock.required(2, LONG))
         me, lock = bed.owner(), bed.lock(client)
@@ -117,7 +120,7 @@ async def test_a_lost_answer_is_asked_for_again(bed: Bed) -> None:
 
 
 async def test_a_server_that_forgot_its_scripts_is_asked_once_more(bed: Bed) -> None:
-    """A script that is sent with its text because the server does not know it is confirmed as any other."""
+    """A script that the server forgot is sent with its text and confirmed like any other."""
     me, lock = bed.owner(), bed.lock(bed.client(replicas=interlock.required(2, LONG)))
     for _ in range(2):
         bed.redis.script_flush()
@@ -127,7 +130,7 @@ async def test_a_server_that_forgot_its_scripts_is_asked_once_more(bed: Bed) -> 
 
 
 async def test_a_crowd_is_confirmed_each_for_itself(bed: Bed) -> None:
-    """Many owners of many locks at once hold what replicas have, and nobody's answer is taken for another's."""
+    """Many owners of many locks hold what the replicas have; no answer is taken for another's."""
     client = bed.client(replicas=interlock.required("all", LONG))
     owners = [bed.owner() for _ in range(20)]
 
@@ -145,7 +148,10 @@ async def test_a_crowd_is_confirmed_each_for_itself(bed: Bed) -> None:
 async def test_a_primary_that_is_demoted_meanwhile_is_no_matter_of_replicas(
     replicated: ReplicatedServers,
 ) -> None:
-    """A primary that becomes a replica while it waits for its own has granted nothing: the error says where it stands now."""
+    """A primary that becomes a replica while it waits for its own has granted nothing.
+
+    The error says what the server is now.
+    """
     primary, other = replicated.primary, replicated.replicas[0]
     for replica in replicated.replicas:
         replica.pause()

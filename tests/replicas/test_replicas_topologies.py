@@ -1,4 +1,4 @@
-"""Replicas under Sentinel and in a cluster: asked of the node that granted, and of some use when it dies."""
+"""Replicas under Sentinel and in a cluster: the granting node's are asked, and help if it dies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def _has(server: RedisServer, name: str) -> bool:
 
 
 async def test_a_required_lock_survives_its_primary(face: Face) -> None:
-    """The primary is killed right after an acquire that all replicas had to acknowledge: whichever is promoted has the lock."""
+    """A lock that all replicas acknowledged survives its primary, which is killed right after.
+
+    Whichever replica is promoted has the lock.
+    """
     with SentinelServers() as servers:
         client = face.module.connect(servers.url(), replicas=interlock.required("all", 9))
         other = face.module.connect(servers.url())
@@ -45,7 +48,7 @@ async def test_a_required_lock_survives_its_primary(face: Face) -> None:
 
 
 async def test_each_node_of_a_cluster_asks_its_own_replicas(face: Face) -> None:
-    """In a cluster the replicas of the node that granted are asked: those of another may stand still."""
+    """In a cluster the granting node's replicas are asked; those of others may stand still."""
     with ClusterServers(node_timeout=20) as servers:
         client = face.module.connect(servers.url(), replicas=interlock.required("all", 9))
         hasty = face.module.connect(servers.url(), replicas=interlock.required("all", 0.5))

@@ -14,7 +14,7 @@ CHANNEL = "redisson_sc:{name}"
 
 
 async def commands(server: RedisServer, client: redis.Redis, act: Callable[[], Any]) -> list[str]:
-    """Return the commands that *act* had the server execute, without those of latches and those that only read."""
+    """Return the server's commands during *act*, without those of latches and without reads."""
     with server.client() as watcher, watcher.monitor() as monitor:
         await act()
         client.echo("the end")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 async def test_one_release_wakes_all_who_can_go(plain: Stage) -> None:
-    """Twenty waiters of two clients all go on by one release of twenty, long before any poll is due."""
+    """One release of twenty permits wakes twenty waiters of two clients, long before any poll."""
     clients = [plain.client(poll_cap=60) for _ in range(2)]
     owners = [plain.owner() for _ in range(20)]
     waiting = [
@@ -42,7 +42,7 @@ async def test_one_release_wakes_all_who_can_go(plain: Stage) -> None:
 
 @pytest.mark.parametrize("first", [3, 1], ids=["many-first", "one-first"])
 async def test_who_wants_less_goes_ahead(plain: Stage, first: int) -> None:
-    """Of those who wait for three, one and two, whoever can go goes, in whatever order they came."""
+    """Waiters for three, one and two permits go on as soon as they can, in any order of arrival."""
     client = plain.client(poll_cap=60)
     wants = [3, 1, 2] if first == 3 else [1, 2, 3]
     waiting = {}
@@ -59,7 +59,7 @@ async def test_who_wants_less_goes_ahead(plain: Stage, first: int) -> None:
 
 
 async def test_a_waiter_that_goes_passes_its_wake_up_on(plain: Stage) -> None:
-    """When the waiter in front gives up just as a permit comes, the one behind it has the permit."""
+    """If the front waiter gives up just as a permit comes, the waiter behind it gets the permit."""
     client = plain.client(poll_cap=60)
     for _ in range(5):
         plain.redis.set("name", 0)
@@ -130,7 +130,7 @@ async def test_never_more_than_there_are(leased: Stage) -> None:
 
 
 def test_threads_and_tasks_together(redis_url: str, redis_client: redis.Redis) -> None:
-    """Threads, tasks and other processes that mix their acquires and releases leave as many permits as there were."""
+    """Threads, tasks and processes that mix acquires and releases keep the number of permits."""
     child = """
         with interlock.connect(url) as client:
             semaphore = client.semaphore("name")
@@ -170,7 +170,7 @@ def test_threads_and_tasks_together(redis_url: str, redis_client: redis.Redis) -
 
 
 def test_what_a_killed_process_had_comes_back(redis_url: str, redis_client: redis.Redis) -> None:
-    """Permits of a process that was killed, with leases of their own and without, come back within a lease."""
+    """A killed process's permits, with and without their own lease, come back within a lease."""
     child = """
         client = interlock.connect(url, lease=1.8)
         semaphore = client.leased_semaphore("name")
@@ -193,7 +193,7 @@ def test_what_a_killed_process_had_comes_back(redis_url: str, redis_client: redi
 
 
 def test_killing_at_random_moments(redis_url: str, redis_client: redis.Redis) -> None:
-    """However many processes are killed in the midst of acquiring, holding and releasing, all permits come back."""
+    """All permits come back, however many processes are killed in acquire, hold and release."""
     child = """
         with interlock.connect(url, lease=1) as client:
             semaphore = client.leased_semaphore("name")

@@ -26,7 +26,7 @@ async def _counts(owner: Any, semaphore: Any) -> tuple[int, int, int]:
 
 
 async def test_permits_are_taken_and_given_back(leased: Stage) -> None:
-    """A permit is true while it is held, has an id for each permit, and is false once it was given back."""
+    """A permit is true while it is held and false afterwards, and has an id for each permit."""
     owner, semaphore = leased.owner(), leased.lock(leased.client())
     assert await owner.do(semaphore.try_set_permits, 3)
     assert not await owner.do(semaphore.try_set_permits, 4)
@@ -71,7 +71,7 @@ async def test_a_permit_is_a_context_manager(leased: Stage) -> None:
 
 
 async def test_a_lease_ends_by_the_servers_clock(leased: Stage) -> None:
-    """A permit with a lease of its own ends with it, is told so, and its permit is there for who waits."""
+    """A permit with a lease of its own is lost when that ends; a waiter then gets the permit."""
     owner, client = leased.owner(), leased.client(poll_cap=30)
     semaphore = leased.lock(client)
     await owner.do(semaphore.try_set_permits, 1)
@@ -103,7 +103,7 @@ async def test_without_a_lease_it_is_renewed(leased: Stage) -> None:
 
 
 async def test_a_key_of_another_type_is_one_loss(leased: Stage) -> None:
-    """When a semaphore's key becomes something else its permit is lost, and permits of other semaphores are renewed."""
+    """If a semaphore's key changes its type, its permit is lost; permits of others are renewed."""
     owner, client = leased.owner(), leased.client(lease=1.5)
     permits = []
     for name in ("spoiled", "kept"):
@@ -123,7 +123,7 @@ async def test_a_key_of_another_type_is_one_loss(leased: Stage) -> None:
 
 
 async def test_a_forgotten_permit_ends(leased: Stage) -> None:
-    """A permit that nobody has any more is not renewed, comes back within its lease, and a warning names it."""
+    """A forgotten permit is not renewed, comes back within its lease, and a warning names it."""
     owner, client = leased.owner(), leased.client(lease=1.8)
     semaphore = leased.lock(client)
     await owner.do(semaphore.try_set_permits, 1)
@@ -150,7 +150,10 @@ async def test_closing_gives_back(leased: Stage) -> None:
 
 
 async def test_a_permit_is_given_back_once(leased: Stage) -> None:
-    """Giving back twice, what never was, what is another semaphore's, or one of several: an error, and nothing changes."""
+    """A wrong release is an error and changes nothing.
+
+    Wrong is a second release, an unknown id, another semaphore's permit, or one of several permits.
+    """
     owner, client = leased.owner(), leased.client()
     semaphore, another = leased.lock(client), leased.lock(client, "another")
     await owner.do(semaphore.try_set_permits, 5)
@@ -179,7 +182,7 @@ async def test_a_permit_is_given_back_once(leased: Stage) -> None:
 
 
 async def test_a_permit_is_given_back_by_its_id(leased: Stage) -> None:
-    """Whoever knows the id may give a permit back; its holder is told at the next renewal."""
+    """A permit may be given back by its id alone; its holder is told at the next renewal."""
     owner, semaphore = leased.owner(), leased.lock(leased.client(lease=1.8))
     await owner.do(semaphore.try_set_permits, 2)
     mine, theirs = await owner.do(semaphore.acquire), await owner.do(semaphore.acquire)
@@ -195,7 +198,7 @@ async def test_a_permit_is_given_back_by_its_id(leased: Stage) -> None:
 
 @pytest.mark.parametrize("renewed", [True, False], ids=["renewed", "own-lease"])
 async def test_a_lease_is_cut_short(leased: Stage, renewed: bool) -> None:
-    """Updating the lease counts from now, also when it is shorter than what was left; then the permit is lost."""
+    """An updated lease counts from now, even if it is shorter; when it ends the permit is lost."""
     owner, semaphore = leased.owner(), leased.lock(leased.client())
     await owner.do(semaphore.try_set_permits, 1)
     permit = await owner.do(semaphore.acquire, lease=None if renewed else 60)
@@ -273,7 +276,7 @@ async def test_bad_numbers_change_nothing(leased: Stage, number: Any) -> None:
 
 
 async def test_a_name_in_use_by_something_else(leased: Stage) -> None:
-    """Every call on a key that is no number of permits raises WrongTypeError and leaves it alone."""
+    """A call on a key that is no number of permits raises WrongTypeError and changes nothing."""
     owner, semaphore = leased.owner(), leased.lock(leased.client())
     for make in (
         lambda: leased.redis.set("name", "a text"),

@@ -1,4 +1,4 @@
-"""What goes over the wire of a leased semaphore: what Java writes, reads and hears, byte for byte."""
+"""The wire of a leased semaphore: what Java writes, reads and hears, byte for byte."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ async def test_leased_is_two_round_trips(proxy: FaultProxy, leased: Stage) -> No
 
 
 async def test_the_leased_ones_keys_are_redissons(leased: Stage) -> None:
-    """The number is a string without TTL; the zset has each id's 16 bytes, and its end in the server's milliseconds."""
+    """The number is a string without TTL; a zset has each id's 16 bytes and its end.
+
+    The end is in milliseconds by the server's clock.
+    """
     owner, semaphore = leased.owner(), leased.lock(leased.client())
     await owner.do(semaphore.try_set_permits, 5)
     seconds, micros = leased.redis.time()
@@ -57,7 +60,10 @@ async def test_the_leased_ones_keys_are_redissons(leased: Stage) -> None:
 
 
 async def test_what_is_announced_of_leased_permits(leased: Stage, server: RedisServer) -> None:
-    """A single release announces the new value, one of several how many, and setting and adding the number that was given."""
+    """A release of one permit announces the new value; a release of several, their number.
+
+    Setting and adding announce the number that was given.
+    """
     owner, semaphore = leased.owner(), leased.lock(leased.client())
     await owner.do(semaphore.permits)
     permits: list[Any] = []
@@ -90,7 +96,10 @@ async def test_what_is_announced_of_leased_permits(leased: Stage, server: RedisS
 
 
 async def test_expired_permits_of_java_come_back(leased: Stage) -> None:
-    """Whoever asks takes back what has expired, whosever it was, and announces the new number; what is permanent stays."""
+    """Any question takes back expired permits of all holders and announces the new number.
+
+    Permanent permits stay.
+    """
     owner, semaphore = leased.owner(), leased.lock(leased.client())
     leased.redis.set("name", 0)
     now = int(leased.redis.time()[0] * 1000)
@@ -111,7 +120,7 @@ async def test_expired_permits_of_java_come_back(leased: Stage) -> None:
 
 
 async def test_javas_permits_are_understood(leased: Stage) -> None:
-    """A permit that Java holds is released and prolonged by its id; one that it held too long is not."""
+    """A permit that Java holds can be released and prolonged by its id, unless it has expired."""
     owner, semaphore = leased.owner(), leased.lock(leased.client())
     now = int(leased.redis.time()[0] * 1000)
     leased.redis.set("name", 0)
@@ -129,7 +138,7 @@ async def test_javas_permits_are_understood(leased: Stage) -> None:
 
 
 async def test_a_waiter_looks_when_javas_lease_ends(leased: Stage) -> None:
-    """With no message and no poll due, a waiter has the permit when the lease of who died with it ends."""
+    """Without message or poll, a waiter gets the permit when the lease of a dead holder ends."""
     owner, semaphore = leased.owner(), leased.lock(leased.client(poll_cap=60))
     leased.redis.set("name", 0)
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""Semaphores in the simulator: every permit is accounted for, whichever fault befalls whichever effect."""
+"""Semaphores in the simulator: every permit is accounted for, under any fault of any effect."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Books:
         try:
             yield release
         except ServerUnavailableError as error:
-            # What the server refused is the only release that is not carried through.
+            # Only a release that the server refused is not carried through.
             if not error.sent and not error.transient:
                 self.taken += number
         except TROUBLE:
@@ -133,7 +133,7 @@ def _play(seed: int, programs: list[Callable[[Process], Work]], schedule: Schedu
         simulator.spawn(simulator.client(**OPTIONS), program, f"p{number}")
     while simulator.running():
         simulator.run_for(1)
-    # A permit that was dropped when an error struck is renewed as long as that error's traceback has it.
+    # A permit that was dropped at an error is renewed while that error's traceback refers to it.
     _ = gc.collect()
     simulator.heal()
     simulator.run_for(REST)
@@ -167,7 +167,7 @@ PROGRAMS: dict[str, Callable[[Books], list[Callable[[Process], Work]]]] = {
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_one_fault_at_every_effect(program: str, fault: str) -> None:
-    """Whichever effect of the first process a fault befalls, free and taken permits add up when all is at rest."""
+    """With a fault at any effect of the first process, free and taken permits add up at rest."""
     recorded = _play(1, PROGRAMS[program](Books()), Schedule())
     effects = len(recorded.clients[1].processes[0].effects)
     assert effects > 2
@@ -211,7 +211,7 @@ def test_permits_of_the_dead_come_back(seed: int) -> None:
 
 
 def _look_through(simulator: Simulator) -> None:
-    """Have the expired permits taken back, as whoever asks next does."""
+    """Ask for the counts; this, like any question, takes back the expired permits."""
     session = simulator.client(**OPTIONS).session
     free, held = simulator.network.run(next(LeasedSemaphore(session, "name").counts()))
     assert (free, held) == (TOTAL, 0)

@@ -1,4 +1,4 @@
-"""What goes over the wire: what Java writes, reads and hears, byte for byte, and how little of it there is."""
+"""The wire: what Java writes, reads and hears, byte for byte, and how little of it there is."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_the_plain_ones_conversation_is_redissons(plain: Stage, server: Re
     ],
 )
 async def test_where_it_is_heard(plain: Stage, name: str, channel: str, latch: bytes) -> None:
-    """Channel and latch carry the name as Redisson's do; a latch has a TTL and the number has none."""
+    """Channel and latch have the name as in Redisson; a latch has a TTL, the number has none."""
     owner, semaphore = plain.owner(), plain.lock(plain.client(), name)
     with plain.redis.pubsub() as heard:
         heard.subscribe(channel)
@@ -78,7 +78,7 @@ async def test_where_it_is_heard(plain: Stage, name: str, channel: str, latch: b
 
 
 async def test_latches_do_not_pile_up(plain: Stage) -> None:
-    """However many calls are made through one object, the latch of one of them is left, and it expires."""
+    """However many calls one object makes, the latch of one of them is left, and it expires."""
     client = plain.client(command_timeout=0.6, outage_timeout=0.6)
     owner, semaphore = plain.owner(), plain.lock(client)
     await owner.do(semaphore.try_set_permits, 2)
@@ -143,7 +143,10 @@ async def test_full_memory_does_not_keep_permits(fresh_server: RedisServer, plai
 
 
 def test_every_version_of_the_server(any_server: RedisServer) -> None:
-    """All calls of both semaphores and of the latch work on every supported server, and leave what they should."""
+    """All calls of both semaphores and of the latch work on every supported server.
+
+    They leave what they should.
+    """
     with interlock.connect(any_server.url()) as client:
         plain, leased = client.semaphore("plain"), client.leased_semaphore("leased")
         latch = client.count_down_latch("latch")

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def whole_bed() -> Iterator[SentinelServers]:
-    """Give a primary with two replicas under three Sentinels, which think it down after two seconds: a machine stalls for one."""
+    """Give a primary with two replicas under three Sentinels.
+
+    The Sentinels take a primary for down after two seconds, because a machine may stall for one.
+    """
     with SentinelServers(down_after=2.0) as servers:
         yield servers
 

@@ -28,7 +28,7 @@ def sentinel_of(
 
     Args:
         primary: what it watches.
-        login: the directives by which it logs in there, each without its service: ``auth-pass secret``.
+        login: the directives for its login there, without the service: ``auth-pass secret``.
         users: its own ACL rules.
         tls: with what certificates it speaks TLS.
         config: further directives.

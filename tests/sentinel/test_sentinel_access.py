@@ -1,4 +1,7 @@
-"""Getting to a service: redis-py's clients, passwords, rights and TLS of servers and Sentinels each, and what is wrong about them."""
+"""Access to a service: redis-py's clients, and passwords, rights and TLS of every server.
+
+Servers and Sentinels each have their own. The errors say what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,10 @@ async def refused(stage: Stage, url: str) -> ServerUnavailableError:
 
 
 async def test_clients_of_redis_py(stage: Stage, bed: SentinelServers) -> None:
-    """`from_redis` takes the service, the Sentinels and the database of what `master_for` returns; replicas' clients are refused."""
+    """`from_redis` takes service, Sentinels and database from a client of `master_for`.
+
+    It refuses clients of replicas.
+    """
     hosts = [("127.0.0.1", sentinel.port) for sentinel in bed.sentinels]
     for module in (redis.sentinel, redis.asyncio.sentinel):
         manager = module.Sentinel(hosts, socket_timeout=1)
@@ -94,14 +100,14 @@ async def test_a_wrong_service(stage: Stage, bed: SentinelServers) -> None:
 
 
 async def test_nobody_there(stage: Stage, bed: SentinelServers) -> None:
-    """Where no Sentinel answers in a client's first moment it is told at once, with all their addresses."""
+    """If no Sentinel answers a new client, the error comes at once and has all addresses."""
     error = await refused(stage, "redis+sentinel://127.0.0.1:1,127.0.0.1:2/mymaster")
     assert "127.0.0.1:1" in str(error)
     assert "127.0.0.1:2" in str(error)
 
 
 async def test_users_of_servers_and_sentinels(stage: Stage) -> None:
-    """The documented rights are enough, each with a password of its own; wrong ones are told apart."""
+    """The documented rights suffice, each with its own password; wrong ones are told apart."""
     users = [f"app {rule('app')}", f"watch {rule('watch')}", "default off"]
     own = [f"client {rule('client')}", "default on >root ~* &* +@all"]
     login = "auth-user watch; auth-pass hush"
@@ -154,7 +160,7 @@ async def test_tls_of_servers_and_sentinels(stage: Stage) -> None:
 
 
 async def test_a_demoted_server_and_another_one(stage: Stage) -> None:
-    """A reply of READONLY is a reason to ask the Sentinels again, and a service that they are told anew is followed."""
+    """After READONLY the client asks the Sentinels again, and follows a redefined service."""
     with RedisServer() as first, RedisServer() as second, sentinel_of(first) as sentinel:
         knows(sentinel)
         client = stage.client(f"redis+sentinel://127.0.0.1:{sentinel.port}/{SERVICE}")

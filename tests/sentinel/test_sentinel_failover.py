@@ -1,4 +1,4 @@
-"""A primary under Sentinel is lost: nobody is told but by the time it takes, and who waits gets the lock from the next one."""
+"""A lost primary under Sentinel: callers see a delay only; waiters get the lock from the next."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ AFTER_PROMOTION = 3.0
 
 
 async def test_a_killed_primary(stage: Stage, bed: SentinelServers) -> None:
-    """A waiter has the lock within 3 s of the promotion and the others in turn; a release is sat out; nobody sees an error."""
+    """A waiter has the lock within 3 s of the promotion, and the others follow in turn.
+
+    A release waits for the end of the outage. Nobody sees an error.
+    """
     holder, client = stage.owner(), stage.client()
     others = [stage.client(), stage.client()]
     lock, inside, first_at = client.lock("name"), set[int](), 0.0
@@ -46,7 +49,7 @@ async def test_a_killed_primary(stage: Stage, bed: SentinelServers) -> None:
     await asyncio.gather(releasing, *waiting)
     assert first_at - promoted_at < AFTER_PROMOTION
     assert not new.execute("EXISTS", "name")
-    # Who takes itself for a primary is not believed for having been one.
+    # A server that calls itself a primary is not believed just because it was one.
     old.restart(empty=False)
     assert await holder.do(lock.acquire, timeout=10)
     assert new.execute("EXISTS", "name")
@@ -54,7 +57,7 @@ async def test_a_killed_primary(stage: Stage, bed: SentinelServers) -> None:
 
 
 async def test_a_primary_that_hangs(stage: Stage, bed: SentinelServers) -> None:
-    """What waits for a reply of a primary that stands still is freed by the Sentinels' message, long before its time-out."""
+    """The Sentinels' message ends a wait for a frozen primary's reply, long before its time-out."""
     client, owner = stage.client(command_timeout=60), stage.owner()
     waiter, holder = stage.owner(), stage.owner()
     assert await holder.do(client.lock("held").acquire)
@@ -79,7 +82,7 @@ async def test_a_primary_that_hangs(stage: Stage, bed: SentinelServers) -> None:
 
 
 async def test_every_kind_of_object(stage: Stage, bed: SentinelServers) -> None:
-    """What was held and counted before is so on the next primary: renewed, re-entered, waited for and released there."""
+    """Holds and counts go on at the next primary: renewed, waited for and released there."""
     client, owner, other = stage.client(lease=15), stage.owner(), stage.owner()
     locks: list[Any] = [
         client.lock("plain"),
@@ -142,13 +145,16 @@ async def test_every_kind_of_object(stage: Stage, bed: SentinelServers) -> None:
 
 
 async def test_a_hold_that_no_replica_has_seen(stage: Stage, bed: SentinelServers) -> None:
-    """Its holder is told as soon as there is another primary, not at the next renewal; and a token is never given twice."""
+    """A holder is told of its loss as soon as there is another primary.
+
+    It does not wait for the next renewal. A token is never given twice.
+    """
     client, owner, other = stage.client(), stage.owner(), stage.owner()
     lock = client.fenced_lock("name")
     old, told = bed.present_primary(), list[float]()
     for server in bed.servers:
         if server is not old:
-            # Whoever follows nobody, for a moment, hears nothing.
+            # For a moment the replicas follow nobody, so they hear nothing.
             server.execute("REPLICAOF", "127.0.0.1", 1)
     assert await owner.do(lock.acquire)
     hold = await owner.do(lambda: lock.hold)
@@ -168,7 +174,10 @@ async def test_a_hold_that_no_replica_has_seen(stage: Stage, bed: SentinelServer
 
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 async def test_sentinels_that_are_gone(stage: Stage, bed: SentinelServers) -> None:
-    """Without any Sentinel what is connected goes on working; with one of three, the last in the list, all is well."""
+    """Without any Sentinel, connected clients go on working.
+
+    One Sentinel of three, the last in the list, is enough for a new client.
+    """
     client, owner = stage.client(), stage.owner()
     lock = client.lock("name")
     assert await owner.do(lock.acquire)

@@ -33,14 +33,20 @@ SECRET = "hush"
     ],
 )
 def test_a_url_that_cannot_work_is_refused(face: Face, url: str) -> None:
-    """A URL without a service, with a bad host, database or parameter raises ConfigError at once, and shows no password."""
+    """A URL without a service, or with a bad host, database or parameter, raises ConfigError.
+
+    It raises at once, and shows no password.
+    """
     with pytest.raises(ConfigError) as caught:
         face.module.connect(url)
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
 def test_the_order_of_the_sentinels_means_nothing() -> None:
-    """Two clients that list the same Sentinels, with their port or without, name the same server; another service is another."""
+    """The order of the Sentinels and the default port do not change the server's name.
+
+    Another service is another server.
+    """
     one, same = open_url("redis+sentinel://a,b:26379/x"), open_url("redis+sentinel://b,a/x/3")
     assert one.where == same.where == "x (Sentinels a:26379, b:26379)"
     assert open_url("redis+sentinel://a,b/y").where != one.where

@@ -1,4 +1,4 @@
-"""The spin lock: the plain lock's hash, no message ever, and waiting that is nothing but trying again."""
+"""The spin lock: the plain lock's hash, no messages at all, and a wait that only tries again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ class Noted:
 
 @pytest.mark.parametrize("name", ["orders", "a{b}c"])
 async def test_each_step_leaves_redissons_bytes(stage: Stage, name: str) -> None:
-    """Before and after every operation there is the plain lock's hash with its TTL and no other key; no message is sent at all."""
+    """Before and after each operation there is only the plain lock's hash with its TTL.
+
+    No message is sent at all.
+    """
     lock, owner, server = stage.lock(stage.client(), name), stage.owner(), stage.redis
     with server.pubsub(ignore_subscribe_messages=True) as ears:
         ears.psubscribe("*")
@@ -107,7 +110,10 @@ async def test_the_conversation_is_redissons(stage: Stage, server: RedisServer) 
 async def test_a_waiter_asks_once_a_pause_and_never_subscribes(
     proxy: FaultProxy, stage: Stage
 ) -> None:
-    """Waiting a second with pauses of 100 ms is at most eleven more tries, on one connection, and nothing else."""
+    """A second's wait with pauses of 100 ms is at most eleven more tries, on one connection.
+
+    Nothing else is sent.
+    """
     a, b = stage.owner(), stage.owner()
     client = stage.client(proxy.url())
     lock = stage.lock(client, backoff=ConstantBackoff(0.1))
@@ -124,7 +130,7 @@ async def test_a_waiter_asks_once_a_pause_and_never_subscribes(
 
 
 async def test_the_exponential_default_grows_quiet(proxy: FaultProxy, stage: Stage) -> None:
-    """With the default back-off two seconds of waiting are some 8 quick tries and then one each 128 ms."""
+    """Two seconds with the default back-off have some 8 quick tries, then one each 128 ms."""
     a, b = stage.owner(), stage.owner()
     lock = stage.lock(stage.client(proxy.url()))
     await b.do(lock.locked)
@@ -137,7 +143,7 @@ async def test_the_exponential_default_grows_quiet(proxy: FaultProxy, stage: Sta
 
 
 async def test_the_deadline_is_kept_whatever_the_pause(stage: Stage) -> None:
-    """A pause that is longer than the time left is cut short, and one last try is made at the deadline."""
+    """A pause longer than the time left is cut short; the last try is made at the deadline."""
     a, b = stage.owner(), stage.owner()
     mine, backoff = stage.lock(stage.client()), ConstantBackoff(60)
     theirs = stage.lock(stage.client(), backoff=backoff)
@@ -170,7 +176,7 @@ async def test_uncontended_and_a_single_try_are_one_round_trip_each(
 
 
 async def test_pauses_of_ones_own(stage: Stage) -> None:
-    """A back-off is asked anew for each wait, pause by pause; when its pauses end, the last goes on."""
+    """Each wait asks the back-off for new pauses; when they end, the last one is repeated."""
     a, b = stage.owner(), stage.owner()
     backoff = Noted(0.01, 0.05)
     theirs = stage.lock(stage.client(), backoff=backoff)
@@ -194,7 +200,7 @@ async def test_pauses_that_are_none(stage: Stage, proxy: FaultProxy) -> None:
 
 
 async def test_plain_and_spin_locks_of_one_name_exclude_each_other(stage: Stage) -> None:
-    """Each waits for the other: a plain waiter is not told by a spin release, and looks at its poll cap."""
+    """Each waits for the other; a plain waiter hears no spin release and looks at its poll cap."""
     a, b = stage.owner(), stage.owner()
     spin = stage.lock(stage.client(), backoff=ConstantBackoff(0.02))
     plain = stage.client(poll_cap=1).lock("name")
@@ -224,7 +230,7 @@ async def test_an_expired_holder_is_followed(stage: Stage) -> None:
 
 
 async def test_closing_ends_the_wait(stage: Stage) -> None:
-    """Who spins when the client closes gets ClosedError and leaves nothing behind."""
+    """A spinning waiter gets ClosedError when its client closes, and leaves nothing behind."""
     a, b = stage.owner(), stage.owner()
     client = stage.client()
     mine = stage.lock(stage.client())
@@ -239,7 +245,7 @@ async def test_closing_ends_the_wait(stage: Stage) -> None:
 
 
 async def test_many_that_wait_all_get_it(stage: Stage) -> None:
-    """Ten waiters of several clients have the lock one after another, and the holder is always alone."""
+    """Ten waiters of several clients have the lock one after another, each of them alone."""
     inside, most = 0, 0
     clients = [stage.client() for _ in range(3)]
 

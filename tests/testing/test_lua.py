@@ -102,7 +102,8 @@ return #KEYS
 return ARGV[1] == nil
 KEYS[1] = 'x' return KEYS[1]
 """
-_ERRORS = r"""
+_ERRORS = (
+    r"""
 return redis.call('get', 'l')
 redis.call('get', 'l') return 1
 return redis.pcall('get', 'l')
@@ -116,8 +117,10 @@ local ok, e = pcall(error, {a = 1}) return {ok, type(e), e.a}
 local ok, e = pcall(error, 'x') return {ok, e}
 local ok, a, b = pcall(function() return 1, 2 end) return {ok, a, b}
 local ok, e = pcall(function() return bar end) return {ok, e}
-local ok, e = xpcall(function() redis.call('get', 'l') end, function(e) return e.err end) return {ok, e}
-return redis.call()
+"""
+    "local ok, e = xpcall(function() redis.call('get', 'l') end, "
+    "function(e) return e.err end) return {ok, e}\n"
+    r"""return redis.call()
 return redis.pcall()
 return redis.call('get', {})
 return redis.pcall('get', {})
@@ -146,7 +149,9 @@ x = = 2
 return 'a
 return 1 +
 """
-_LIBRARY = r"""
+)
+_LIBRARY = (
+    r"""
 return string.format('%d %s %q', 3.99, 'x', 'y')
 return ('x'):rep(3)
 return {('a:b'):match('(%a):(%a)')}
@@ -157,8 +162,10 @@ local t = {2} table.insert(t, 1, 'x') return t
 local t = {1, 2} return table.remove(t, 1)
 return math.floor(-3.7)
 return {math.max(1, 2), math.min(1, 2)}
-return {tonumber('0x10'), tonumber(' 12 '), tonumber('1e3'), tonumber('') or 'nil', tonumber('1x') or 'nil'}
-return tostring(1e15) .. tostring(0.1) .. tostring(nil) .. tostring(1/0)
+"""
+    "return {tonumber('0x10'), tonumber(' 12 '), tonumber('1e3'), "
+    "tonumber('') or 'nil', tonumber('1x') or 'nil'}\n"
+    r"""return tostring(1e15) .. tostring(0.1) .. tostring(nil) .. tostring(1/0)
 return '1' + 1
 return 10 % 3 + -1 % 3
 return {unpack({1, 2, 3}, 2)}
@@ -184,6 +191,7 @@ return setfenv
 return newproxy
 return redis.foo
 """
+)
 _SNIPPETS = [
     line for text in (_REPLIES, _COMMANDS, _ERRORS, _LIBRARY) for line in text.strip().split("\n")
 ]

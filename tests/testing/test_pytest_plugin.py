@@ -84,7 +84,7 @@ def test_killed_session_leaves_no_server(tmp_path: Path, runtime: Path) -> None:
 
 
 def test_no_server_program_fails_only_who_asks(tmp_path: Path) -> None:
-    """Without a server program a run that asks for no server passes, and one that does gets the clear error."""
+    """Without a server program only a test that asks for a server fails, with a clear error."""
     source = "def test_plain(): pass\ndef test_asks(interlock_url): pass\n"
     env = {**ENVIRONMENT, "INTERLOCK_REDIS_SERVER": str(tmp_path / "none")}
     done = subprocess.run(
@@ -95,7 +95,7 @@ def test_no_server_program_fails_only_who_asks(tmp_path: Path) -> None:
 
 
 def test_plugin_is_light() -> None:
-    """Loading the plugin loads nothing but pytest and the standard library; interlock comes with the first fixture."""
+    """The plugin loads only pytest and the standard library; the first fixture loads interlock."""
     tree = ast.parse(Path(pytest_plugin.__file__).read_text())
     loaded = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
     loaded |= {

@@ -159,7 +159,7 @@ def test_random_commands_get_the_replies_of_a_real_server(twin: Twin, seed: int)
     ],
 )
 def test_numbers_end_where_those_of_a_real_server_end(twin: Twin, commands: tuple[str]) -> None:
-    """What does not fit is refused with a real server's words and changes nothing."""
+    """A number that does not fit is refused in a real server's words and changes nothing."""
     for command in commands:
         twin.check(*command)
     twin.check_dumps()
@@ -218,7 +218,7 @@ def test_the_time_is_told_in_seconds_and_microseconds(twin: Twin) -> None:
 
 
 def test_a_key_lives_through_the_millisecond_of_its_deadline() -> None:
-    """A key is still there at its deadline, gone one millisecond later, and then leaves no trace."""
+    """A key exists at its deadline; one millisecond later it is gone without a trace."""
     now = 1000.0
     model = RedisModel(now=lambda: now)
     model.execute("SET", "k", "v", "PX", 30_000)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 _STEPS = 150
 _LETTERS = "abc"
 _HEADER = re.compile(
-    r"^--\s+(?P<table>KEYS|ARGV)\[(?P<first>\d+)(?P<more>\.\.[^\]]+)?\]\s+(?P<name>\S+)\s*(?P<note>.*)$",
+    r"^--\s+(?P<table>KEYS|ARGV)\[(?P<first>\d+)(?P<more>\.\.[^\]]+)?\]"
+    r"\s+(?P<name>\S+)\s*(?P<note>.*)$",
     re.MULTILINE,
 )
 

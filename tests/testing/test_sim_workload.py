@@ -1,4 +1,4 @@
-"""Random programs under random faults: whatever the seed, every invariant holds after every step and at rest."""
+"""Random programs and faults: for any seed every invariant holds, after each step and at rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulator does what it says: the same for the same seed, every fault as described, and no broken invariant unseen."""
+"""The simulator: the same run for a seed, every fault as described, no broken invariant missed."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class TestRun:
             simulator.run()
 
     def test_error_of_a_program_is_raised_with_the_story(self) -> None:
-        """What a program gets wrong fails the run, and tells the seed and what happened before."""
+        """An error in a program fails the run, with the seed and what happened before."""
 
         def program(me: Process) -> Run:
             yield me.acquire(me.lock("x"))
@@ -231,7 +231,7 @@ class TestEffectFaults:
         ids=lambda value: getattr(value, "kind", None),
     )
     def test_message_is_lost_repeated_or_late(self, fault: schedule.Fault, runs: int) -> None:
-        """The client tries again when it must, and the script runs as often as the fault lets it."""
+        """The client tries again when it must; the script runs as often as the fault allows."""
         simulator = Simulator(1, schedule=Schedule(effects={("p", 0): fault}))
         process = simulator.spawn(simulator.client(), visit(5.0), "p")
         simulator.run()
@@ -246,7 +246,10 @@ class TestEffectFaults:
 
     @pytest.mark.parametrize(("when", "runs"), [("before", 0), ("after", 1), ("late", 1)])
     def test_operation_is_interrupted(self, when: schedule.When, runs: int) -> None:
-        """An interruption comes before the server has acted, after it, or long before the request arrives."""
+        """An interruption comes before or after the server acts.
+
+        It may also come long before the request arrives.
+        """
         fault = schedule.interrupt(when, seconds=0.5)
         simulator, process, _ = two(visit(), later(visit(), 1.0), effects={("p", 0): fault})
         simulator.run_for(0.9)
@@ -258,7 +261,7 @@ class TestEffectFaults:
 
     @pytest.mark.parametrize("sent", [False, True])
     def test_server_fails(self, sent: bool) -> None:
-        """An operation can be told that the server is unavailable, be it that the script ran or not."""
+        """An operation can be told of an unavailable server, whether or not its script ran."""
         simulator, process, _ = two(
             visit(), later(visit()), effects={("p", 0): schedule.fail(sent=sent)}
         )
@@ -278,7 +281,7 @@ class TestEffectFaults:
 
     @pytest.mark.parametrize("when", ["before", "after"])
     def test_process_is_abandoned(self, when: schedule.When) -> None:
-        """A process that is abandoned ends without a word; what it had acquired ends with its lease."""
+        """An abandoned process ends without a word; its lock ends with its lease."""
         simulator, process, successor = two(
             visit(), later(visit()), effects={("p", 1): schedule.abandon(when)}
         )
@@ -323,7 +326,7 @@ class TestTimedFaults:
     """What can happen at a time."""
 
     def test_crash_ends_a_hold_with_its_lease(self) -> None:
-        """The lock of a client that vanished is free when its lease ends, and is not renewed until then."""
+        """The lock of a crashed client is not renewed, and is free when its lease ends."""
         simulator, _, successor = two(
             visit(60.0), later(visit()), times=[(0.5, schedule.crash("a"))]
         )
@@ -333,7 +336,7 @@ class TestTimedFaults:
         assert simulator.clients[0].crashed
 
     def test_pause_loses_what_it_outlasts(self) -> None:
-        """A client that was stopped for longer than its lease finds its hold lost when it goes on."""
+        """A client that is paused beyond its lease finds its hold lost when it goes on."""
         lost: list[bool] = []
 
         def program(me: Process) -> Run:
@@ -360,7 +363,10 @@ class TestTimedFaults:
         assert successor.result >= 8.0
 
     def test_restart_empties_the_server(self) -> None:
-        """A server that lost its keys gives the lock to the next, and its holder hears of that at its next renewal."""
+        """A server that lost its keys gives the lock to the next owner.
+
+        Its former holder hears of that at its next renewal.
+        """
         states: list[str] = []
 
         def program(me: Process) -> Run:
@@ -375,7 +381,7 @@ class TestTimedFaults:
         assert successor.result < 2.5
 
     def test_operator_removes_a_key(self) -> None:
-        """A key that is removed frees the lock without a message: the next owner finds it by looking."""
+        """Removing a key frees the lock without a message; the next owner finds it by looking."""
         simulator, _, successor = two(
             visit(60.0), later(visit()), times=[(0.5, schedule.force_release("x"))]
         )
@@ -426,7 +432,7 @@ class TestTimedFaults:
 
 
 class TestInvariants:
-    """What is found when the world is wrong."""
+    """The invariants report what is wrong in a broken world."""
 
     def broken(
         self, harm: Callable[[Simulator], object], *programs: Callable[[Process], Run]
@@ -517,7 +523,7 @@ class TestInvariants:
 
     @pytest.mark.parametrize("what", ["hold", "waiter", "cleanup", "subscription"])
     def test_what_is_left_is_found(self, what: str) -> None:
-        """A hold, a waiter, an unanswered script or a subscription that stays for good is found at rest."""
+        """A hold, waiter, unanswered script or subscription that stays is found at rest."""
 
         def harm(simulator: Simulator) -> None:
             [client, *_] = simulator.clients
@@ -537,7 +543,7 @@ class TestInvariants:
         assert self.broken(harm) == "I-11"
 
     def test_forgotten_hold_is_found(self) -> None:
-        """A hold that stays on the server when its client has dropped it is found in the very step."""
+        """A hold that its client dropped but the server still has is found in the same step."""
 
         def harm(simulator: Simulator) -> None:
             [hold] = simulator.clients[0].session.holds
@@ -568,7 +574,7 @@ class TestSchedule:
         assert not Schedule(times=[(1.0, schedule.restart())]).benign
 
     def test_rates_are_kept(self) -> None:
-        """Faults that are drawn come about as often as asked for, and take no longer than allowed."""
+        """Drawn faults come about as often as asked for, and take no longer than allowed."""
         simulator = Simulator(1)
         plan = Schedule(rates={"raise": 0.3, "pause": 2.0, "crash": 0.0}, longest=2.0)
         drawn = [plan.at_effect("p", n, simulator.random) for n in range(2000)]

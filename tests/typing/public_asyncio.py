@@ -1,5 +1,6 @@
-"""The types of the asyncio face, as users' type checkers see them; read by mypy and pyright, never run.
+"""The types of the asyncio face, as users' type checkers see them.
 
+This file is read by mypy and pyright, and never run.
 `tests/faces/test_face_typing.py` keeps `public_sync.py` the same.
 """
 
@@ -64,7 +65,7 @@ async def locking(client: face.Client) -> None:
     assert_type(await lock.force_release(), bool)
     assert_type(lock.hold, face.Hold | None)
     assert_type(lock.name, str)
-    lock.unlock()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    lock.unlock()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 async def holding(client: face.Client) -> None:

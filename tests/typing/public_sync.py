@@ -1,5 +1,6 @@
-"""The types of the sync face, as users' type checkers see them; read by mypy and pyright, never run.
+"""The types of the sync face, as users' type checkers see them.
 
+This file is read by mypy and pyright, and never run.
 `tests/faces/test_face_typing.py` keeps `public_asyncio.py` the same.
 """
 
@@ -63,7 +64,7 @@ def locking(client: face.Client) -> None:
     assert_type(lock.force_release(), bool)
     assert_type(lock.hold, face.Hold | None)
     assert_type(lock.name, str)
-    lock.unlock()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    lock.unlock()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def holding(client: face.Client) -> None:

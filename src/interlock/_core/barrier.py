@@ -1,19 +1,19 @@
 """The barrier: a fixed number of parties wait for each other, in any number of processes.
 
-Theory. A hash has the number of the present generation, a sorted set has its parties with the ends
-of their leases. The arrival of the last party ends the generation: it draws a larger number and
-empties the set, in one step. A party knows its generation, and looks what became of that. So
-parties of two generations are never mixed, and a late one learns what it missed.
+Theory. A hash has the number of the present generation. A sorted set has its parties, each with
+the end of its lease. The arrival of the last party ends the generation: in one step, the script
+draws a larger number and empties the set. A party knows its generation, and asks how that one
+ended. So parties of two generations are never mixed, and a late party learns what it missed.
 
 Rules:
 
 * A party is a hold: the client renews it while it waits. If its process dies, its lease ends, and
   the next look breaks the barrier.
 * The end of a generation is final. One look serves all parties of a client.
-* A generation that has passed is noted. One that is neither present nor noted did not pass: it was
-  reset, or the server has lost its data.
-* An arrival that is sent twice is one. One that is interrupted is taken back, and a copy of it
-  that comes later is not counted.
+* A generation that has passed is noted. If one is neither present nor noted, it did not pass: the
+  barrier was reset, or the server has lost its data.
+* An arrival that is sent twice counts once. An interrupted arrival is taken back. Late copies of an
+  arrival that was taken back or refused do not count.
 
 Source: threading.Barrier of Python 3.13.
 """
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from interlock._core.session import Session
 
 GIVING_UP = 0.15
-"""Seconds that a party, whose time is up, takes to arrive, or to learn how its generation ended."""
+"""Seconds after its deadline that a party has to arrive, or to learn how its generation ended."""
 
 
 class Barrier(Meeting):
@@ -53,7 +53,7 @@ class Barrier(Meeting):
         parties: how many wait for each other.
 
     Attributes:
-        error: what is raised when it is broken.
+        error: the error that a broken barrier raises.
     """
 
     kind = "barrier"
@@ -64,9 +64,9 @@ class Barrier(Meeting):
         self.error = BrokenBarrierError
 
     def wait(self, deadline: float) -> Op[int]:
-        """Wait until all parties have arrived; return which of them this one is, from 0 on.
+        """Wait until all parties have arrived; return the index of this one, from 0 on.
 
-        The public `Barrier.wait` tells errors and costs.
+        The public `Barrier.wait` lists errors and costs.
         """
         owner = Owner(f"a party of barrier {self.name!r}")
         request = self._calls.begin(deadline)
@@ -75,7 +75,7 @@ class Barrier(Meeting):
         try:
             return (yield from undoing(arriving, undo_acquire, self.session, party, None))
         finally:
-            # An abandoned wait is not undone: nothing PENDING may stay in the table.
+            # An abandoned wait is not undone, but a PENDING hold must not stay in the table.
             if party.state is State.PENDING:
                 self.session.holds.end(party)
 
@@ -102,7 +102,7 @@ class Barrier(Meeting):
         elif party.grant(None, sent_at, session.clock()):
             session.watchdog.watch(party)
         passed = yield from self._await_end(party, arrival, deadline)
-        # Nothing is left to undo, whatever the end was.
+        # However the wait ended, nothing is left to undo.
         party.gave_back()
         session.holds.end(party)
         if not passed:
@@ -120,8 +120,8 @@ class Barrier(Meeting):
             return arrival.place >= 0
         ends = _ends_of(session, self.key)
         generation = arrival.generation
-        # Each generation has a queue of its own. A party of the next one may queue up earlier, and
-        # would not go on before the others behind it do.
+        # Each generation has a queue of its own. In a shared queue a party of the next generation
+        # could stand in front. It would block the others, and yet need their next arrivals.
         channel = section(self._place().channel, generation)
         waiting = wait_in_queue(
             session, channel, deadline, None, self._look, ends, generation, deadline
@@ -135,7 +135,10 @@ class Barrier(Meeting):
         return ends.passed(generation)
 
     def _look(self, ends: _Ends, generation: str, deadline: float) -> Op[float | None]:
-        """Look once; None when *generation* has ended, else when the next party may be dead."""
+        """Look once; return the seconds until a party may be dead.
+
+        None if *generation* has ended.
+        """
         if ends.knows(generation):
             return None
         call = scripts.barrier_look(self._place(), generation, self._kept, deadline=deadline)
@@ -146,14 +149,14 @@ class Barrier(Meeting):
         return None
 
     def abort(self) -> Step[bool]:
-        """Break it: who waits, and who comes before a `reset`, gets BrokenBarrierError.
+        """Break it: parties that wait, or come before a `reset`, get BrokenBarrierError.
 
-        It is carried through when it is interrupted; one round trip.
+        It is carried through even if it is interrupted. One round trip.
         """
         return self._calls.carried_through(lambda call: self._end_script(call, "abort"))
 
     def reset(self) -> Step[bool]:
-        """Make it empty and whole: who waits gets BrokenBarrierError. As `abort` otherwise."""
+        """Make it empty and whole; waiting parties get BrokenBarrierError. Otherwise as `abort`."""
         return self._calls.carried_through(lambda call: self._end_script(call, "reset"))
 
     def status(self) -> Op[tuple[int, bool]]:
@@ -161,9 +164,9 @@ class Barrier(Meeting):
         return (yield from self.session.persist(scripts.barrier_query(self._place())))
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that takes back the arrival of *hold*; a party has no depths."""
+        """Return the script that takes back the arrival of *hold*; *depth* is not used."""
         del depth
-        # A copy of the arrival that the network delayed must not count for somebody who has left.
+        # A delayed copy of the arrival must not count for a party that has left.
         request = names.own_request(self._base, hold.holder)
         return scripts.barrier_leave(self.key, request, hold.holder, self._calls.ttl())
 
@@ -184,7 +187,7 @@ class Barrier(Meeting):
 
 
 class _Ends:
-    """How the last generations of a barrier ended, as this client found."""
+    """How the last generations of a barrier ended, as far as this client knows."""
 
     __slots__ = ("__weakref__", "_ends")
 
@@ -202,7 +205,7 @@ class _Ends:
 
 
 _all_ends: WeakKeyDictionary[Session, WeakValueDictionary[str, _Ends]] = WeakKeyDictionary()
-"""By client and key, as long as somebody waits there."""
+"""By client and key, while somebody waits there."""
 
 
 def _ends_of(session: Session, key: str) -> _Ends:

@@ -1,22 +1,23 @@
 """Cards: what a client writes about itself, for operators.
 
-Theory. A lock on the server tells a client id and a number, and no operator knows whose they are.
-So the renewal thread writes a card: host, process, program, and the holds and waits that last.
-Short ones cost nothing, for they are over before the thread looks. A card tells ages and no dates,
-and the server adds its own time: a client with a wrong clock has a right card.
+Theory. A lock on the server shows a client id and a number. An operator cannot tell which process
+that is. So the renewal thread writes a card: host, process, program, and the holds and waits that
+last. Short ones cost nothing, because they are over before the thread looks. A card has ages in
+place of dates, and the server adds its own time. So a client with a wrong clock has a right card.
 
 Rules:
 
 * No lock algorithm reads a card.
-* A client writes at most one in each renewal round, and none if nothing lasts.
-* A card that was answered for carries a higher number than the one before. So a card with a number
-  two higher was composed after the reader saw the first one (`deadlock`).
-* Older holds and waits come first. The card counts the others only.
-* A client that listens for messages anyway also listens for an operator's question. It answers by
-  a card with the stacks of those who hold. Questions cannot add up: there is one answer for all
-  that come within `ANSWER_PAUSE`, of bounded size, and the next card is without stacks.
-* The holder id of a hold that a card tells of is never used again. So an operator who breaks the
-  hold of that id breaks no later one, not even of the same thread.
+* A client writes at most one card in each renewal round, and none if nothing lasts. It writes more
+  only for an operator's question, or if a thread or task may be in a deadlock.
+* A card gets a higher number only after the server has answered for the card before. So a card
+  whose number is two higher was composed after the reader saw the first one (`deadlock`).
+* Older holds and waits come first. All others are only counted.
+* A client that listens for messages anyway also listens for an operator's question. It answers
+  with a card that has the stacks of the holders. Questions cannot add up: one answer serves all
+  questions within `ANSWER_PAUSE`, its size has a limit, and the next card has no stacks.
+* If a card lists a hold, the holder id of that hold is never used again. So an operator who breaks
+  the hold by its id breaks no later one, not even one of the same thread.
 """
 
 from __future__ import annotations
@@ -36,47 +37,47 @@ if TYPE_CHECKING:
     from interlock._core.session import Session
 
 FORMAT = 1
-"""What cards of this version say of their format."""
+"""The format number that cards of this version carry."""
 CARD = "interlock_client:{{{}}}"
-"""The key of a client's card; its id goes in, in braces."""
+"""The key of a client's card, with the client's id in braces."""
 ASK = "interlock_ask:{{{}}}"
-"""The channel on which a client is asked for stacks; its id goes in, in braces."""
+"""The channel on which a client is asked for stacks, with the client's id in braces."""
 INDEX = "interlock_clients"
 """The sorted set of the clients that have a card (score: when it expires, epoch milliseconds)."""
 LASTING = 1.0
-"""Seconds after which a hold or wait appears."""
+"""Seconds that a hold or wait must last before a card is written for it."""
 SOON = LASTING / 2
-"""Seconds after which a hold or wait is written along with one that lasts."""
+"""Seconds after which a hold or wait is included in a card that is written anyway."""
 MOST = 300
-"""Holds and waits that a card tells of, together."""
+"""Holds and waits, together, that a card lists at most."""
 LOOK = 2.0
 """Seconds between two looks at the holds."""
 LONGEST = 500
-"""Characters of a text in a card; a lock with a longer name is only counted."""
+"""Characters of a text in a card at most; a lock with a longer key is only counted."""
 ANSWER_PAUSE = 2.0
 """Seconds from one answer to a question to the next."""
 LONGEST_QUESTION = 200
-"""Bytes of a question: the holder id of the hold that is asked about."""
+"""Bytes of a question at most; it is the holder id of the hold that is asked about."""
 STACKS = 20
-"""Stacks in one answer."""
+"""Stacks in one answer at most."""
 LONGEST_STACK = 4000
-"""Bytes of the JSON of a stack; the oldest calls are left out."""
+"""Bytes of the JSON of a stack at most; if it is longer, the oldest calls are left out."""
 _HEAD = 3
 """Arguments before the fields of a card."""
 FOREVER = 86400.0
-"""Seconds that a card is kept at most after it was written."""
+"""Seconds that a card is kept at most, after it was written."""
 
 
 class CardWriter:
-    """Composes the card of one client: passive, `now` is an argument.
+    """Composes the card of one client. It is passive: `now` is an argument.
 
     Args:
         session: the client's state.
         about: host, process and program.
-        stack_of: returns the calls of the thread or task that holds.
+        stack_of: returns the stack of the thread or task that has a hold.
 
     Attributes:
-        refused: whether the user has no right to write cards; then none is written.
+        refused: whether cards are given up: the server refused one, or composing one failed.
     """
 
     def __init__(
@@ -100,11 +101,11 @@ class CardWriter:
 
     @property
     def answers(self) -> bool:
-        """Return whether questions for stacks are answered, now that there is a card."""
+        """Return whether questions for stacks are answered; there must be a card on the server."""
         return self._written and self.wanted and self._session.options.card is True
 
     def ask(self, question: bytes, now: float) -> bool:
-        """Take an operator's question; return whether `look` is to be called for it now."""
+        """Take an operator's question; return whether the caller must call `look` now."""
         early = now < self._answered_at + ANSWER_PAUSE
         if early or self._asked is not None or len(question) > LONGEST_QUESTION:
             return False
@@ -117,17 +118,17 @@ class CardWriter:
 
     @property
     def wanted(self) -> bool:
-        """Whether cards are to be written."""
+        """Whether this client writes cards."""
         return bool(self._session.options.card) and not self.refused
 
     def next_look(self, now: float) -> float:
-        """Return when `look` is to be called next."""
+        """Return when to call `look` next."""
         if not self.wanted:
             return NEVER
         return now + min(LOOK, self._session.watchdog.period)
 
     def look(self, now: float) -> Eval[bool] | None:
-        """Note what there is; return the script that writes the card if that is due."""
+        """Note all holds and waits; return the script that writes the card if it is due."""
         if not self.wanted:
             return None
         self._note(now)
@@ -146,7 +147,7 @@ class CardWriter:
     def _answer(self, now: float) -> Eval[bool] | None:
         """Return the script that writes a card with stacks."""
         asked, self._asked = self._asked, None
-        # Also if there is no answer: a question wakes the renewal thread.
+        # It counts even without an answer: each question wakes the renewal thread.
         self._answered_at = now
         if not self.answers or not self._lasting:
             return None
@@ -157,7 +158,7 @@ class CardWriter:
 
         Args:
             now: on the session's clock.
-            asked: the holder whose stack is wanted before others; None for no stacks.
+            asked: the holder whose stack comes first; None for no stacks.
         """
         self._note(now)
         session, fields = self._session, list[str]()
@@ -203,7 +204,7 @@ class CardWriter:
         self._written = len(call.args) > _HEAD
 
     def _note(self, now: float) -> None:
-        """Look at all holds and waits; remember the oldest that last, and count all."""
+        """Look at all holds and waits; note the oldest long ones, and count all holds."""
         count = permits = 0
         lasting: list[tuple[str, Hold, float]] = []
         for hold, wait in list(self._session.events.waits.items()):
@@ -219,7 +220,7 @@ class CardWriter:
         self._lasting, self._count, self._permits = lasting, count, permits
 
     def _stacks(self, asked: str) -> list[str]:
-        """Return the fields with the stacks of those who hold; the one of *asked* is the first."""
+        """Return the fields with the stacks of the holders, that of *asked* first."""
         places = [
             (hold.holder.removesuffix(":write"), hold)
             for mark, hold, _ in self._lasting

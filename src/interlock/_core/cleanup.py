@@ -1,13 +1,13 @@
-"""What must still reach the server although nobody waits for it any more.
+"""Calls that must still reach the server although no caller waits for them any more.
 
 Passive, `now` is an argument.
 
-Theory. An acquire whose reply did not come in time is undone by a release. Nobody knows which of
-the two the server sees first. The acquire may lie in a buffer of the network, or of a server that
-stands still. Then it is executed after the release has found nothing. So "found nothing" does not
-settle it. The release is sent again, each time after twice the pause, until the hold that it undoes
-would have ended by itself. An acquire that was sent several times may be executed several times.
-Then the release must find as many grants.
+Theory. If the reply to an acquire does not come in time, a release undoes the acquire. Nobody knows
+which of the two the server sees first. The acquire may be in a buffer of the network, or of a
+server that hangs. Then the server executes it after the release, which has found nothing. So a
+release that finds nothing settles nothing. It is sent again, each time after twice the pause, until
+the hold would have ended by itself. An acquire that was sent several times may be executed several
+times. Then the release must find that many grants.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FIRST_CLEANUP_PAUSE = 0.1
 LONGEST_CLEANUP_PAUSE = 1.0
-"""Seconds between two tries while the server does not answer."""
+"""Seconds between two tries: at first, and at most while the server does not answer."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,7 +33,7 @@ class CleanupEntry:
     """A call to repeat, and when.
 
     Attributes:
-        effect: the call, and until when it is of use.
+        effect: the call, and the time after which it is useless.
         due: when to send it next.
         late: how many grants it must still find.
         pause: seconds between *due* and the try after it.
@@ -46,7 +46,7 @@ class CleanupEntry:
 
 
 class CleanupQueue:
-    """What one client still has to bring to the server."""
+    """The calls of one client that must still reach the server."""
 
     def __init__(self) -> None:
         self._entries: list[CleanupEntry] = []
@@ -55,7 +55,7 @@ class CleanupQueue:
         return len(self._entries)
 
     def add(self, effect: Cleanup[object], now: float) -> None:
-        """Have *effect* carried through, beginning now."""
+        """Add *effect*, which is due at once."""
         self._entries.append(CleanupEntry(effect, now, effect.late))
 
     def next_due(self) -> float:
@@ -63,13 +63,13 @@ class CleanupQueue:
         return min((entry.due for entry in self._entries.copy()), default=NEVER)
 
     def calls(self) -> list[Eval[object]]:
-        """Return what is not settled yet."""
+        """Return the calls that are not settled yet."""
         return [entry.effect.call for entry in self._entries.copy()]
 
     def take_due(self, now: float) -> list[CleanupEntry]:
-        """Return what is to be sent at *now*.
+        """Return the entries to send at *now*.
 
-        It is due again soon unless `carry` brings it there.
+        They are due again after their pauses, unless `carry` settles them before.
         """
         due = [entry for entry in self._entries.copy() if entry.due <= now]
         for entry in due:
@@ -77,12 +77,12 @@ class CleanupQueue:
         return due
 
     def carry(self, due: Sequence[CleanupEntry], clock: Callable[[], float]) -> Op[None]:
-        """Send *due*.
+        """Send the calls of *due*.
 
-        Those for different servers may be sent at the same time, by several threads.
+        Several threads may send the calls for different servers at the same time.
 
         Cost:
-            One round trip for all of it.
+            One round trip for all of them.
         """
         if not due:
             return

@@ -1,19 +1,20 @@
 """What multi lock and red lock have in common: several locks that are held as one.
 
-Theory. Members are locks of any clients, and their state is all the state there is. An owner has
-the composite lock when enough members have a hold of that owner. Each hold is renewed by its own
-client. So a try finds in the members' tables what it took, even if it is interrupted between any
-two steps.
+Theory. Members are locks of one or more clients. A composite lock has no state besides theirs. An
+owner has the composite lock when it holds enough members. Each hold is renewed by its own client.
+So a try finds in the members' tables what it took, even if it is interrupted between any two steps.
 
 Rules:
 
-* All but acquiring happens everywhere at once. A member that fails never stops the others.
-* *Spare* members may be missing. If an answer needs more members than replied, it is an error,
-  never a guess.
-* Operations of the members run in lockstep (`lockstep`). They are generators, so they can stand
-  still: each runs to its next effect, then all scripts are sent, then each gets its reply.
-* In lockstep each operation begins, or hears of an interruption, before anything is sent.
-* Operations that queue up for messages do not run in lockstep: a place in a queue is taken back
+* Every operation but the acquire of a multi lock runs at all members at once. A member that fails
+  never stops the others.
+* Up to `spare` members may be missing. If too few members replied for an answer, the result is an
+  error, never a guess.
+* Operations of the members run in lockstep (`lockstep`). They are generators, so they can be
+  suspended: each runs to its next effect, then all scripts are sent, then each gets its reply.
+* In lockstep, every operation begins before anything is sent. An interruption, too, is thrown into
+  every operation before anything is sent.
+* An operation that waits in a queue for messages does not run in lockstep: it would leave the queue
   between two steps.
 
 Source: RedissonMultiLock, Redisson 4.7.0.
@@ -49,14 +50,14 @@ if TYPE_CHECKING:
     from interlock.errors import AcquireTimeoutError, LossReason
 
 LONGEST_BACKOFF = 0.1
-"""Seconds between two tries of those who got in each other's way, at the longest."""
+"""The longest pause, in seconds, between two tries of owners that blocked each other."""
 TRIES = 2
 """How often a script is sent to a server that fails at once.
 
 The connection may have been a stale one.
 """
 _FAILURES = (ServerUnavailableError, WrongTypeError, HoldLostError, ReplicationError)
-"""What speaks of a server or of the hold there."""
+"""Errors that concern one server, or the hold there."""
 
 
 @dataclass(slots=True)
@@ -65,10 +66,10 @@ class Demand:
 
     Attributes:
         owner: who wants it.
-        deadline: on the clock of the clients; one that has passed means one try.
+        deadline: on the clock of the clients; if it has passed, there is one try.
         lease: seconds, or None for holds that are renewed.
-        hold: what the owner has already, unless that is lost.
-        parts: what it does at the members.
+        hold: the hold that the owner already has; None without one, or if it is lost.
+        parts: its steps at the members.
         former: how deep the owner held each member before.
     """
 
@@ -89,15 +90,15 @@ class Demand:
 class Parts:
     """The members' steps of one operation: the last one at each member.
 
-    Each step knows what is left to undo of it, or to carry through. So an operation that is
-    interrupted, and the undo too, goes on with the steps that are not over.
+    Each step knows what it still has to undo or to carry through. So an interrupted operation goes
+    on with the steps that are not over. An interrupted undo does the same.
     """
 
     def __init__(self) -> None:
         self._steps: dict[object, tuple[Client, Step[Any]]] = {}
 
     def add(self, member: LockBase | CoreLock, step: Step[Any]) -> None:
-        """Note that *step* is performed at *member*; it takes the place of an earlier one."""
+        """Note that *step* is performed at *member*; it replaces an earlier one."""
         session = member.session
         self._steps[id(session), member.hold_key] = session, step
 
@@ -113,16 +114,16 @@ class Parts:
         return bool(self._steps)
 
     def entered(self) -> list[Hold]:
-        """Return what was acquired and not given back."""
+        """Return the holds that were acquired and not given back."""
         steps = [step for _, step in self._steps.values()]
         return [step.result for step in steps if step.result is not None and not step.over()]
 
     def over(self) -> bool:
-        """Return whether nothing is left of any step."""
+        """Return whether no step has anything left to do."""
         return all(step.over() for _, step in list(self._steps.values()))
 
     def settle(self, error: BaseException) -> Op[None]:
-        """Do what is left of each step that *error* has ended, at all members at once."""
+        """Undo or complete each step that *error* has interrupted, at all members at once."""
         rest = [
             (session, step.rest(error))
             for session, step in list(self._steps.values())
@@ -132,7 +133,7 @@ class Parts:
 
 
 class CompositeLock(ABC):
-    """Lock-likes of any clients, which are of one process and have one clock.
+    """Several locks that are held as one; their clients are in one process and share a clock.
 
     Args:
         members: the locks.
@@ -140,12 +141,12 @@ class CompositeLock(ABC):
 
     Attributes:
         members: the locks, in the order in which they are taken.
-        name: the names of all, each once.
+        name: the names of all members, each once.
         needed: how many members make a hold.
         spare: how many may be missing.
 
     Raises:
-        ConfigError: none, or one of them twice.
+        ConfigError: there are no members, or one of them is given twice.
     """
 
     kind: str
@@ -166,20 +167,20 @@ class CompositeLock(ABC):
 
     @abstractmethod
     def _patience(self, lease: float | None = None) -> float | None:
-        """Return the seconds for which a server is waited for; None: an outage is sat out."""
+        """Return how many seconds to wait for a server; None: until an outage is over."""
         ...
 
     @abstractmethod
     def _obtain(self, demand: Demand) -> Op[CompositeHold | None]:
         """Acquire as `acquire` does, for an owner without a lost hold.
 
-        None when nothing was taken.
+        Return None if nothing was taken.
         """
         ...
 
     @abstractmethod
     def _unavailable(self, failures: dict[str, InterlockError]) -> InterlockError:
-        """Return the error of too few members, for *failures* by member."""
+        """Return the error for too few available members; *failures* says why, by member."""
         ...
 
     # What the faces call.
@@ -187,7 +188,7 @@ class CompositeLock(ABC):
     def acquire(
         self, owner: Owner, deadline: float, lease: float | None
     ) -> Step[CompositeHold | None]:
-        """Acquire for *owner*, waiting until *deadline*; arguments as of `LockBase.acquire`.
+        """Acquire for *owner*, waiting until *deadline*; arguments as for `LockBase.acquire`.
 
         Returns:
             The hold, or None when *deadline* came first; then nothing is held.
@@ -195,9 +196,9 @@ class CompositeLock(ABC):
         Raises:
             ReentryError: a member is not reentrant and *owner* holds it.
             HoldLostError: a re-entry found that the hold is lost.
-            ServerUnavailableError: of a multi lock: a server gave no usable answer in time; what
-                was taken is given back.
-            QuorumError: of a red lock: so many servers cannot be reached that there is no quorum.
+            ServerUnavailableError: for a multi lock: a server gave no usable answer in time. All
+                that was taken is given back.
+            QuorumError: for a red lock: too few servers can be reached for a quorum.
         """
         parts = Parts()
         acquiring = self._acquire(owner, deadline, lease, parts)
@@ -211,18 +212,18 @@ class CompositeLock(ABC):
         hold = self._made_of(holds)
         if hold is not None and hold.lost(self._session.clock()):
             if any(member.inside() and not member.ran_out() for member in hold.members):
-                # The owner must hear of the loss; it releases the lost hold before it acquires
-                # another.
+                # The owner must hear of the loss. It has to release the lost hold before it
+                # acquires another.
                 raise self._lost(hold)
-            # What is left of it would be entered again, and what is lost acquired anew: their
-            # depths would differ.
+            # Otherwise members that are left would be re-entered, and lost ones acquired anew.
+            # Their depths would differ.
             yield from self._end(hold, parts)
             hold, holds = None, self._holds(owner)
         demand = Demand(owner, deadline, lease, hold, parts, depths(holds))
         return (yield from undoing(self._obtain(demand), self._undo, demand))
 
     def refusal(self, timeout: float) -> Op[AcquireTimeoutError]:
-        """Return the error for who did not get it in *timeout* seconds.
+        """Return the error for an owner that did not get it in *timeout* seconds.
 
         One round trip asks who holds a member.
         """
@@ -233,7 +234,7 @@ class CompositeLock(ABC):
         return not_acquired(self.kind, self.name, timeout, holder)
 
     def release(self, owner: Owner) -> Step[None]:
-        """Go down by one depth in every member; errors as `release_hold`."""
+        """Go down by one depth in every member; errors as for `release_hold`."""
         return self._carried_through(lambda parts: self._release_own(owner, parts))
 
     def _release_own(self, owner: Owner, parts: Parts) -> Op[None]:
@@ -245,8 +246,8 @@ class CompositeLock(ABC):
         Raises:
             NotHeldError: it was released before.
             HoldLostError: fewer members than are needed were still held.
-            ServerUnavailableError: so many servers gave no reply that others may still be kept
-                out; the background goes on.
+            ServerUnavailableError: too many servers gave no reply, so others may still be kept
+                out. The background goes on with the release.
 
         Cost:
             One round trip to all servers at once.
@@ -255,7 +256,7 @@ class CompositeLock(ABC):
 
     @staticmethod
     def _carried_through(release: Callable[[Parts], Op[None]]) -> Step[None]:
-        """Return the step that performs *release*, wherever a Ctrl-C strikes."""
+        """Return the step that performs *release*, even if a Ctrl-C interrupts it anywhere."""
         parts, refused = Parts(), False
 
         def over() -> bool:
@@ -263,7 +264,7 @@ class CompositeLock(ABC):
 
         def go_on(error: BaseException) -> Op[None]:
             nonlocal refused
-            # An error of its own, before it began at any member: it is not held.
+            # The release itself raised before it began at any member: nothing is held.
             refused = not parts and isinstance(error, Exception)
             return parts.settle(error) if parts or refused else release(parts)
 
@@ -271,12 +272,12 @@ class CompositeLock(ABC):
 
     def _release(self, hold: CompositeHold, parts: Parts) -> Op[None]:
         present = [member for member in hold.members if member.state is not ENDED]
-        # Of a release that was begun before, the rest is carried through.
+        # A release that was begun before is carried through.
         if len(present) < self.needed and all(member.state is not ENDING for member in present):
             raise not_held(self.kind, self.name, hold.label)
         outcomes = yield from self._release_all(present, parts)
         if outcomes.count(None) == len(outcomes):
-            return  # the rule; what follows is about failures
+            return  # the common case; the rest handles failures
         lost = [outcome for outcome in outcomes if isinstance(outcome, HoldLostError)]
         if lost and len(outcomes) - len(lost) < self.needed:
             yield from self._end(hold, parts)
@@ -295,8 +296,8 @@ class CompositeLock(ABC):
 
         Raises:
             NotHeldError: *owner* does not hold it.
-            HoldLostError: fewer than are needed are still held.
-            ServerUnavailableError: fewer than are needed answered.
+            HoldLostError: fewer members than are needed are still held.
+            ServerUnavailableError: fewer members than are needed answered.
 
         Cost:
             One round trip to all servers at once.
@@ -306,17 +307,17 @@ class CompositeLock(ABC):
             raise not_held(self.kind, self.name, owner.label)
         failure = yield from self._extend(owner, check_lease(lease))
         if isinstance(failure, HoldLostError):
-            # Who asked for a lost member to be extended has it no more; so it goes with the others.
+            # The failed extension has ended the lost member's hold, so the others end too.
             yield from self._end(hold, Parts())
             raise self._lost(hold, failure) from failure
         if failure is not None:
             raise failure
 
     def force_release(self) -> Op[bool]:
-        """Free every member, also those of other holders; tell whether any was locked.
+        """Free every member, no matter who holds it; return whether any was locked.
 
         Raises:
-            InterlockError: more members than are spare could not be reached; the others were freed.
+            InterlockError: more members than are spare could not be reached. The others were freed.
 
         Cost:
             One round trip to all servers at once.
@@ -328,10 +329,10 @@ class CompositeLock(ABC):
         return any(outcome is True for outcome in outcomes)
 
     def status(self) -> Op[LockStatus]:
-        """Ask all members; locked when so many are that it cannot be acquired, for as long as that.
+        """Ask all members. It counts as locked while too few members are free to acquire it.
 
         Raises:
-            InterlockError: that depends on members that could not be reached.
+            InterlockError: the answer depends on members that could not be reached.
 
         Cost:
             One round trip to all servers at once.
@@ -347,9 +348,10 @@ class CompositeLock(ABC):
         return LockStatus(sorted(remaining, reverse=True)[self.spare], {})
 
     def depth_of(self, owner: Owner) -> Op[int]:
-        """Return how deep *owner* holds as many members as are needed.
+        """Return how deep *owner* holds enough members.
 
-        0 without a round trip if not, or if the servers know nothing of it.
+        Without a hold it is 0, and there is no round trip. It is also 0 if the servers know nothing
+        of the hold.
 
         Raises:
             InterlockError: more members than are spare could not be reached.
@@ -360,8 +362,8 @@ class CompositeLock(ABC):
         failures = self._failures(outcomes)
         if len(failures) > self.spare:
             raise self._unavailable(failures)
-        # How deep is known here, and whether at all by the servers; one that is away for a moment
-        # still has what is valid.
+        # The depth is known here. The servers know whether there is a hold at all. If a server
+        # cannot be reached for a moment, a hold that is valid there still counts.
         now = self._session.clock()
         known = [
             hold.depth if hold and hold.valid(now) and outcome != 0 else 0
@@ -370,13 +372,16 @@ class CompositeLock(ABC):
         return sorted(known, reverse=True)[self.needed - 1]
 
     def hold_of(self, owner: Owner) -> CompositeHold | None:
-        """Return *owner*'s hold, lost or just being released or not, as known locally."""
+        """Return *owner*'s hold as known locally, even if it is lost or just being released."""
         return self._made_of(self._holds(owner))
 
     # How it is done.
 
     def _made_of(self, holds: Sequence[Hold | None]) -> CompositeHold | None:
-        """Return the hold that *holds* of the members make, if they do."""
+        """Return the hold that the members' *holds* make up; None if they are too few.
+
+        While one of them is being released, any number is enough.
+        """
         held = [hold for hold in holds if hold is not None]
         if not held:
             return None
@@ -393,7 +398,8 @@ class CompositeLock(ABC):
     def _extend(self, owner: Owner, lease: float) -> Op[InterlockError | None]:
         """Extend every member that *owner* holds.
 
-        Return the most telling failure if those that are needed failed.
+        Return None if enough members succeeded; else the first loss, or without one the first
+        failure.
         """
         holding = [member for member in self.members if member.hold_of(owner) is not None]
         outcomes = yield from self._all(lambda member: member.extend(owner, lease), holding, lease)
@@ -412,24 +418,25 @@ class CompositeLock(ABC):
     def _give_back(self, demand: Demand) -> Op[None]:
         """Go back to the former depths.
 
-        What cannot be reached ends later, by the background or its lease.
+        A member that cannot be reached ends later, through the background or its lease.
         """
         taken = self._taken(demand)
-        # A release that fails has left the rest to the background; the try failed for its own
-        # reason. A server that hangs must not keep who gives up.
+        # Failures are ignored. The background does the rest, and the try failed for a reason of its
+        # own. A server that hangs must not delay an owner that gives up.
         _ = yield from self._release_all(taken, demand.parts, GRACE)
         self._forget(taken)
 
     def _undo(self, demand: Demand, error: BaseException) -> Op[None]:
-        """Go down by one depth wherever *demand* was granted; undo what is still under way."""
+        """Go down by one depth at each member that *demand* got; undo what is still under way."""
         yield from self._give_back(demand)
         yield from demand.parts.settle(error)
 
     def _taken(self, demand: Demand) -> list[Hold]:
-        """Return what *demand* has taken and not given back, each of which goes down by one depth.
+        """Return the holds that *demand* has entered and not given back, once each.
 
-        The tables of the members tell it exactly for an owner of its own. For an owner that threads
-        or tasks share they also hold what the others enter meanwhile, so its own steps decide.
+        Each of them must go down by one depth. The members' tables tell them exactly, unless
+        threads or tasks share the owner. Then the tables also have what the others entered
+        meanwhile, so the steps of *demand* decide.
         """
         entered = (State.HELD, State.LOST)
         if demand.owner.shared:
@@ -450,7 +457,7 @@ class CompositeLock(ABC):
         )
 
     def _pause(self, deadline: float) -> Op[None]:
-        """Wait so long that those who got in each other's way come one after the other."""
+        """Wait for a random time, so that owners that blocked each other try one by one."""
         session = self._session
         until = session.clock() + LONGEST_BACKOFF * (0.1 + 0.9 * session.random())
         yield from Wait(None, min(deadline, until))
@@ -458,7 +465,7 @@ class CompositeLock(ABC):
     # One operation of each member at the same time.
 
     def _holds(self, owner: Owner) -> list[Hold | None]:
-        """Return what *owner* has of each member, lost or not."""
+        """Return the hold that *owner* has of each member, even if it is lost."""
         return [member.hold_of(owner) for member in self.members]
 
     def _all(
@@ -476,8 +483,8 @@ class CompositeLock(ABC):
     ) -> Op[list[InterlockError | None]]:
         """Go down by one depth in each of *holds*.
 
-        One that cannot be reached in *patience* (None: the usual) does so all the same, as far as
-        is known here.
+        If a server does not answer within *patience* seconds (None: `_patience`), the hold still
+        goes down as far as is known here.
         """
         releases = [(hold.core, hold.release()) for hold in holds]
         parts.add_all(releases)
@@ -487,13 +494,13 @@ class CompositeLock(ABC):
         if outcomes.count(None) < len(outcomes):
             for hold, outcome in zip(holds, outcomes, strict=True):
                 if hold.state is HELD and outcome is not None:
-                    # Depths are told absolutely: the server learns of this one later, or need not.
+                    # Scripts name the depth to reach: a later one tells the server, if need be.
                     _ = hold.leave()
         return outcomes
 
     @staticmethod
     def _forget(holds: Sequence[Hold]) -> None:
-        """Forget those of *holds* that only the background goes on to release."""
+        """Forget each of *holds* that is left to the background to release."""
         for hold in holds:
             if hold.state is State.ENDING:
                 hold.core.session.holds.end(hold)
@@ -501,9 +508,9 @@ class CompositeLock(ABC):
     def _failures(
         self, outcomes: Sequence[object], members: Sequence[LockBase] | None = None
     ) -> dict[str, InterlockError]:
-        """Return what failed with a server or the hold there, by member and server.
+        """Return the errors of servers and of the holds there, by member and server.
 
-        Raise what is the caller's own mistake.
+        Raise any other error: it is the caller's own mistake.
         """
         chosen = self.members if members is None else members
         failures: dict[str, InterlockError] = {}
@@ -516,7 +523,7 @@ class CompositeLock(ABC):
 
 
 def depths(holds: Sequence[Hold | None]) -> list[int]:
-    """Return how deep each of *holds* was entered, as known locally, be it lost or not."""
+    """Return the depth of each of *holds* as known locally, even if it is lost."""
     entered = (State.HELD, State.LOST)
     return [hold.depth if hold and hold.state in entered else 0 for hold in holds]
 
@@ -525,10 +532,9 @@ def depths(holds: Sequence[Hold | None]) -> list[int]:
 
 
 class CompositeHold:
-    """One owner's possession of several names; answers what a `Hold` answers.
+    """One owner's possession of several names; it is used like a `Hold`.
 
-    All that it knows is what its members know, each of which is renewed, and may be lost, on its
-    own.
+    It knows only what its members know. Each member is renewed, and may be lost, on its own.
 
     Attributes:
         core: the locks.
@@ -559,7 +565,7 @@ class CompositeHold:
         return hash((self.core, *self.members))
 
     def _enough(self, values: Sequence[float]) -> float:
-        """Return what as many members as are needed have at least."""
+        """Return the largest value that enough members reach; 0 if there are too few members."""
         ordered = sorted(values, reverse=True)
         return ordered[self.core.needed - 1] if len(ordered) >= self.core.needed else 0
 
@@ -567,14 +573,14 @@ class CompositeHold:
     def replicas(self) -> int | None:
         """Return how many replicas the least replicated member had.
 
-        None when none was asked about.
+        None if replicas were asked about no member.
         """
         known = [hold.replicas for hold in self.members if hold.replicas is not None]
         return min(known, default=None)
 
     @property
     def depth(self) -> int:
-        """Return how often as many members as are needed were entered."""
+        """Return how often enough members were entered."""
         return int(self._enough([hold.depth for hold in self.members if hold.state is State.HELD]))
 
     @property
@@ -597,15 +603,15 @@ class CompositeHold:
 
     @property
     def detail(self) -> str:
-        """Return what an operator said who released a member by force."""
+        """Return the reason that an operator gave for releasing a member by force."""
         return next((hold.detail for hold in self.members if hold.detail), "")
 
     def expiry_reason(self) -> LossReason:
-        """Return why it is lost if that is by the clock."""
+        """Return why it is lost, if its validity has run out."""
         return self.members[0].expiry_reason()
 
     def valid(self, now: float) -> bool:
-        """Return whether nobody else can hold as many members as are needed."""
+        """Return whether nobody else can hold enough members."""
         return sum(hold.valid(now) for hold in self.members) >= self.core.needed
 
     def lost(self, now: float) -> bool:
@@ -613,21 +619,21 @@ class CompositeHold:
         return self._too_few([hold.lost(now) for hold in self.members])
 
     def kept(self) -> bool:
-        """Return whether its owner has not released it yet, be it lost or not."""
+        """Return whether its owner has not released it yet, even if it is lost."""
         return any(hold.kept() for hold in self.members)
 
     def leaving(self) -> bool:
         """Return whether its last release has begun at every member that is left."""
-        # A member that was lost before the release keeps its depth, and tells nothing.
+        # A member that was lost before the release keeps its depth, so it shows nothing.
         rest = [hold for hold in self.members if hold.depth == 0 or hold.state is not State.LOST]
         return bool(rest) and all(hold.leaving() for hold in rest)
 
     def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
-        """Keep every member as long as what *handle* refers to; arguments as for a `Hold`."""
+        """Keep every member while the object of *handle* lives; arguments as for `Hold.hand`."""
         try:
             self._hand_all(handle, alone)
         except BaseException:
-            # A Ctrl-C: all members are handed over, or one would be kept without the others.
+            # A Ctrl-C: hand over all members, or some would be kept without the others.
             self._hand_all(handle, alone)
             raise
 
@@ -636,7 +642,7 @@ class CompositeHold:
             hold.hand(handle, alone=alone)
 
     def own(self) -> None:
-        """Allow the owner to release every member, even if all that the user was given is gone."""
+        """Allow the owner to release every member, even if all handles of the user are gone."""
         for hold in self.members:
             hold.own()
 
@@ -647,7 +653,7 @@ class CompositeHold:
     def listen(self, callback: Callable[[], object]) -> bool:
         """Tell *callback* once of a loss.
 
-        False when it is lost already (and the caller must tell it).
+        Return False if it is lost already. Then the caller must tell *callback*.
         """
         listener = _Listener(self, callback)
         for hold in self.members:
@@ -655,7 +661,7 @@ class CompositeHold:
         return not (self.is_lost() and listener.taken())
 
     def unlisten(self, callback: Callable[[], object]) -> None:
-        """Tell *callback* no more of a loss."""
+        """Stop telling *callback* of a loss."""
         for hold in self.members:
             hold.unlisten(_Listener(self, callback))
 
@@ -688,12 +694,12 @@ class CompositeHold:
         return self._too_few([hold.state is State.LOST for hold in self.members])
 
     def _too_few(self, gone: Sequence[bool]) -> bool:
-        """Return whether those that are not *gone* are too few, because of those that are."""
+        """Return whether too few members are left, because some are *gone*."""
         return any(gone) and gone.count(False) < self.core.needed
 
 
 class _Listener:
-    """Tells *callback* once, when *hold* is lost; is told of the loss of each member."""
+    """Tells *callback* once, when *hold* is lost. It is called for the loss of each member."""
 
     __slots__ = ("_callback", "_hold", "_untold")
 
@@ -714,7 +720,7 @@ class _Listener:
         return hash(self._callback)
 
     def taken(self) -> bool:
-        """Return whether to tell the callback; of several threads one gets True."""
+        """Return whether to tell the callback; only one of several threads gets True."""
         try:
             _ = self._untold.pop()
         except IndexError:
@@ -726,7 +732,7 @@ class _Listener:
 
 
 class _Run:
-    """One of the operations: where it stands, and what it came to."""
+    """One operation in lockstep: where it stands, and its outcome."""
 
     __slots__ = (
         "_call",
@@ -759,26 +765,26 @@ class _Run:
         except StopIteration as stop:
             self.result = stop.value
         except BaseException as raised:
-            # The interruption goes on to the caller when all have come to their ends.
+            # The interruption goes on to the caller when all operations have ended.
             if raised is not self.interruption and not isinstance(raised, InterlockError):
                 raise
             self.result = raised
         finally:
             if self._call is not None and self.effect is not self._call:
-                # A lock keeps its release, and sends it again without this patience.
+                # A lock keeps its release script, and sends it again with its own deadline.
                 self._call.deadline, self._call = self._deadline, None
 
     def interrupt(self, error: BaseException) -> None:
         """Throw *error* into the operation, wherever it stands.
 
-        Nobody may have noted its effect when a Ctrl-C struck.
+        Its effect may not be noted here, because a Ctrl-C came before that.
         """
         self.interruption = error
         if not ended(self._op):
             self.step(error=error)
 
     def perform(self) -> Op[None]:
-        """Perform the effect that is asked for."""
+        """Perform the effect that the operation asks for."""
         assert self.effect is not None
         try:
             reply = yield self.effect
@@ -788,7 +794,7 @@ class _Run:
             self.step(reply)
 
     def question(self, patience: float | None) -> tuple[Client, Eval[object]]:
-        """Return the script that is asked for as it is to be sent."""
+        """Return the client, and the script that the operation asks for, ready to be sent."""
         call: Any = self.effect
         if call is not self._call:
             self._call, self._deadline, self._tries = call, call.deadline, 0
@@ -800,7 +806,7 @@ class _Run:
         return self.session, call
 
     def failed(self, error: Exception, patience: float | None) -> None:
-        """Go on with *error*, which the `question` came to."""
+        """Go on with *error*, which ended the `question`."""
         if patience is not None and self._tries >= TRIES and self._call is not None:
             self._call.deadline = self.session.clock()
         self.step(error=error)
@@ -815,12 +821,12 @@ def lockstep(
 
     Args:
         ops: the operations.
-        patience: seconds that each script is given in place of its own deadline: no outage is sat
-            out.
-        interruption: what each of them clears up behind, and may raise again.
+        patience: seconds that each script is given in place of its own deadline. Then nobody waits
+            for the end of an outage.
+        interruption: the exception after which each of *ops* cleans up; each may raise it again.
 
     Returns:
-        What each came to: its result, or our error.
+        The outcome of each: its result, or the InterlockError that it raised.
 
     Cost:
         The longest of their round trips, step by step.
@@ -843,7 +849,7 @@ def _go_on(runs: Sequence[_Run], patience: float | None) -> Op[None]:
             yield from RunOn(run.session, run.perform())
         if others:
             continue
-        # The operations decode for themselves: they are given the bare replies.
+        # The operations get the bare replies, and decode them.
         questions = tuple([run.question(patience) for run in active])
         replies: Any = yield Gather(questions)
         for run, reply in zip(active, replies, strict=True):
@@ -854,7 +860,7 @@ def _go_on(runs: Sequence[_Run], patience: float | None) -> Op[None]:
 
 
 def _interrupt(runs: Sequence[_Run], error: BaseException) -> Op[None]:
-    """Throw *error* into each operation that is not at its end; perform its clean-up."""
+    """Throw *error* into each operation that has not ended; perform its clean-up."""
     for run in runs:
         run.interrupt(error)
     yield from _go_on(runs, None)

@@ -1,18 +1,19 @@
 """The condition: owners of a lock wait until another owner of it notifies them.
 
-Theory. A sorted set has the waiters in the order of their coming, another one the ends of their
-leases. A waiter is entered while it still holds the lock, so no notification comes between. A
+Theory. One sorted set has the waiters in the order in which they came. Another one has the ends of
+their leases. A waiter enters both while it still holds the lock, so it misses no notification. A
 notification takes a waiter out of the first set. The waiter acquires the lock again, and only then
-takes itself out of the second one. Until that moment its notification can go to another waiter.
+leaves the second set. Until that moment its notification can go to another waiter.
 
 Rules:
 
 * A waiter is a hold: the client renews it until its wait is over. If its process dies, its lease
-  ends, and the next look gives its notification to whom waits next.
+  ends. Then the next look of another waiter passes its notification on.
 * Each notification is taken once: the script that ends a wait tells whether it was notified.
-* A wait that is interrupted gives its notification to the next waiter.
+* An interrupted wait passes its notification on to the next waiter.
 * Each waiter has a channel of its own, so a notification wakes nobody in vain.
-* However a wait ends, the lock is held again as before, or HoldLostError is raised.
+* However a wait ends, the lock is held again as before. If that is impossible, the error says so:
+  HoldLostError, ClosedError, or a note on the error that ended the wait.
 
 Source: threading.Condition and asyncio.Condition of Python 3.13.
 """
@@ -51,7 +52,7 @@ class Condition(Meeting):
 
     Args:
         session: the client's state.
-        lock: what its users hold.
+        lock: the lock that its users hold.
         name: what the user calls it.
 
     Raises:
@@ -73,11 +74,11 @@ class Condition(Meeting):
     def wait(self, owner: Owner, deadline: float) -> Op[bool]:
         """Release the lock, wait until notified or *deadline*, and acquire the lock again.
 
-        The public `Condition.wait` tells what it returns, its errors and costs.
+        The public `Condition.wait` describes the result, errors and costs.
 
         Args:
             owner: who holds the lock.
-            deadline: on the session's clock; it bounds the wait for a notification alone.
+            deadline: on the session's clock; it limits only the wait for a notification.
         """
         hold = self._held(owner)
         if owner.shared:
@@ -93,7 +94,7 @@ class Condition(Meeting):
         try:
             return (yield from undoing(waiting, self._undo, waiter, before))
         finally:
-            # An abandoned wait is not undone: nothing PENDING may stay in the table.
+            # An abandoned wait is not undone, but a PENDING hold must not stay in the table.
             if waiter.state is State.PENDING:
                 self.session.holds.end(waiter)
 
@@ -128,23 +129,26 @@ class Condition(Meeting):
         return notified
 
     def _look(self, waiter: Hold, deadline: float) -> Op[float | None]:
-        """Look once; None when *waiter* waits no more, else when another one may be dead."""
+        """Look once; return the seconds until another waiter may be dead.
+
+        None if *waiter* waits no longer.
+        """
         session = self.session
         call = scripts.condition_look(self._place(), waiter.holder, self._kept, deadline=deadline)
         left = yield from session.persist(call)
         if left is None or left > 0:
             return left
-        # Somebody's lease has ended. A notification that the dead one had goes on.
+        # A waiter's lease has ended. If it was notified, the next one gets the notification.
         request = self._calls.begin()
         _ = yield from self._calls.send(request, self._notify_script(request, 0))
         self._calls.end(request)
         return 0.0
 
     def _acquire_again(self, before: _Before) -> Op[None]:
-        """Hold the lock as *before*; who released the former hold releases this one.
+        """Hold the lock as *before*; the handles of the former hold release the new one.
 
         Raises:
-            HoldLostError: that cannot be.
+            HoldLostError: the lock cannot be acquired again.
         """
         while True:
             hold = self.lock.hold_of(before.owner)
@@ -155,8 +159,8 @@ class Condition(Meeting):
             try:
                 acquiring: Step[Hold | None] | Step[CompositeHold | None]
                 acquiring = self.lock.acquire(before.owner, NEVER, before.lease)
-                # An operation of its own, whose place in the queue is taken back when it ends. The
-                # next acquire would wait behind it otherwise.
+                # As an operation of its own it leaves the local queue when it ends. Otherwise the
+                # next acquire would wait behind it.
                 yield from RunOn(self.session, iter(acquiring))
             except (HoldLostError, ClosedError):
                 raise
@@ -169,7 +173,7 @@ class Condition(Meeting):
                 ) from error
 
     def _undo(self, waiter: Hold, before: _Before, error: BaseException) -> Op[None]:
-        """Give a notification of *waiter* to the next one, and hold the lock again."""
+        """Pass a notification of *waiter* on to the next one, and hold the lock again."""
         session = self.session
         call, until = self.release_script(waiter, 0), session.clock() + self._lease
         waiter.gave_back()
@@ -189,13 +193,13 @@ class Condition(Meeting):
     def notify(self, owner: Owner, count: int) -> Step[bool]:
         """Notify the *count* waiters that came first, -1 for all of them.
 
-        *owner* holds the lock. The public `Condition.notify` tells errors and costs.
+        *owner* must hold the lock. The public `Condition.notify` lists errors and costs.
         """
         _ = self._held(owner)
         return self._calls.carried_through(lambda call: self._notify_script(call, count))
 
     def _held(self, owner: Owner) -> Hold | CompositeHold:
-        """Return the hold of *owner*, which is valid."""
+        """Return the hold of *owner*; raise unless it is valid."""
         lock = self.lock
         hold = lock.hold_of(owner)
         if hold is None:
@@ -211,7 +215,7 @@ class Condition(Meeting):
         return hold
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that undoes the wait of *hold*; a waiter has no depths."""
+        """Return the script that undoes the wait of *hold*; *depth* is not used."""
         del depth
         return scripts.condition_leave(
             self._place(), self._request(hold), hold.holder, self._calls.ttl()

@@ -1,13 +1,14 @@
 """The count-down latch.
 
-RCountDownLatch of Redisson. A string is the count; at 0 it is removed and all who wait go on.
+Redisson's RCountDownLatch. A string has the count. At 0 it is removed, and all waiters go on.
 
-Theory. On Redis an open latch and a deleted one look alike: there is no key. So each of our
-endings leaves a note for who waits, "open" or "deleted" with a mark that tells it from others. A
-waiter remembers the note that it found when it came, and goes by a new one: it does not miss an
-opening after which somebody set the count again at once, and it raises for a deletion.
+Theory. On Redis an open latch and a deleted one look alike: there is no key. So a script that ends
+a latch leaves a note for the waiters: "open" or "deleted", with a mark that is new each time. A
+waiter remembers the note that it found when it came. A new note tells it how the latch ended. So it
+does not miss an opening, even if somebody sets the count again at once. For a deletion it raises an
+error.
 
-Java leaves no note. What has no key and no note counts as open, as it does for Java.
+Java leaves no note. A latch without a key and without a note counts as open, as it does for Java.
 
 Source: RCountDownLatch, Redisson 4.7.0.
 """
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
     from interlock._core.session import Session
 
 MAX_COUNT = 2**53
-"""What a script can count to."""
+"""The largest count that a script counts exactly."""
 NOTE_TTL = 60.0
-"""Seconds, besides two poll caps, for which an ending is noted.
+"""Seconds, besides two poll caps, for which the note of an ending is kept.
 
-By then every waiter that is alive has looked.
+By then every live waiter has looked.
 """
 
 
@@ -43,8 +44,8 @@ def check_count(count: object) -> int:
     """Return *count* if a latch can have it.
 
     Raises:
-        TypeError: unless it is an int.
-        ConfigError: unless it is 1 to `MAX_COUNT`.
+        TypeError: it is not an int.
+        ConfigError: it is not between 1 and `MAX_COUNT`.
     """
     if not isinstance(count, int) or isinstance(count, bool):
         raise TypeError(f"a count must be an int, not {type(count).__name__}")
@@ -56,7 +57,7 @@ def check_count(count: object) -> int:
 class CountDownLatch:
     """The operations of one latch for one client.
 
-    The public `CountDownLatch` tells errors and costs.
+    The public `CountDownLatch` lists errors and costs.
     """
 
     kind = "latch"
@@ -92,7 +93,7 @@ class CountDownLatch:
         return was_set
 
     def count_down(self) -> Step[bool]:
-        """Take one from the count, and open the latch at 0; nothing happens to one that is open.
+        """Lower the count by one, and open the latch at 0; an open latch does not change.
 
         Source:
             RCountDownLatch.countDown.
@@ -113,9 +114,9 @@ class CountDownLatch:
         )
 
     def count(self) -> Op[int]:
-        """Return what is left to be counted down.
+        """Return the present count.
 
-        0 when it is open or was never set; one round trip.
+        It is 0 if the latch is open or was never set. One round trip.
         """
         return (yield from self._status()).count
 
@@ -125,8 +126,7 @@ class CountDownLatch:
         Source:
             RCountDownLatch.await.
         """
-        # Whoever comes looks once, however many wait here: what ended before that does not
-        # concern it.
+        # A newcomer looks once, even if others wait here. An earlier ending does not concern it.
         found = yield from self._status(deadline)
         if found.count <= 0:
             return True
@@ -136,7 +136,7 @@ class CountDownLatch:
         return (yield from waiting)
 
     def delete(self) -> Op[bool]:
-        """Remove the latch; who waits for it is told by an error. Return whether there was one.
+        """Remove the latch; its waiters get an error. Return whether there was a latch.
 
         Source:
             RCountDownLatch.delete.
@@ -148,7 +148,7 @@ class CountDownLatch:
         return (yield from session.persist(call))
 
     def _look(self, ending: str | None, deadline: float) -> Op[float | None]:
-        """Look once; None when the latch is open, or was since its last ending was *ending*."""
+        """Look once; return None if the latch is open, or was opened since the note *ending*."""
         status = yield from self._status(deadline)
         news = status.ending if status.ending != ending else None
         if news is not None and news.startswith("deleted"):

@@ -1,26 +1,27 @@
-"""Deadlocks: cycles of the wait-for graph across all processes. Pure; `now` and cards come in.
+"""Deadlocks: cycles in the wait-for graph of all processes. Pure: times and cards are arguments.
 
 Theory. An owner is a thread or task of one client. It waits for a key, the key has holders, and
-each holder belongs to an owner. A cycle in which each owner waits for a key that the next one
-holds never ends by itself: none of them can release anything. One cycle suffices, for an owner
-needs every holder of its key to go.
+each holder belongs to an owner. In a cycle each owner waits for a key that the next one holds. A
+cycle never ends by itself, because none of its owners can release anything. One cycle is enough:
+an owner cannot go on until every holder of its key has released it.
 
 A look never shows the present. Holders are read from the server, and waits from cards that may be
 old. An owner may have given up, and its key may have gone to another one. So a cycle that was seen
-is only suspected. A second look confirms it if it shows the same holders and the same waits. Each
-client's card must also be *two* numbers further than after the first look. A client composes a card
-only after the one before was answered. So the second one was composed after the first look was
-over. The wait that both tell of lasted over that moment, and so did all others of the cycle: at
-that moment it was closed. A closed cycle stays closed until one of its waits is given up.
+is only suspected. A second look confirms it if it shows the same holders and the same waits. The
+number of each client's card must also have grown by *two* since the end of the first look. A client
+composes a card only after the one before was answered. So the second card was composed after the
+first look was over. A wait that is on both cards lasted beyond that moment. So did all other waits
+of the cycle: at that moment it was closed. A closed cycle stays closed until one of its waits is
+given up.
 
 Rules:
 
-* Only a wait of at least `PATIENCE` seconds is looked into, along the chain that starts at it. An
-  owner without any hold is in no cycle, so a crowd that wants one lock makes no look.
+* A look starts only at a wait of at least `PATIENCE` seconds, and follows the chain from there. An
+  owner without any hold is in no cycle. So a crowd of waiters for one lock causes no look.
 * Permits have no owner, so a semaphore is never part of a cycle.
 * A chain that cannot be followed (Java, no rights, no card, a doubtful card) is no deadlock.
-* A card may be forged. So a cycle is logged, but it ends no wait until `unproven` is None. Then the
-  server itself shows each holder and that each lock is awaited.
+* A card may be forged. So a cycle is logged, but it ends a wait only if `unproven` returns None.
+  Then the server itself shows each holder, and that somebody waits for each lock.
 
 Source: Mani Chandy, Misra, Haas: Distributed Deadlock Detection (1983), AND model.
 """
@@ -37,9 +38,9 @@ PATIENCE = 5.0
 """Seconds that a thread or task waits before it is suspected to be in a deadlock."""
 FIRST_SEARCH_PAUSE = 2.0
 LONGEST_SEARCH_PAUSE = 60.0
-"""Seconds between two checks of one client: the first ones, and the longest."""
+"""Seconds between two checks of one client: at first, and at most."""
 MOST_OWNERS = 200
-"""Owners that one check follows."""
+"""Owners that one check follows at most."""
 
 
 class Party(NamedTuple):
@@ -47,7 +48,7 @@ class Party(NamedTuple):
 
     Attributes:
         client_id: its client.
-        owner: tells it from others of that client.
+        owner: a number that tells it from the other owners of that client.
     """
 
     client_id: str
@@ -56,7 +57,7 @@ class Party(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One step of a cycle: *party* waits for *key*, which *holder* of the next party holds.
+    """One step of a cycle: *party* waits for *key*, which the next party holds as *holder*.
 
     Attributes:
         party: who waits.
@@ -64,7 +65,7 @@ class Link:
         key: the lock.
         holder: the holder id that the lock has.
         label: what the party is called.
-        waited: seconds.
+        waited: how long it has waited, in seconds.
     """
 
     party: Party
@@ -81,13 +82,13 @@ class Link:
 
 
 class Wait(NamedTuple):
-    """A wait, as its client tells it.
+    """A wait, as its client reports it.
 
     Attributes:
         waits_as: the holder id that it waits with.
         key: the lock.
         label: what the thread or task is called.
-        waited: seconds.
+        waited: how long it has waited, in seconds.
     """
 
     waits_as: str
@@ -98,11 +99,11 @@ class Wait(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What one client tells of itself.
+    """What one client reports about itself.
 
     Attributes:
-        number: of its card; None for what is known without one.
-        owners: who holds, by holder id and key.
+        number: the number of its card; None if this is known without a card.
+        owners: the owner of each hold, by holder id and key.
         waits: what each owner waits for.
     """
 
@@ -115,10 +116,10 @@ class Sight(NamedTuple):
     """A cycle that was seen.
 
     Attributes:
-        links: its steps, beginning at the one who asked.
-        seen: the number of each client's card that told of a step; None without a card.
-        after: the numbers of the cards when all had been read.
-        at: when all had been read, in seconds.
+        links: its steps, from the owner at which the look started.
+        seen: by client, the number of the card that reported its step; None without a card.
+        after: by client, the number of its card after everything was read.
+        at: when everything was read, in seconds.
     """
 
     links: tuple[Link, ...]
@@ -135,8 +136,8 @@ def find_cycle(
     """Return the shortest cycle that leads from *start* back to it; None if there is none.
 
     Args:
-        start: who waits.
-        told: returns what a client tells; None if nothing is known.
+        start: the owner that waits.
+        told: returns what a client reports; None if nothing is known.
         holders: returns the holder ids of a lock, as the server has them.
     """
     paths: list[tuple[Party, tuple[Link, ...]]] = [(start, ())]
@@ -160,7 +161,7 @@ def find_cycle(
 
 
 def _owner_of(holder: str, key: str, told: Callable[[str], Told | None]) -> Party | None:
-    """Return whose hold *holder* is; None if nobody tells."""
+    """Return the owner of the hold *holder* of *key*; None if it is not known."""
     plain = holder.removesuffix(":write")
     client_id = plain.partition(":")[0]
     client = told(client_id)
@@ -169,17 +170,17 @@ def _owner_of(holder: str, key: str, told: Callable[[str], Told | None]) -> Part
 
 
 def confirmed(first: Sight, second: Sight) -> bool:
-    """Return whether the cycle of *first* was closed, as *second* proves."""
+    """Return whether *second* proves that the cycle of *first* was closed."""
     if [link.same for link in first.links] != [link.same for link in second.links]:
         return False
     for link in second.links:
         client_id = link.party.client_id
-        if client_id in first.after:  # it was told of by a card
+        if client_id in first.after:  # a card reported it
             before, now = first.after[client_id], second.seen.get(client_id)
             if before is None or now is None or now < before + 2:
                 return False
         if link.waited < second.at - first.at:
-            return False  # it is another wait than that of the first look
+            return False  # not the wait of the first look
     return True
 
 
@@ -190,7 +191,7 @@ class Shown:
     Attributes:
         holders: the holder ids.
         queue: the holder ids in the queue of a fair lock.
-        listeners: clients that listen for its release.
+        listeners: how many clients listen for its release.
     """
 
     holders: frozenset[str] = frozenset()
@@ -204,12 +205,12 @@ def unproven(
     own: Callable[[Link], bool | None],
     listens: Callable[[str], bool],
 ) -> Link | None:
-    """Return a step of a cycle that only cards tell of; None if the server shows all.
+    """Return a step of a cycle that only cards report; None if the server shows all steps.
 
     Args:
         links: the cycle.
         shown: returns what the server shows of a lock at this moment.
-        own: returns whether the wait of a step lasts; None if it is another client's.
+        own: returns whether the wait of a step still lasts; None for another client's wait.
         listens: returns whether this client listens for the release of a lock.
     """
     for link in links:
@@ -224,12 +225,12 @@ def unproven(
 
 
 def same_cycle(links: Sequence[Link]) -> frozenset[tuple[Party, str, str, str]]:
-    """Return what tells a cycle from others, at whatever step it begins."""
+    """Return what identifies a cycle, no matter at which step it begins."""
     return frozenset(link.same for link in links)
 
 
 def told_of(links: Sequence[Link]) -> str:
-    """Return a sentence about a cycle."""
+    """Return a text that describes a cycle."""
     return "; ".join(
         f"{link.label or link.waits_as} waits for {link.key!r}, held by {link.holder}"
         for link in links
@@ -240,7 +241,7 @@ def youngest(links: Sequence[Link]) -> Link:
     """Return the step of the thread or task that has waited for the shortest time.
 
     All members of a cycle must choose the same one. Ages that were read at different times differ
-    a little, so what differs by less than a second is decided by the ids.
+    a little. So if waits differ by less than a second, the ids decide.
     """
     shortest = min(link.waited for link in links)
     return min((link for link in links if link.waited < shortest + 1), key=lambda link: link.same)

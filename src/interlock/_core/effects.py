@@ -1,28 +1,31 @@
-"""The closed alphabet of what an operation may ask of the world.
+"""The effects: everything that an operation may ask of the outside world.
 
-An operation is a generator. It yields effects, a driver performs them (with threads, asyncio or
-trio, or in the simulator) and sends the outcome back. Nothing else in the core does any I/O,
-so a lock's algorithm is written once, read in one piece, and can be interrupted by a test at
-every single point where it touches the world.
+An operation is a generator. It yields effects. A driver performs them (with threads, asyncio or
+trio, or in the simulator) and sends the outcome back. Nothing else in the core does any I/O. So a
+lock's algorithm is written once, and can be read in one piece. A test can interrupt it at every
+single point where it touches the outside world.
 
 Rules for operations:
 
 * ``reply = yield from effect`` - each effect yields itself and decodes its reply, so types are
   inferred.
 * Time is read from the session's clock, which the driver supplies.
-* *Interrupted*: the driver throws what happened (lost connection, Ctrl-C, cancellation) at the
-  ``yield`` and still performs the clean-up that the operation then asks for. *Abandoned*
-  (`GeneratorExit`): nobody is left, nothing may be yielded.
-* Do not yield in an ``except`` or ``finally``: an abandoned generator must not. Use `undoing`,
-  which lets GeneratorExit pass. `LockBase.go_on` contains the same code, to save memory.
-* State first and synchronously, I/O after and interruptible.
+* *Interrupted*: the driver throws the exception (lost connection, Ctrl-C, cancellation) at the
+  ``yield``. It still performs the clean-up that the operation then asks for. *Abandoned*
+  (`GeneratorExit`): no driver is left, so nothing may be yielded.
+* Do not yield in an ``except`` or ``finally``: an abandoned generator must not yield. Use
+  `undoing`, which lets GeneratorExit pass. `LockBase.go_on` contains the same code, to save memory.
+* Change the state first, without a yield in between. I/O comes after that, and may be interrupted.
 * A hot operation is a `Step`: an object with one first command, which usually completes it.
-  Drivers perform that without a generator. Between two system calls caches are cold, so an
-  acquire costs as much as the code that it runs.
+  Drivers perform a step without a generator. Each line of a step costs measurable time, because
+  caches are cold after a system call.
 
-Rejected: ``async def`` cores (a stray ``await asyncio.sleep()`` passes every type checker, and an
-opaque await cannot be seen or interrupted), hand-written state machines (four times the lines),
-two copies (they drift).
+Rejected:
+
+* ``async def`` cores: a stray ``await asyncio.sleep()`` passes every type checker, and a test can
+  neither see nor interrupt an opaque await.
+* Hand-written state machines: four times the lines.
+* Two copies: they drift.
 
 Prior art: psycopg 3's ``generators.py``, h11 and websockets (sans-I/O).
 """
@@ -54,7 +57,7 @@ A = TypeVarTuple("A")
 R_co = TypeVar("R_co", covariant=True)
 
 NEVER = float("inf")
-"""A deadline that does not come."""
+"""A deadline that never comes."""
 
 
 class Script(Generic[R_co]):
@@ -66,7 +69,7 @@ class Script(Generic[R_co]):
         text: what EVAL takes.
         sha: what EVALSHA takes.
         decode: turns the reply into core units (seconds, bool, str).
-        varies: whether each call has other arguments, so that packing it is not worth remembering.
+        varies: whether each call has other arguments, so that its packed form is not cached.
     """
 
     __slots__ = ("decode", "name", "sha", "text", "varies")
@@ -90,22 +93,21 @@ class Eval(Generic[R_co]):
 
     Attributes:
         deadline: on the session's clock. A driver waits for the reply until then, and for
-            `GRACE` at least. The command time-out counts, too.
-        replication: what replicas must have of it, if they are asked; that takes its own time on
-            top.
-        unknown: how often it was sent without a reply being read: each may have been executed, or
-            be executed yet.
-        packed: the command as it is sent, once somebody has made it.
-        then: called with the undecoded reply before the caller resumes, by drivers that can. It
-            is not called if the caller has gone. It must not raise.
+            `GRACE` at least, but no longer than the command time-out.
+        replication: what replicas must acknowledge, if they are asked. That takes additional time.
+        unknown: how often it was sent and no reply was read. Each time, the server may have
+            executed it, or may still do so.
+        packed: the encoded command, once it has been made.
+        then: called with the undecoded reply, before the caller resumes, if several tasks share the
+            connection. It is not called if the caller has gone. It must not raise.
         queued: how many of the last arguments are about the queue of waiters. The script does not
-            declare its key. While a slot moves, the lock may be on one node and the queue on the
-            other. Then these arguments are left out, so that there are never two queues.
+            declare the queue's key. While a slot moves, the lock may be on one node and the queue
+            on the other. Then these arguments are left out, so that there are never two queues.
 
     Raises:
         ServerUnavailableError: no usable answer; its ``sent`` tells whether the script may have
             run.
-        WrongTypeError: a key is something else's.
+        WrongTypeError: a key holds something else.
         ReplicationError: too few replicas have what it granted.
     """
 
@@ -120,7 +122,7 @@ class Eval(Generic[R_co]):
     queued: int = 0
 
     def anew(self) -> Eval[R_co]:
-        """Return the same call as it was before it was sent."""
+        """Return an unsent copy of this call."""
         return Eval(
             self.script,
             self.keys,
@@ -136,18 +138,18 @@ class Eval(Generic[R_co]):
 
 
 def _decoded(call: Eval[R], reply: object) -> R | Exception:
-    """Return what *call* came to; a reply that cannot be read is the error of that one alone."""
+    """Return the outcome of *call*; if its reply cannot be read, only this call has an error."""
     if isinstance(reply, Exception):
         return reply
     try:
         return call.script.decode(reply)
-    except Exception as error:  # noqa: BLE001 - whoever asked for several hears of each one
+    except Exception as error:  # noqa: BLE001 - the other calls keep their outcomes
         return error
 
 
 @dataclass(slots=True)
 class Batch(Generic[R_co]):
-    """Run all *evals* in one write per server, and hear of each one: its result, or its error."""
+    """Run all *evals*, in one write per server; the outcome of each is its result or its error."""
 
     evals: tuple[Eval[R_co], ...]
 
@@ -157,7 +159,7 @@ class Batch(Generic[R_co]):
 
 
 class Client(Protocol):
-    """A client that effects are for: its `Session`, as the drivers see it."""
+    """The client that an effect is for: its `Session`, as the drivers see it."""
 
     @property
     def home(self) -> object:
@@ -174,7 +176,7 @@ class Client(Protocol):
 class Gather(Generic[R_co]):
     """Send each call to the server of its own client, all before any reply is read.
 
-    Hear of each one: its result, or its error.
+    The outcome of each is its result or its error.
     """
 
     calls: tuple[tuple[Client, Eval[R_co]], ...]
@@ -198,11 +200,11 @@ class RunOn(Generic[R_co]):
 
 @dataclass(slots=True)
 class Enqueue:
-    """Queue up locally for *channel* and have it subscribed to.
+    """Queue up locally for *channel*, and subscribe to it.
 
-    A wake-up tells when that is confirmed.
+    When the subscription is confirmed, the waiter gets a wake-up.
 
-    The driver takes the waiter back when the operation ends, however it ends.
+    When the operation ends, however it ends, the driver removes the waiter from the queue.
     """
 
     channel: str
@@ -213,7 +215,7 @@ class Enqueue:
 
 @dataclass(slots=True)
 class Wait:
-    """Wait for a wake-up of *waiter* (None: just sleep), at the longest until *until*."""
+    """Wait for a wake-up of *waiter* (None: just sleep), but no longer than *until*."""
 
     waiter: Waiter | None
     until: float
@@ -224,13 +226,13 @@ class Wait:
 
 @dataclass(slots=True)
 class Cleanup(Generic[R_co]):
-    """Have the background send *call* until a reply is read or *until* passes; do not wait for it.
+    """Send *call* in the background until a reply is read or *until* passes; do not wait for it.
 
-    For what must still reach the server when the caller's time is up.
+    It is for calls that must still reach the server when the caller's time is up.
 
     Attributes:
         call: the script.
-        until: when there is no more use in it.
+        until: the time after which the call is useless.
         late: how many late grants it must find. It is sent again until it has found them, or
             *until* passes.
     """
@@ -243,17 +245,18 @@ class Cleanup(Generic[R_co]):
         yield self
 
 
-Effect: TypeAlias = "Eval[object] | Batch[object] | Gather[object] | RunOn[object] | Enqueue | Wait | Cleanup[object]"
+Effect: TypeAlias = "Eval[object] | Batch[object] | Gather[object] | RunOn[object] | \
+Enqueue | Wait | Cleanup[object]"
 Op: TypeAlias = Generator[Effect, object, R]
 
 
 class Step(Generic[R_co]):
     """An operation that its first command usually completes.
 
-    A driver sends what `begin` returns and shows the decoded answer to `done`. If that says True,
-    it returns `result`. In all other cases, an exception at any point included, it runs `rest`.
-    Iterating over a step does just that, with generators: it is what an operation does that
-    consists of steps, and what the simulator does.
+    A driver sends the command that `begin` returns, and passes the decoded answer to `done`. If
+    `done` returns True, the driver returns `result`. In all other cases, including an exception at
+    any point, it runs `rest`. Iterating over a step does the same with generators. Operations that
+    consist of steps do that, and so does the simulator.
     """
 
     __slots__ = ()
@@ -263,26 +266,26 @@ class Step(Generic[R_co]):
     def begin(self) -> Eval[Any] | None:
         """Note what must be known before anything is sent.
 
-        Return the first command, None if there is more to it.
+        Return the first command, or None to go on with `rest` at once.
         """
         return None
 
     def done(self, answer: Any) -> bool:
         """Take the answer to the first command.
 
-        Return whether `result` is what the operation comes to.
+        Return whether the operation is complete, with `result` as its result.
         """
         raise NotImplementedError
 
     def rest(self, failure: BaseException | None) -> Op[R_co]:
         """Return the operation that goes on after `begin` or `done`, or cleans up after *failure*.
 
-        A Ctrl-C may strike in it, too. Then a driver asks for it again, unless `over` says True.
+        A Ctrl-C may interrupt it, too. Then a driver calls `rest` again, unless `over` is true.
         """
         raise NotImplementedError
 
     def over(self) -> bool:
-        """Return whether there is nothing left to clear up."""
+        """Return whether nothing is left to clean up."""
         raise NotImplementedError
 
     def __iter__(self) -> Op[R_co]:
@@ -314,14 +317,14 @@ class Step(Generic[R_co]):
 class Whole(Step[R]):
     """A step without a first command of its own: all of it is *op*.
 
-    *op* undoes what it did if it is interrupted. A Ctrl-C may strike in this, or after it, when
-    the caller does not have the result yet. Then *undo* does what is left.
+    If *op* is interrupted, it undoes what it did. A Ctrl-C may come during that undo, or after *op*
+    when the caller does not have the result yet. Then *undo* does what is left.
 
     Args:
         op: the operation.
-        over: tells whether nothing is left that the caller does not know of.
-        undo: returns the operation that sees to the rest; it may be begun any number of times.
-        carried_through: whether *op* is performed even if a Ctrl-C strikes before it begins.
+        over: returns True if the caller knows of everything that *op* did.
+        undo: returns the operation that does the rest; it may be called any number of times.
+        carried_through: whether *op* is performed even if a Ctrl-C comes before it begins.
     """
 
     __slots__ = ("_carried_through", "_op", "_over", "_undo")
@@ -357,7 +360,10 @@ class Whole(Step[R]):
 
 
 def failing(failure: BaseException | None, op: Op[object] | None = None) -> Op[Any]:
-    """Return the operation that raises *failure* after *op*; a Ctrl-C hides an error of *op*."""
+    """Return the operation that runs *op* and then raises *failure*.
+
+    If *op* fails, its error is raised instead, unless *failure* is a Ctrl-C or the like.
+    """
     assert failure is not None
     try:
         try:
@@ -368,22 +374,21 @@ def failing(failure: BaseException | None, op: Op[object] | None = None) -> Op[A
                 raise
         raise failure
     finally:
-        del (
-            failure
-        )  # the error knows this frame: together they would wait for the garbage collector
+        # The error refers to this frame. Otherwise only the garbage collector would free the two.
+        del failure
 
 
 def ended(op: Op[object]) -> bool:
-    """Return whether *op* has returned or raised, so that nothing can be thrown into it any more."""
+    """Return whether *op* has returned or raised. Then nothing can be thrown into it any more."""
     return inspect.getgeneratorstate(op) == inspect.GEN_CLOSED
 
 
 def undoing(op: Op[R], undo: Callable[[Unpack[A], BaseException], Op[None]], *args: *A) -> Op[R]:
-    """Run *op*.
+    """Run *op*; if it raises an exception, run *undo* and then raise the exception again.
 
-    If it ends by an exception, run *undo* of *args* and it before that goes on to the caller.
+    *undo* gets *args* and the exception.
 
-    An abandoned operation (`GeneratorExit`) is not undone: nobody is left to perform anything.
+    An abandoned operation (`GeneratorExit`) is not undone: no driver is left to perform anything.
     """
     try:
         return (yield from op)

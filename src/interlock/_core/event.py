@@ -1,16 +1,16 @@
 """The event: a flag that any process sets or clears, and any number of processes wait for.
 
-Theory. A string is the state. Each setting has a mark. A waiter remembers the mark that it found
+Theory. A string has the state. Each setting has a mark. A waiter remembers the mark that it found
 when it came, and goes on when the event is set or has another mark. So it does not miss a setting
-that somebody clears at once. After a clearing the mark stays for a while, and then the key goes.
+that somebody clears at once. After a clearing the mark stays for a while, and then the key expires.
 
 Rules:
 
 * The state belongs to nobody: an event stays set when the process that set it dies.
-* One look serves all waiters of a client. A waiter goes on without a command if a look that was
-  sent after its own shows a setting.
+* One look serves all waiters of a client. If a look that was sent after a waiter came shows a
+  setting, that waiter goes on without a command.
 
-Source: threading.Event of Python 3.13, and its bpo-57711 for what a clearing must not hide.
+Source: threading.Event of Python 3.13, and its bpo-57711: a clearing must not hide a setting.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NOTE_TTL = 60.0
 
 
 class Event:
-    """The operations of one event for one client; the public `Event` tells errors and costs."""
+    """The operations of one event for one client; the public `Event` lists errors and costs."""
 
     kind = "event"
 
@@ -51,7 +51,7 @@ class Event:
         self._note_ttl = NOTE_TTL + 2 * session.options.poll_cap
 
     def set(self) -> Step[bool]:
-        """Set it, and wake every waiter of every process by one message if it was not set."""
+        """Set it; if it was not set, wake the waiters of all processes by one message."""
         return self._calls.carried_through(self._set_script)
 
     def clear(self) -> Step[bool]:
@@ -69,8 +69,8 @@ class Event:
         if found.is_set:
             return True
         latest, since = _latest_look(session, self.key), session.clock()
-        # Waiters that found the same setting share a queue. One that came after the next setting
-        # may queue up earlier, and would not go on before the others behind it do.
+        # Only waiters that found the same setting share a queue. Otherwise one that found a later
+        # setting could stand in front. It would wait for another setting, and block those behind.
         channel = section(self.channel, found.mark)
         looking = (channel, latest, found.mark, since, deadline)
         return (yield from wait_in_queue(session, channel, deadline, None, self._look, *looking))
@@ -78,14 +78,17 @@ class Event:
     def _look(
         self, channel: str, latest: _Look, mark: str | None, since: float, deadline: float
     ) -> Op[float | None]:
-        """Look once; None when it is set, or was since its mark was *mark* at *since*."""
+        """Look once; return None if a waiter that found *mark* at *since* may go on.
+
+        It may if the event is set, or has another mark.
+        """
         if latest.sent_at < since or not _was_set(latest.status, mark):
             sent_at = self._session.clock()
             status = yield from self._status(deadline)
             latest.note(sent_at, status)
         if not _was_set(latest.status, mark):
             return NEVER
-        # All who found the same mark may go on. At once, for one after the other takes a while.
+        # All that found the same mark may go on. One after the other, it would take a while.
         self._session.waiters.serve_all(channel)
         return None
 
@@ -111,7 +114,7 @@ class Event:
 
 
 class _Look:
-    """What the last look of a client's waiters for one event found.
+    """The last look of a client's waiters for one event, and what it found.
 
     Attributes:
         sent_at: when it was sent, on the session's clock.
@@ -125,7 +128,7 @@ class _Look:
         self.status = EventStatus(is_set=False, mark=None)
 
     def note(self, sent_at: float, status: EventStatus) -> None:
-        """Remember the latest one."""
+        """Remember a look, if it is the latest one."""
         if sent_at >= self.sent_at:
             self.status = status
             self.sent_at = sent_at
@@ -136,7 +139,7 @@ def _was_set(status: EventStatus, mark: str | None) -> bool:
 
 
 _looks: WeakKeyDictionary[Session, WeakValueDictionary[str, _Look]] = WeakKeyDictionary()
-"""By client and key, as long as somebody waits there."""
+"""By client and key, while somebody waits there."""
 
 
 def _latest_look(session: Session, key: str) -> _Look:

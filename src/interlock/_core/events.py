@@ -69,7 +69,7 @@ class Released(LockEvent):
     """A lock was released.
 
     Attributes:
-        seconds: for which it was held.
+        seconds: how long it was held.
     """
 
     method = "released"
@@ -88,7 +88,7 @@ class GaveUp(LockEvent):
     """A wait for a lock ended without the lock.
 
     Attributes:
-        seconds: for which it waited.
+        seconds: how long it waited.
         error: the class of the exception that ended it; None if its time was up.
     """
 
@@ -102,9 +102,9 @@ class Lost(LockEvent):
     """A hold ended without being released.
 
     Attributes:
-        seconds: for which it was held.
+        seconds: how long it was held.
         reason: why it ended.
-        detail: what an operator said who released it by force; else empty.
+        detail: the reason that an operator gave for releasing it by force; else empty.
     """
 
     method = "lost"
@@ -115,11 +115,11 @@ class Lost(LockEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abandoned(LockEvent):
-    """A hold is not renewed any more, because nobody is left to release it.
+    """A hold is no longer renewed, because nobody is left to release it.
 
     Attributes:
-        seconds: for which it was held.
-        lease: seconds within which it ends.
+        seconds: how long it was held.
+        lease: the seconds within which it ends.
     """
 
     method = "abandoned"
@@ -134,8 +134,8 @@ class ForceReleased(Event):
     Attributes:
         name: what the user calls the lock.
         kind: the kind of lock.
-        holder: whose hold it broke; empty if it freed the lock from all its holders.
-        reason: what the user gave as the reason, or an empty text.
+        holder: the holder that it broke; empty if it freed the lock from all its holders.
+        reason: the reason that the user gave, or an empty text.
     """
 
     method = "force_released"
@@ -150,7 +150,7 @@ class SlowAcquire(LockEvent):
     """A wait lasts longer than `Options.slow_acquire`, and goes on.
 
     Attributes:
-        seconds: for which it has waited.
+        seconds: how long it has waited.
         held_by: the holders at this moment, as the server knows them.
     """
 
@@ -164,7 +164,7 @@ class SlowHold(LockEvent):
     """A hold lasts longer than `Options.slow_hold`, and goes on.
 
     Attributes:
-        seconds: for which it has been held.
+        seconds: how long it has been held.
     """
 
     method = "slow_hold"
@@ -176,7 +176,7 @@ class Renewed(Event):
     """One round of renewal is over, at one server.
 
     Attributes:
-        seconds: that it took.
+        seconds: how long the round took.
         count: holds that were renewed.
         failed: scripts that got no answer.
     """
@@ -189,7 +189,7 @@ class Renewed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenewalFailed(Event):
-    """Renewal fails: told once for each outage.
+    """Renewal fails. Observers hear of it once in each outage.
 
     Attributes:
         count: holds that were to be renewed.
@@ -210,7 +210,7 @@ class Recovered(Event):
     """Renewal succeeds again.
 
     Attributes:
-        seconds: since the first failure.
+        seconds: the time since the first failure.
     """
 
     method = "recovered"
@@ -229,7 +229,7 @@ class Overflowed(Event):
     """This observer was too slow, and missed events.
 
     Attributes:
-        count: the events that it missed since it was told last.
+        count: the number of events that it has missed since the last `Overflowed`.
     """
 
     method = "overflowed"
@@ -271,18 +271,21 @@ class ClientView(Protocol):
 
 
 class Observer:
-    """The base class of observers: every method does nothing, until a subclass says otherwise.
+    """The base class of observers: every method does nothing, until a subclass overrides it.
 
-    The methods run in a thread for that, one after another, soon after what they tell. They may be
+    The methods run in a thread of their own, one after another, soon after the event. They may be
     slow, raise or hang: the client goes on. An observer that cannot keep up misses events, and
     `overflowed` tells it how many. A method that raises is reported to `threading.excepthook`.
     """
 
     def attached(self, client: ClientView) -> None:
-        """Take the *client* that is observed; called once by ``client.observe``, in its thread."""
+        """Take the *client* that is observed.
+
+        ``client.observe`` causes one call, in the thread of the observer.
+        """
 
     def detached(self, client: ClientView) -> None:
-        """Forget *client*, which is closed or not observed any more."""
+        """Forget *client*, which is closed or no longer observed."""
 
     def acquired(self, event: Acquired) -> None:
         """Take an `Acquired`."""
@@ -328,4 +331,4 @@ class Observer:
 
 
 FREQUENT = ("acquired", "released", "waiting", "gave_up")
-"""Methods of events that come with each use of a lock; all others are seldom."""
+"""Methods of the events that come with each use of a lock; all other events are rare."""

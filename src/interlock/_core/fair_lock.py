@@ -1,23 +1,23 @@
 """The fair lock.
 
-Who asked first has it first. A plain lock's hash, and a queue of its waiters on the server.
+The first to ask gets it first. The server has a plain lock's hash, and a queue of its waiters.
 
-Theory. Each waiter has a place of its own: its holder id in a list, a deadline for it in a sorted
-set, and a channel of its own. The server's queue decides whose turn it is, across processes and
-languages and within one client, so local waiters do not queue up among themselves: each is alone
-on its channel, and asks for itself.
+Theory. Each waiter has a place of its own: its holder id in a list, and a deadline for it in a
+sorted set. It also has a channel of its own. The server's queue decides whose turn it is, across
+processes and languages and within one client. So local waiters do not queue up among themselves.
+Each is alone on its channel, and asks for itself.
 
 Rules:
 
-* Asking is what keeps a place: a waiter asks at least three times in `Options.fair_wait`, so a
-  live one is never taken for dead, and a dead one delays the others for no longer than that. All
-  dates are the server's.
-* Whoever stops waiting, for whatever reason, leaves the queue by the script that also undoes an
-  acquire; doing it twice changes nothing. If that cannot reach the server, the place ends by its
-  deadline.
-* What leaves the queue may arrive late: the owner has another number afterwards, so that it does
-  not meet a later place or hold.
-* A single try takes no place, and does not overtake anybody who has one.
+* A waiter keeps its place by asking. It asks at least three times in `Options.fair_wait`, so a live
+  one is never taken for dead. A dead one delays the others for no longer than that. All times are
+  the server's.
+* A waiter that stops waiting, for any reason, leaves the queue. The script for that also undoes an
+  acquire, and running it twice changes nothing. If the script does not reach the server, the place
+  ends at its deadline.
+* That script may arrive late. So before it is sent, the owner draws a new number. Then the script
+  does not hit a later place or hold.
+* A single try takes no place in the queue, and overtakes no waiter that has one.
 
 Source: RedissonFairLock, Redisson 4.7.0.
 """
@@ -52,7 +52,7 @@ class FairLock(Lock):
 
     @cached_property
     def _queue(self) -> scripts.Queue:
-        # Only with the first operation is it known how messages are sent.
+        # Before the first operation it is not known how messages are sent.
         session = self.session
         return scripts.Queue(self._keys, session.options.fair_wait, session.publish, self.channel)
 
@@ -78,15 +78,15 @@ class FairLock(Lock):
         return call
 
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
-        """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
+        """Take *answer* to the try sent at *sent_at*; return whether *hold* is held now."""
         if isinstance(answer, scripts.Queued):
             hold.uncount_try()
-            hold.queue()  # whatever ends this acquire, a place has to be given back
+            hold.queue()  # however this acquire ends, it must give the place back
             return False
         return super().accept(hold, sent_at, answer)
 
     def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
-        """Return the script that takes *hold* down to *depth*, at 0 out of the queue too."""
+        """Return the script that takes *hold* down to *depth*; at 0 it leaves the queue, too."""
         return scripts.fair_lock_release(self._queue, hold.holder, depth)
 
     def _force_release_script(self) -> Eval[bool]:
@@ -104,12 +104,12 @@ class FairLock(Lock):
         return taken
 
     def _leave(self, hold: Hold, error: BaseException | None) -> Op[None]:
-        """Give up the place in the queue, and what an unanswered try may have got."""
+        """Give up the place in the queue, and the grant that an unanswered try may have got."""
         session = self.session
         renumber_owner(hold)
         call = self.release_script(hold, 0)
         now = session.clock()
         until, late = cleanup_limits(hold, now + max(hold.lease, session.options.fair_wait), now)
         yield from session.clean_up_after(error, call, until, late)
-        # Only now: a client that closes meanwhile, or another interruption, sees to it as well.
+        # Only now: a client that closes meanwhile, or another interruption, must find the hold.
         hold.gave_back()

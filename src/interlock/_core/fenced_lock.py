@@ -2,26 +2,26 @@
 
 Theory. A lease cannot stop a holder that was paused beyond it. But a resource that remembers the
 largest token it has seen can refuse the writes of an older hold. The token is drawn when a free
-lock is taken, belongs to the hold, is never read again (after a loss the counter would give the
-successor's), and does not change on re-entry.
+lock is taken. It belongs to the hold, and does not change on re-entry. It is never read from the
+server again: after a loss the counter would give the token of the next holder.
 
 A server that loses writes, by a failover or a restart, may set the counter back. So every acquire
-tells the server the largest token that this client has seen, and the counter goes on from there:
-to this client a later hold never has a smaller token. What only other clients have seen it cannot
-know; until the counter has caught up, the resource refuses more than it must.
+tells the server the largest token that this client has seen. The counter goes on from there, and
+for this client a later hold never has a smaller token. The client does not know the tokens that
+only others have seen. Until the counter has caught up, the resource refuses more than it must.
 
-Where failovers are counted (`Session.epoch`) even that is known: the counter goes on above
-``epoch << 32``, which no earlier primary has come to. A request that was on its way when the
-primary died may be granted by the next one with a number from before; such a grant is given back
-and asked for again.
+Where failovers are counted (`Session.epoch`), those tokens are covered too. The counter goes on
+above ``epoch << 32``, which no earlier primary has reached. A request may have been on its way when
+the primary died. Then the next primary may grant it with a token below that. The client gives such
+a grant back, and asks again.
 
-In a cluster the script asks the node that runs it for its epoch. A replica that is promoted has a
-larger one than every primary before it, from its first write on. A client could not know it in
-time: a connection may outlive two failovers. When a slot moves, its counters move with it, and
+In a cluster the script asks the node that runs it for that node's epoch. From its first write on, a
+promoted replica has a larger epoch than every primary before it. A client could not know the epoch
+in time: a connection may outlive two failovers. When a slot moves, its counters move with it, and
 the larger of counter and epoch counts.
 
-Rejected: an error for a counter that went back. It would bar a client from the lock for as many
-holds as were forgotten.
+Rejected: an error for a counter that went back. A client could not take the lock until the counter
+had grown by as many holds as the server had forgotten.
 
 Source: RFencedLock, Redisson 4.7.0; Kleppmann 2016.
 """
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
     from interlock._core.session import Session
 
 EPOCH_BITS = 32
-"""Below an epoch in a token.
+"""Bits of a token below its epoch.
 
-A number of 53 bits, which is all that Lua can count with, has room for two million failovers.
+Lua counts exactly up to 53 bits. The 21 bits of an epoch have room for two million failovers.
 """
 REMEMBERED = 10_000
-"""Fenced locks whose last token a client remembers, those that were taken last."""
+"""How many last tokens a client remembers: those of the fenced locks that it took last."""
 
 
 class FencedLock(Lock):
@@ -56,7 +56,7 @@ class FencedLock(Lock):
 
     kind = "fenced lock"
     hands_over = False  # each hold draws a token
-    repeats = False  # it tells what was drawn before
+    repeats = False  # its command has the last token, so it changes
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         super().__init__(session, name, reentrant=reentrant)
@@ -74,10 +74,10 @@ class FencedLock(Lock):
         )
 
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
-        """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
+        """Take *answer* to the try sent at *sent_at*; return whether *hold* is held now."""
         if type(answer) is Grant and (answer.token or 0) <= self._epoch_floor():
             hold.uncount_try()
-            hold.refuse_grant()  # it stands on the server until it is given back
+            hold.refuse_grant()  # the server has it until it is given back
             return False
         held = super().accept(hold, sent_at, answer)
         if hold.token is not None:
@@ -99,7 +99,7 @@ class Tokens:
         return self._last.get(key, 0)
 
     def note(self, key: str, token: int) -> None:
-        """Remember that *key* has given out *token*."""
+        """Remember that *token* was drawn for *key*."""
         self._last[key] = max(token, self.last(key))
         self._last.move_to_end(key)
         if len(self._last) > REMEMBERED:

@@ -1,7 +1,8 @@
 """Breaking one hold: an operator names the holder, and nobody else loses anything.
 
-The release of the holder itself is what compares and releases in one script: it changes nothing
-if another one holds the lock by now. Before it, a note is left that tells the holder why.
+The holder's own release script does it. The script compares and releases in one step: it changes
+nothing if another owner holds the lock by now. Before that, a note is left that tells the holder
+why.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ def force_release(session: Session, kind: str, name: str, holder: str, reason: s
 
     Args:
         session: the client's state.
-        kind: the factory of such a lock.
+        kind: the name of the factory of such a lock.
         name: what the user calls it.
-        holder: whose hold, as the server has it; the id of a permit.
-        reason: for the holder.
+        holder: the holder id as the server has it, or the id of a permit.
+        reason: what the holder is told.
 
     Returns:
-        Whether it held the lock until now, or may have, because a reply was lost.
+        Whether *holder* held the lock until now, or may have, because a reply was lost.
 
     Raises:
-        ConfigError: nobody holds such an object.
+        ConfigError: an object of this kind has no holders.
 
     Cost:
-        Three round trips.
+        Three round trips at most, and one more if the hold ended meanwhile.
     """
     if kind == "read_write_lock":
         side = WriteLock if holder.endswith(":write") else ReadLock

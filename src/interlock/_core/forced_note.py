@@ -1,8 +1,8 @@
-"""What an operator who breaks a hold tells its holder: a note that is read once.
+"""The note that an operator who breaks a hold leaves for its holder; it is read once.
 
-Theory. The holder finds at its next renewal that its field is gone, and asks why. The note is left
-before the field is removed, so that the holder cannot come too early. It is taken back if there
-was nothing to break: it must not explain another loss.
+Theory. At its next renewal the holder finds that its field is gone, and asks why. The note is left
+before the field is removed, so that the holder cannot ask too early. If there was nothing to break,
+the note is taken back, because it must not explain another loss.
 """
 
 from __future__ import annotations

@@ -2,22 +2,22 @@
 
 Many values of one group, all or none, in one hash. Redisson's getMultiLock(group, values).
 
-Theory. A multi lock over a hundred names is a hundred keys; values of one group are fields of one
-hash, and taken by one script. Every value has its own holder, time and depth, so holds of
-different values share the hash, and its TTL is the longest of theirs.
+Theory. A multi lock over a hundred names has a hundred keys. The values of one group are fields of
+one hash, and one script takes them all. Every value has its own holder, expiry time and depth. So
+holds of different values share the hash, and its TTL is the longest of theirs.
 
 Rules:
 
-* All dates are the server's: what Redisson's clients write by their own clocks is compared with
-  that.
-* Each hold has a number of its own. So values that two holds of one owner want both are refused
-  like anybody else's, instead of being freed under the one by the release of the other; waiting
-  for oneself is an error at once.
-* Waiters of the same values queue up here behind one another, those of different values beside
-  one another.
+* All times are the server's. Redisson's clients write times by their own clocks. The scripts
+  compare those with the server's clock.
+* Each hold has a number of its own. If two holds of one owner want the same value, the second is
+  refused like another owner's. Otherwise the release of one would free a value that the other still
+  needs. An owner that would wait for itself gets an error at once.
+* In one client, waiters for the same values stand in one queue. Waiters for different values stand
+  in different queues.
 
-Rejected: re-entry by overlapping values, as Redisson has it. Which holds a value belongs to would
-have to be counted by value.
+Rejected: re-entry by overlapping values, as Redisson has it. Each value would need a count of the
+holds that it belongs to.
 
 Source: RedissonFasterMultiLock, Redisson 4.7.0.
 """
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class GroupLock(LockBase):
-    """Several values of one group, which one owner at a time holds.
+    """Several values of one group. One owner at a time holds them.
 
     Args:
         session: the client's state.
@@ -66,7 +66,7 @@ class GroupLock(LockBase):
         self.channel = names.lock_channel(self.key)
         self._fields = tuple(highway_hash.field(value) for value in self.values)
         self.hold_key = (self.key, self._fields)
-        # Where those stand who want the same values.
+        # The local queue of the waiters for the same values.
         self.queue = section(self.channel, "".join(self._fields))
 
     def acquire_script(
@@ -84,10 +84,10 @@ class GroupLock(LockBase):
         )
 
     def force_release(self) -> Op[bool]:
-        """Free these values, whoever holds them.
+        """Free these values, no matter who holds them.
 
         Returns:
-            True when one was locked.
+            True if one of them was locked.
 
         Cost:
             One round trip.
@@ -115,7 +115,7 @@ class GroupLock(LockBase):
     def _renew(
         self, keys: Sequence[str], lease: float, holders: Sequence[str], /, *, deadline: float
     ) -> Eval[list[bool]]:
-        # All are holds of these values, of which the server knows one at most: the others are lost.
+        # All are holds of these values. The server knows at most one of them: the others are lost.
         return scripts.group_lock_renew(keys[0], lease, holders, self._fields, deadline=deadline)
 
     def _holder(self, owner: Owner) -> str:
@@ -127,8 +127,8 @@ class GroupLock(LockBase):
         for other in self._sharing():
             if other is not hold and other.owner() is owner and other.valid(now):
                 raise ReentryError(
-                    f"{hold.label} holds some of the values of group lock {self.name!r} by another lock and would wait "
-                    "for itself; take all of them by one group lock",
+                    f"{hold.label} holds some of the values of group lock {self.name!r} "
+                    "by another lock and would wait for itself; take all of them by one group lock",
                     name=self.name,
                 )
         return wait_in_queue(
@@ -136,7 +136,7 @@ class GroupLock(LockBase):
         )
 
     def _sharing(self) -> list[Hold]:
-        """Return this client's holds of some of these values, these themselves too."""
+        """Return this client's holds that have some of these values, or all of them."""
         wanted = set(self._fields)
         return [
             hold

@@ -1,11 +1,12 @@
-"""The next holder of a lock that is released: the one policy, in three sentences.
+"""The next holder of a lock that is released: the one policy, in three rules.
 
-1. A release gives the lock to the first client in the server's queue, which has a claim window to
-   take it. A client that does not listen loses its place.
+1. A release gives the lock to the first client in the server's queue. That client has a claim
+   window to take it. A client that does not listen loses its place.
 2. A client with several waiters keeps the lock for one turn of each, or 20 ms, whichever is
-   shorter. Then it stands at the end of the queue.
-3. Once in two seconds a release leaves the lock free for 20 ms, for those who only look. If others
-   listen (Java, or clients without the queue's rights), about every second release is left to them.
+   shorter. Then it goes to the end of the queue.
+3. Once in two seconds a release leaves the lock free for 20 ms, for clients that only look. If
+   others listen (Java, or clients without the queue's rights), about every second release is left
+   to them.
 
 The scripts do the first and the third: see `lua/parts/pass_on.lua`.
 """
@@ -31,8 +32,8 @@ class HandOverPolicy:
         """Return whether the client keeps the lock for one more turn.
 
         Args:
-            waiting: how many wait in this client.
-            now: the session's clock.
+            waiting: how many waiters this client has.
+            now: the time on the session's clock.
         """
         if self._turns is None:
             self._turns, self._began = waiting, now

@@ -1,8 +1,8 @@
-"""HighwayHash-128: what a value is called inside a group lock.
+"""HighwayHash-128: the hash that stands for a value inside a group lock.
 
-A keyed hash of 64-bit words in four lanes: each packet of 32 bytes is added, multiplied and its
-bytes shuffled; ten more rounds finish. Own code, because no kept package has it; a short value
-takes about 0.2 ms, and the last ones are remembered.
+A keyed hash of 64-bit words in four lanes. Each packet of 32 bytes is added and multiplied, and the
+bytes are shuffled. Six more rounds finish the hash. The code is our own, because no maintained
+package has it. A short value takes about 0.2 ms, and the last results are cached.
 
 Redisson's key is fixed: nothing here is a secret.
 
@@ -47,7 +47,7 @@ _FINAL_ROUNDS: Final = 6
 
 @functools.lru_cache(maxsize=10_000)
 def field(value: str) -> str:
-    """Return the hash field that stands for *value*, as Java does with a StringCodec.
+    """Return the hash field that stands for *value*, as Java computes it with a StringCodec.
 
     Base64 without its padding.
     """
@@ -124,7 +124,10 @@ def _rotate(word: int, by: int) -> int:
 
 
 def _zipper_merge_and_add(source: list[int], target: list[int]) -> None:
-    """Add the bytes of each pair of words, interleaved so that the good ones of a product meet the poor ones of the other."""
+    """Interleave the bytes of each pair of words in *source*, and add them to *target*.
+
+    So the well-mixed bytes of one product meet the poorly mixed bytes of the other.
+    """
     for i in (0, 2):
         low, high = source[i], source[i + 1]
         target[i] = (target[i] + _merge_low(low, high)) & _MASK

@@ -1,25 +1,23 @@
-"""How a call that cannot be repeated becomes one that can.
+"""How to make a call repeatable: by an id of its own, and a latch that remembers its answer.
 
-An id of its own, and a latch that remembers its answer.
-
-Theory. A lock's scripts name the depth to reach and may run any number of times. A counter has no
-such thing: an INCRBY that is sent again after a lost reply counts twice. So each call has a key
-of its own, its latch. The script that runs first writes there what it did; every copy that
-arrives later finds that, does nothing and answers the same. An undo writes the latch too, so that
-a copy which arrives after it does nothing.
+Theory. A lock's scripts name the depth to reach, so they may run any number of times. A counter has
+no such thing: an INCRBY that is sent again after a lost reply counts twice. So each call has a key
+of its own, its latch. The copy that runs first writes there what it did. Every copy that arrives
+later finds that, does nothing and gives the same answer. An undo writes the latch too. So a copy
+that arrives after the undo does nothing.
 
 Rules:
 
-* A latch outlives every copy of its call. They are sent for a command time-out, the outage
-  time-out and the command time-out of the last try, or until the caller's deadline; then in the
-  background for another outage time-out. What is left is for their way.
-* The id is made of the client's own and a counter, and only then of randomness: a program may
-  seed its generator, and two processes that did so alike must not take each other's answers for
-  their own.
-* The next call through the same object removes the latch of one that was answered; that costs
-  nothing. It stays, to expire, where any copy was not answered and may still arrive.
-* A latch that was given to a later call may be gone, so it undoes nothing any more. All copies of
-  its own call were answered, so the opposite of that is sent, with a latch of its own.
+* A latch outlives every copy of its call. Copies are sent for a command time-out, the outage
+  time-out and the command time-out of the last try. If the caller's deadline is later, they are
+  sent until then. After that the background sends them for another outage time-out. The time that
+  is left is for copies that are still on their way.
+* An id is made of the client's own id and a counter, besides randomness. A program may seed its
+  generator. Two processes with the same seed must not take each other's answers for their own.
+* The next call through the same object removes the latch of an answered call; that costs nothing.
+  If a copy was not answered and may still arrive, the latch stays until it expires.
+* A later call may have removed a latch, so that it can no longer undo its own call. But then all
+  copies of that call were answered. So the opposite call is sent, with a latch of its own.
 
 Source: the unlock latch of Redisson 4.7.0.
 """
@@ -46,11 +44,12 @@ if TYPE_CHECKING:
     Make: TypeAlias = Callable[["IdempotentCall"], Eval[R]]
     """Makes a script with the latch of a request.
 
-    While a step is performed, not before: a client learns with its first operation how to publish.
+    It is called while a step is performed, not before. A client learns with its first operation how
+    to publish.
     """
 
 MAX_OLD_LATCHES = 64
-"""Latches that an object remembers to remove; what is beyond expires by itself."""
+"""Latches that an object remembers to remove, at most; all others expire by themselves."""
 
 _numbers = itertools.count(1)
 
@@ -67,14 +66,14 @@ class IdempotentCall:
     Attributes:
         key: its latch.
         ttl: seconds for which the latch is kept.
-        old_latch: the latch of an earlier call, to be removed on the way; a key that is never
-            there when there is none.
-        id: what tells it from all others.
-        unanswered: True when a copy was sent that was not answered, and may still arrive.
-        done: True when it was executed and has not been undone.
-        answer: what it was answered.
-        ended: True when a later call may remove the latch.
-        opposite: the call that makes up for it when its latch is gone.
+        old_latch: the latch of an earlier call, which this call removes; a key that never exists
+            if there is none.
+        id: tells it from all other calls.
+        unanswered: True if a copy was sent and not answered, and may still arrive.
+        done: True if it was executed and has not been undone.
+        answer: the answer to it.
+        ended: True if a later call may remove the latch.
+        opposite: the call that undoes it when its latch is gone.
     """
 
     __slots__ = (
@@ -109,7 +108,7 @@ class IdempotentCalls:
     Args:
         session: the client's state.
         key: the object's key.
-        latch: returns the latch of a request for *key*.
+        latch: returns the latch of a call, for *key* and the id of the call.
     """
 
     def __init__(
@@ -131,7 +130,7 @@ class IdempotentCalls:
         return IdempotentCall(self._latch(self._key, id_), self.ttl(deadline), old_latch, id_)
 
     def ttl(self, deadline: float = NEVER) -> float:
-        """Return the seconds for which a latch is kept, of a call sent until *deadline*."""
+        """Return how many seconds to keep the latch of a call that is sent until *deadline*."""
         session = self.session
         late = 2 * session.options.command_timeout + session.options.outage_timeout
         last = late if deadline == NEVER else max(late, deadline - session.clock())
@@ -143,7 +142,7 @@ class IdempotentCalls:
         Keeps track of unanswered copies.
 
         Raises:
-            ServerUnavailableError: as `Session.persist`.
+            ServerUnavailableError: as for `Session.persist`.
         """
         unanswered, request.unanswered = request.unanswered, True
         try:
@@ -151,7 +150,7 @@ class IdempotentCalls:
         except InterlockError as error:
             self.failed(request, error, before=unanswered)
             raise
-        # In this order: a Ctrl-C may strike in between, and until the caller has the answer.
+        # In this order: a Ctrl-C may come in between, or before the caller has the answer.
         request.answer = answer
         request.done = bool(answer)
         request.unanswered = unanswered or call.unknown > 0
@@ -164,24 +163,24 @@ class IdempotentCalls:
             self._old_latches.append(request.key)
 
     def carried_through(self, make: Make[bool]) -> CarriedThrough:
-        """Return the step that sends what *make* makes.
+        """Return the step that sends the script that *make* makes.
 
-        Interrupted anywhere, it is sent until it is answered all the same.
+        Even if the step is interrupted anywhere, the script is sent until it is answered.
         """
         return CarriedThrough(self, make)
 
     def failed(
         self, request: IdempotentCall, error: BaseException | None, *, before: bool = False
     ) -> None:
-        """Note by what *error* a call ended; *before*: a copy was sent and not answered already."""
+        """Note that a call ended with *error*; *before*: an earlier copy was not answered."""
         if isinstance(error, InterlockError) and not isinstance(error, ClosedError):
-            # What the server refused, or was never sent, is not under way any more.
+            # A copy that the server refused, or that was never sent, is no longer under way.
             request.unanswered = before or error.sent
 
     def undone(
         self, request: IdempotentCall, make: Make[R], undo: Make[bool], opposite: Make[bool]
     ) -> Step[R]:
-        """Return the step that sends what *make* makes; `retract` undoes it if interrupted."""
+        """Return the step that sends the script of *make*; if interrupted, `retract` undoes it."""
         op = undoing(self._send_and_end(request, make), self.retract, request, undo, opposite)
         return Whole(op, request.settled, partial(self.retract, request, undo, opposite))
 
@@ -193,27 +192,30 @@ class IdempotentCalls:
     def retract(
         self, request: IdempotentCall, undo: Make[bool], opposite: Make[bool], error: BaseException
     ) -> Op[None]:
-        """Undo *request*, which ended by *error*, if it may have done something or do it yet.
+        """Undo *request*, which ended with *error*, if it has done something or still may.
 
-        By *undo*, or by *opposite*, with a latch of its own, if another call was given the latch to
-        remove.
+        Send *undo*. If another call was told to remove the latch, send *opposite* in its place,
+        with a latch of its own.
         """
         if request.settled():
             return
         call = None
         if request.ended:
             try:
-                # First of all: from now on no other call removes it.
+                # First of all: from now on no other call removes the latch.
                 self._old_latches.remove(request.key)
                 request.ended = False
             except ValueError:
-                # Once only: this may be interrupted and begun again.
+                # Made only once: this may be interrupted and begin again.
                 call = request.opposite = request.opposite or opposite(self.begin())
         yield from self._clean_up(call or undo(request), error)
         request.unanswered = request.done = False
 
     def go_on(self, request: IdempotentCall, call: Eval[bool], error: BaseException) -> Op[None]:
-        """Have *call* sent in the background if *request*, which ended by *error*, may not have been executed."""
+        """Send *call* again if *request*, which ended with *error*, may not have been executed.
+
+        The background sends it if the server does not answer.
+        """
         if request.unanswered or getattr(error, "transient", False):
             yield from self._clean_up(call, error)
 
@@ -223,9 +225,9 @@ class IdempotentCalls:
 
 
 class CarriedThrough(Step[bool]):
-    """A call that is executed once and for all.
+    """A call that is carried through, and takes effect once.
 
-    An interruption anywhere leaves it to the background.
+    If it is interrupted anywhere, the background goes on with it.
     """
 
     __slots__ = ("_call", "_make", "_over", "_request", "_requests", "result")
@@ -238,7 +240,7 @@ class CarriedThrough(Step[bool]):
         self._over = self.result = False
 
     def begin(self) -> Eval[bool]:
-        """Return the call."""
+        """Return the script to send."""
         request = self._request = self._requests.begin()
         call = self._call = self._make(request)
         request.unanswered = True

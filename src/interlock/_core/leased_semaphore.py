@@ -1,16 +1,17 @@
-"""The semaphore whose permits end: RPermitExpirableSemaphore of Redisson.
+"""The semaphore whose permits expire: RPermitExpirableSemaphore of Redisson.
 
-Theory. A string is the number of free permits, a sorted set has an id for each held one and when
-its lease ends. The ids are drawn by the client, so an acquire that is sent twice finds its own;
-every script first takes back what has expired. A permit without a lease of its own is renewed
-like a lock: what a killed process had comes back within one lease.
+Theory. A string has the number of free permits. A sorted set has the id of each held permit, and
+the end of its lease. The client draws the ids, so an acquire that is sent twice finds its own.
+Every script first takes back expired permits. A permit without a lease of its own is renewed like a
+lock. So the permits of a killed process come back within one lease.
 
 Rules:
 
-* All dates are the server's. Java's clients bring their own clock; theirs and ours agree as far
-  as their clocks do.
-* A permit is a hold of its own, with an owner of its own that lives in what the user was given:
-  it may be released by whoever has it, and is not renewed any more once nobody has.
+* All times are the server's. Java's clients use their own clocks. Their times agree with ours as
+  far as the clocks do.
+* A permit is a hold of its own, with an owner of its own. The owner lives in the object that the
+  user was given. Anyone who has that object may release the permit. Once nobody has it, the permit
+  is no longer renewed.
 * A permit that Java took for ever has the score 922337203685477 and is never taken back.
 
 Source: RPermitExpirableSemaphore, Redisson 4.7.0.
@@ -59,17 +60,17 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 MAX_TOGETHER = 10_000
-"""Permits in one acquire; each has an id."""
+"""Permits in one acquire, at most; each has an id."""
 _ID = re.compile("[0-9a-f]{32}")
 
 
 class Request(NamedTuple):
-    """What is wanted of a leased semaphore.
+    """One acquire of permits.
 
     Attributes:
-        owner: stands for what the user is given, and lives as long.
+        owner: stands for the object that the user is given, and lives as long as that.
         permits: how many.
-        deadline: on the session's clock; one that has passed means one try.
+        deadline: on the session's clock; if it has passed, there is one try.
         lease: seconds, or None for permits that the watchdog renews.
     """
 
@@ -98,16 +99,16 @@ class LeasedSemaphore:
 
         Args:
             request: what is wanted.
-            made: makes of the permit what the user is given.
+            made: turns the permit into the object that the user is given.
 
         Returns:
-            What *made* has made of all of them, or None when the deadline came first.
+            The object that *made* returns for all of them, or None if the deadline came first.
 
         Raises:
-            InterlockError: as `Semaphore.acquire`; nothing stays taken.
+            InterlockError: as for `Semaphore.acquire`; no permit stays taken.
 
         Cost:
-            One round trip when so many are free.
+            One round trip if enough permits are free.
 
         Source:
             RPermitExpirableSemaphore.acquire and tryAcquire.
@@ -138,7 +139,7 @@ class LeasedSemaphore:
         return Whole(acquire(), permit.settled, partial(undo_acquire, self.session, permit, None))
 
     def _permit(self, request: Request) -> Permit:
-        """Return the permit for *request*, which is nowhere yet."""
+        """Create the permit for *request*. It is not in the table yet."""
         if check_permits(request.permits) > MAX_TOGETHER:
             raise ConfigError(f"at most {MAX_TOGETHER} permits can be acquired together")
         lease = request.lease
@@ -148,7 +149,7 @@ class LeasedSemaphore:
 
     def _acquire(self, permit: Permit, request: Request) -> Op[bool]:
         session, deadline = self.session, request.deadline
-        # Apart from those of a semaphore, which stand in a queue on the server.
+        # Apart from the waiters for a plain semaphore, which stand in a queue on the server.
         channel = section(self.channel, f"{request.permits} leased")
         try:
             session.holds.begin(permit)
@@ -163,12 +164,12 @@ class LeasedSemaphore:
                 yield from undo_acquire(session, permit, None, None)
             return taken
         finally:
-            # A signal may strike between two steps: nothing PENDING may stay in the table.
+            # A signal may come between two steps, but a PENDING permit must not stay in the table.
             if permit.state is State.PENDING:
                 session.holds.end(permit)
 
     def release_hold(self, hold: Hold) -> Release:
-        """Give *hold* back, whoever asks."""
+        """Give *hold* back, no matter who asks."""
         return Release().of(self.session, hold)
 
     def last_release(self, hold: Hold) -> Eval[int]:
@@ -176,16 +177,16 @@ class LeasedSemaphore:
         return self.release_script(hold, 0)
 
     def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
-        """Return the script that gives *hold* back; a permit has no depths."""
+        """Return the script that gives *hold* back; *depth* is not used."""
         del depth
         return self._release_script(hold.holder)
 
     def release_id(self, permit_id: str) -> Op[None]:
-        """Give back the permit with *permit_id*, whoever took it.
+        """Give back the permit with *permit_id*, no matter who took it.
 
         Raises:
             NotHeldError: nobody holds it; nothing was changed.
-            ConfigError: it is one of several that were acquired together, and go together.
+            ConfigError: it is one of several that were acquired, and must be released, together.
             ServerUnavailableError: no usable answer.
 
         Cost:
@@ -203,10 +204,10 @@ class LeasedSemaphore:
             raise self._not_held(f"permit {permit_id}")
 
     def update_lease_of_id(self, permit_id: str, lease: float | None) -> Op[None]:
-        """Have the permit with *permit_id* end *lease* seconds from now, whoever took it.
+        """Set the end of the permit *permit_id* to *lease* seconds from now, no matter who took it.
 
         Raises:
-            InterlockError: as `release_id`.
+            InterlockError: as for `release_id`.
 
         Cost:
             One round trip.
@@ -225,14 +226,14 @@ class LeasedSemaphore:
             raise self._not_held(f"permit {permit_id}")
 
     def try_set_permits(self, permits: int) -> Op[bool]:
-        """Make the semaphore unless there is one, as `Semaphore.try_set_permits` does."""
+        """Create the semaphore unless it exists, as `Semaphore.try_set_permits` does."""
         made = try_set_permits(self.session, self._requests, self.key, self.channel, permits)
         return (yield from made)
 
     def set_permits(self, permits: int) -> Op[None]:
-        """Have free and held permits add up to *permits*.
+        """Set the number of all permits, free and held, to *permits*.
 
-        While more are held, the number of free ones is below 0.
+        While more than that are held, the number of free permits is below 0.
 
         Cost:
             One round trip.
@@ -281,12 +282,12 @@ class LeasedSemaphore:
         return (yield from session.persist(call))
 
     def check_own(self, name: str) -> None:
-        """Raise NotHeldError unless a permit of the semaphore *name* is one of this."""
+        """Raise NotHeldError unless *name*, the semaphore of a permit, is the name of this one."""
         if name != self.name:
             raise self._not_held(f"a permit of {name!r}")
 
     def _take_back_script(self, request: IdempotentCall, permits: int) -> Eval[bool]:
-        # The plain semaphore's, which makes none that is missing.
+        # The plain semaphore's script, which does not create a missing semaphore.
         return semaphore_release(
             self.key,
             request.key,
@@ -305,7 +306,7 @@ class LeasedSemaphore:
         return not_held(self.kind, self.name, what)
 
     def _known(self, permit_id: object) -> Permit | None:
-        """Return this client's permit with *permit_id*, if it has it."""
+        """Return this client's permit with *permit_id*; None if it has no such permit."""
         if not isinstance(permit_id, str):
             raise TypeError(f"a permit or its id is wanted, not {type(permit_id).__name__}")
         if not _ID.fullmatch(permit_id):
@@ -314,14 +315,14 @@ class LeasedSemaphore:
             if isinstance(hold, Permit) and permit_id in hold.ids and hold.state is State.HELD:
                 if len(hold.ids) > 1:
                     raise ConfigError(
-                        f"{permit_id} is one of {len(hold.ids)} permits that were acquired together; "
-                        "give the permit itself, for all of them"
+                        f"{permit_id} is one of {len(hold.ids)} permits "
+                        "that were acquired together; give the permit itself, for all of them"
                     )
                 return hold
         return None
 
     def release_ids(self, ids: str) -> Eval[bool]:
-        """Return the script that gives the permits *ids* back; anybody may give them back."""
+        """Return the script that gives the permits *ids* back, no matter who took them."""
         return self._release_script(ids)
 
     def _release_script(self, ids: str) -> Eval[bool]:
@@ -329,7 +330,7 @@ class LeasedSemaphore:
         return scripts.leased_semaphore_release(self.key, ids, publish, self.channel)
 
     def _try(self, permit: Permit, deadline: float) -> Op[float | None]:
-        """Ask the server once; None when *permit* is held now, else when to look again."""
+        """Ask the server once; return the seconds until the next look, None if *permit* is held."""
         session = self.session
         sent_at = session.clock()
         call = scripts.leased_semaphore_acquire(
@@ -349,12 +350,12 @@ class LeasedSemaphore:
         if permit.state is State.ENDED:
             permit.refuse_grant()
             raise ClosedError("the client was closed, and what it was just acquiring given back")
-        # The answer took longer than the lease: they may be somebody else's by now.
+        # The answer took longer than the lease: somebody else may have the permits by now.
         call = self.release_script(permit, 0)
         _ = yield from session.persist(call)
         if call.unknown:
-            # A try of that release may still be under way: it must not meet what is granted next
-            # under the same ids.
+            # A copy of that release may still be under way. It must not hit the next grant, so that
+            # one gets new ids.
             yield from end_late_grants(session, permit)
             permit.identify(self._new_ids(len(permit.ids)))
         permit.released()

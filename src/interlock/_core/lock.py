@@ -1,9 +1,10 @@
 """The reentrant lock.
 
-RLock of Redisson. A hash holds one field, the holder, with its depth; its TTL is the lease.
+RLock of Redisson. A hash has one field: the holder, with its depth. The TTL of the hash is the
+lease.
 
-The other kinds copy this file's shape: the scripts and names of one kind of lock, and nothing
-else.
+The other kinds copy the shape of `Lock`: the scripts and names of one kind of lock. `HandOver`, the
+release to the first local waiter, is for this kind only.
 
 Source: RLock, Redisson 4.7.0.
 """
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 NEXT_IS_OURS = 2
-"""What a release answers if the first in the server's queue is the client that releases."""
+"""The answer of a release if the releasing client is itself first in the server's queue."""
 
 
 class Lock(LockBase):
@@ -42,7 +43,7 @@ class Lock(LockBase):
     kind = "lock"
     renewal = staticmethod(scripts.lock_renew)
     hands_over = True
-    """Whether the one who releases it may make a waiter of the same client its holder."""
+    """Whether a release may make a waiter of the same client the next holder."""
     repeats = True
     transferable = True
     """Whether a hold may go to another process."""
@@ -82,7 +83,7 @@ class Lock(LockBase):
         return scripts.lock_release(self.key, hold.holder, depth, self._publish, self.channel)
 
     def release_hold(self, hold: Hold) -> Release:
-        """Go down by one depth in *hold*; the lock is handed over to the first who waits here."""
+        """Go down by one depth in *hold*; at 0 the first local waiter may become the holder."""
         session = self.session
         if self.queue in session.waiters.queues and self.hands_over and session.may_hand_over:
             return HandOver(self, hold)
@@ -91,7 +92,7 @@ class Lock(LockBase):
     def hand_over_script(self, hold: Hold, successor: Hold, place: Place | None) -> Eval[int]:
         """Return the script that makes *successor* the holder instead of *hold*.
 
-        The client leaves its *place* in the server's queue, if it is given.
+        If *place* is given, the client leaves that place in the server's queue.
         """
         leaving = () if place is None else (place.client, place.queue)
         return scripts.lock_hand_over(
@@ -99,9 +100,9 @@ class Lock(LockBase):
         )
 
     def accept_handover(self, hold: Hold, sent_at: float) -> bool:
-        """Take *hold* as granted by what somebody sent at *sent_at*.
+        """Take *hold* as granted by a hand-over that was sent at *sent_at*.
 
-        Tell whether it is held now.
+        Return whether it is held now.
         """
         hold.sent()
         return self.accept(hold, sent_at, GRANTED)
@@ -127,14 +128,14 @@ class Lock(LockBase):
 
 
 class HandOver(Release):
-    """A release of *hold*, of *lock*, while others wait here.
+    """A release of *hold*, a hold of *lock*, while others wait in this client.
 
-    The first of them becomes the holder, or now and then nobody.
+    The first of them becomes the holder. Now and then the lock is freed for all instead.
 
-    Errors as of `Release`.
+    Errors as for `Release`.
 
     Cost:
-        One round trip, and none of the waiter's.
+        One round trip. The waiter needs none.
     """
 
     __slots__ = ("_freeing", "_lock", "_offer", "_sent_at")
@@ -146,7 +147,7 @@ class HandOver(Release):
         self._offer: _Offer | None = None
 
     def begin(self) -> Eval[int] | None:
-        """Return the script that makes the first waiter the holder, or that frees the lock for all."""
+        """Return the script that makes the first waiter the holder, or frees the lock for all."""
         call = super().begin()
         if call is None or self._depth > 0:
             return call
@@ -166,14 +167,14 @@ class HandOver(Release):
         return call
 
     def done(self, answer: int) -> bool:
-        """Take the server's answer; return whether that is all."""
+        """Take the server's answer; return whether the release is complete."""
         over = super().done(answer)
         if over:
             self._conclude()
-        return over and (self._offer is None or not self._offer.abandoned)
+        return over and (self._offer is None or not self._offer.refused)
 
     def finish(self, failure: BaseException | None) -> Op[None]:
-        """Carry it through, and tell the waiter what came of it."""
+        """Carry the release through, and tell the waiter the outcome."""
         over = self._hold.state is State.ENDED
         try:
             if not over:
@@ -181,18 +182,17 @@ class HandOver(Release):
         finally:
             self._conclude()
         offer = self._offer
-        if offer is not None and offer.abandoned:
-            # It has left; what it undid may have come before what it was given.
+        if offer is not None and offer.refused:
+            # The waiter has left. Its undo may have come before the lock was given to it.
             call = self._lock.release_script(offer.successor, 0)
             yield from self._lock.session.clean_up(call, self._sent_at + offer.successor.lease)
         if over and failure is not None and not isinstance(failure, Exception):
-            # It struck when the lock was released already.
+            # The interruption came when the lock was released already.
             yield from failing(failure)
 
     def _conclude(self) -> None:
         if self._offer is not None:
-            # Without a clear answer the waiter asks: it is the holder, or the lock is free, or
-            # soon will be.
+            # Without a clear answer nobody here knows who holds the lock. Then the waiter asks.
             self._offer.conclude(given=self._found > 0)
         elif self._freeing:
             self._freeing = False
@@ -201,13 +201,13 @@ class HandOver(Release):
 
 
 class _Offer:
-    """A lock that is given to the first who waits here.
+    """A lock that is given to the first local waiter.
 
-    Who gets it is told as soon as the reply is read, where the driver can: its own command is on
-    the way then before the former holder goes on with whatever it does next.
+    If the driver can, it tells the waiter as soon as the reply is read. Then the waiter's own next
+    command is on its way before the former holder goes on.
     """
 
-    __slots__ = ("_accept", "_end", "abandoned", "successor")
+    __slots__ = ("_accept", "_end", "refused", "successor")
 
     def __init__(
         self, waiters: Waiters, waiter: Waiter, successor: Hold, accept: Callable[[], bool]
@@ -215,19 +215,19 @@ class _Offer:
         self._end = partial(waiters.conclude, waiter)
         self._accept: Callable[[], bool] | None = accept
         self.successor = successor
-        self.abandoned = False
+        self.refused = False
 
     def answered(self, reply: object) -> None:
-        """Take the server's bare *reply*, should it say that the lock was given."""
+        """Take the server's undecoded *reply*; conclude if it says that the lock was given."""
         if reply == 1:
             self.conclude(given=True)
 
     def conclude(self, *, given: bool) -> None:
-        """Have the waiter hold what was *given* to it, or ask.
+        """Make the waiter the holder if the lock was *given* to it; else make it ask.
 
-        What a waiter that left was given is *abandoned*. The first time counts.
+        A lock that was given to a waiter that has left is *refused*. Only the first call counts.
         """
         accept, self._accept = self._accept, None
         if accept is not None:
             left = self._end(accept if given else None)
-            self.abandoned = given and left
+            self.refused = given and left

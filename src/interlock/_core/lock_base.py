@@ -1,9 +1,9 @@
 """The algorithm of every lock.
 
-Acquire, re-enter, release, extend, and the undo of each; from top to bottom.
+Acquire, re-enter, release, extend, and the undo of each.
 
-Begin with `Acquire` and `Release`, the two operations. `Reenter` goes one deeper. `LockBase` above
-has their parts. The functions below do what is left when an operation ends.
+Begin with `Acquire` and `Release`, the two operations. `Reenter` goes one deeper. `LockBase`, above
+them, has their parts. The functions below them do what is left when an operation ends.
 
 Theory. Redisson's acquire adds one to a count, so a script that is sent twice counts twice. Ours
 tells the script which depth to reach. So an acquire or release may be repeated any number of times.
@@ -11,30 +11,31 @@ The undo of an interrupted acquire is the release to the former depth. It change
 acquire was not executed.
 
 If no reply to a try comes, another connection sends the try again. The server may still execute the
-first one: at once, when it wakes up, or when the network delivers it. By then the lock may have
-been acquired by the second try, and released. The late try then makes us the holder, and we do not
-know. So a hold counts such *late grants*. Whoever ends the hold asks the background to repeat the
-release, until it has found as many, or until their lease has ended them (`cleanup`).
+first one: at once, when it resumes after a pause, or when the network delivers it. By then the lock
+may have been acquired by the second try, and released. The late try then makes us the holder, and
+we do not know it. So a hold counts such *late grants*. When the hold ends, the background repeats
+the release until it has found as many, or for one lease (`cleanup`).
 
 Four counts say "may still be executed":
 
 * `Hold.unanswered`: tries of this hold without a reply.
-* `Hold.late_grants()`: the same, and a pending offer, and a place in a fair lock's queue.
+* `Hold.late_grants()`: the same, plus a pending offer, plus a place in a fair lock's queue.
 * `Eval.unknown`: how often one call was sent without a reply.
 * `Cleanup.late`: how many late grants the repeated release must find.
 
 Rules:
 
-* A hold is in the table before anything is sent for it. Whatever strikes finds it there, and
-  undoes it.
-* A late command must not meet a later hold of the same owner. So the owner draws a new number
-  wherever a command may still be under way (`renumber_owner`).
-* Only what may take a lock counts as a late grant. Re-entries, renewals and releases that come
-  late change nothing, for they ask for an absolute depth of a holder who is gone.
-* What a user's call cannot bring to the server in time, the background does (`Session.clean_up`).
+* A hold is in the table before anything is sent for it. So after any interruption it is found
+  there, and undone.
+* A late command must not hit a later hold of the same owner. So the owner draws a new number
+  wherever an acquire or a last release may still be under way (`renumber_owner`).
+* Only a command that may take the lock counts as a late grant. Late re-entries, renewals and
+  releases change nothing: they name a holder that is gone, and a re-entry cannot take a free lock.
+* If a user's call cannot bring a release to the server in time, the background does that
+  (`Session.clean_up`).
 
-A kind of lock supplies its scripts and its channel, and overrides what it does otherwise;
-`lock.py` is the plainest.
+A kind of lock supplies its scripts and its channel, and overrides what it does differently.
+`lock.py` is the plainest kind.
 
 Source: RLock, Redisson 4.7.0.
 """
@@ -73,18 +74,19 @@ if TYPE_CHECKING:
     from interlock.options import ReplicaPolicy
 
 _FIRST_LOOK, _LONGEST_LOOK = 0.001, 0.05
-"""Seconds between two looks at what another thread of the same owner acquires: first and last."""
+"""Seconds between two looks at an acquire by another thread of the same owner: first and last."""
 
 
 class _Kept:
-    """What a holder sends for a lock each time.
+    """The commands that a holder sends for a lock each time.
 
     Attributes:
-        client_id, number: what its holder id is made of.
-        holder, lease: of the holds that it serves.
+        client_id, number: the parts of its holder id.
+        holder, lease: the holder id and the lease of the holds that these commands serve.
         acquire: the first try, if nobody waits here.
-        waiting: the last try by *more*, if the client stands in the server's queue.
-        release: the last release.
+        waiting: the tries of a client that stands in the server's queue: one if others wait here
+            (True), and one if nobody else does (False).
+        release: the release from depth 1.
     """
 
     __slots__ = ("acquire", "client_id", "holder", "lease", "number", "release", "waiting")
@@ -106,7 +108,7 @@ class _Kept:
         self.waiting: dict[bool, Eval[Grant | float]] = {}
 
     def serves(self, hold: Hold) -> bool:
-        """Return whether *hold* is acquired and released by it."""
+        """Return whether these commands acquire and release *hold*."""
         return self.holder == hold.holder and self.lease == hold.lease
 
 
@@ -122,7 +124,7 @@ class LockBase(ABC):
         kind: what messages call it.
         renewal: returns the script that renews holds of this kind.
         channel: where a release is announced.
-        queue: the channel whose local waiters queue for it; most often the same.
+        queue: the channel for which local waiters queue; most often the same.
         hold_key: the key of its holds in the client's table.
     """
 
@@ -133,7 +135,7 @@ class LockBase(ABC):
     hold_key: object
     composite: Literal[False] = False
     repeats: bool = False
-    """Whether the same owner sends the same for it each time."""
+    """Whether an owner sends the same commands for it each time."""
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         self.name = check_name(name)
@@ -143,7 +145,7 @@ class LockBase(ABC):
         self.session = self._session = session
         self._kept: _Kept | None = None
         self._last_holder = ""
-        # Python 3.11 looks an attribute of the class up anew each time.
+        # Python 3.11 looks up an attribute of the class anew each time.
         self._renewal = self.renewal
 
     # What a kind of lock supplies.
@@ -152,20 +154,23 @@ class LockBase(ABC):
     def acquire_script(
         self, hold: Hold, lease: float, depth: int, deadline: float
     ) -> Eval[Grant | float]:
-        """Return the script that takes *hold* to *depth*, or tells how long another may keep the lock."""
+        """Return the script that takes *hold* to *depth*.
+
+        If another owner holds the lock, the script tells how long that owner may keep it.
+        """
         ...
 
     @abstractmethod
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that takes *hold* down to *depth*.
 
-        Freeing the lock at 0 tells the waiters.
+        At 0 it frees the lock, and tells the waiters.
         """
         ...
 
     @abstractmethod
     def _force_release_script(self) -> Eval[bool]:
-        """Return the script that frees the lock, whoever holds it."""
+        """Return the script that frees the lock, no matter who holds it."""
         ...
 
     @abstractmethod
@@ -180,7 +185,7 @@ class LockBase(ABC):
 
         Args:
             owner: who will hold it.
-            deadline: on the session's clock; one that has passed means one try.
+            deadline: on the session's clock; if it has passed, there is one try.
             lease: seconds, or None for a hold that the watchdog renews.
 
         Returns:
@@ -190,18 +195,18 @@ class LockBase(ABC):
             ReentryError: it is not reentrant and *owner* holds it.
             HoldLostError: a re-entry found that the hold is lost.
             ServerUnavailableError: the server gave no usable answer in time.
-            WrongTypeError: the key is something else's.
+            WrongTypeError: the key holds something else.
             ReplicationError: too few replicas have it, and they are required.
 
         Cost:
-            One round trip when it is free or *owner*'s; while waiting, one per message of the
-            channel and per poll cap, for the whole process. With `Options.replicas`, what they
-            need to acknowledge on top.
+            One round trip when it is free or *owner*'s. While waiting, one per message of the
+            channel and per poll cap, for the whole process. With `Options.replicas`, the time until
+            the replicas acknowledge comes on top.
 
         Source:
             RLock.lock and tryLock.
         """
-        # Written out: a call of `__init__` costs as much as the object.
+        # Made without `__init__`: a call of that costs as much as the object.
         step = Acquire()
         step.lock, step.owner, step.deadline, step.lease = self, owner, deadline, lease
         step.sent_at = 0.0
@@ -209,7 +214,7 @@ class LockBase(ABC):
         return step
 
     def refusal(self, timeout: float) -> Op[AcquireTimeoutError]:
-        """Return the error for who did not get it in *timeout* seconds.
+        """Return the error for an owner that did not get it in *timeout* seconds.
 
         One round trip asks who holds it.
         """
@@ -228,8 +233,8 @@ class LockBase(ABC):
         Raises:
             NotHeldError: *owner* does not hold it; nothing was changed.
             HoldLostError: it was lost before.
-            ServerUnavailableError: no reply; the hold is not renewed any more, and releasing it
-                may be tried again.
+            ServerUnavailableError: no reply. The hold is no longer renewed, and the release may be
+                tried again.
 
         Cost:
             One round trip.
@@ -242,17 +247,19 @@ class LockBase(ABC):
             hold = session.holds.table[self.hold_key, owner.identity]
         except KeyError:
             return Refused(not_held(self.kind, self.name, owner.label))
-        # A kind of lock may hand over to those who wait. Without them, one call less.
+        # Some kinds of lock may hand over to a waiter. Without waiters this saves a call.
         if self.queue in session.waiters.queues:
             return self.release_hold(hold)
         return Release().of(session, hold)
 
     def release_hold(self, hold: Hold) -> Step[None]:
-        """Go down by one depth in *hold*, whoever asks; errors as `release`."""
+        """Go down by one depth in *hold*, no matter who asks; errors as for `release`."""
         return Release().of(self._session, hold)
 
     def extend(self, owner: Owner, lease: float) -> Op[None]:
-        """Have at least *lease* seconds from now; cost and further errors as of the function `extend`.
+        """Extend the hold of *owner* to at least *lease* seconds from now.
+
+        Cost and further errors are those of the function `extend`.
 
         Raises:
             NotHeldError: *owner* does not hold it.
@@ -260,7 +267,7 @@ class LockBase(ABC):
         yield from extend(self._session, self.mine(owner), lease)
 
     def force_release(self) -> Op[bool]:
-        """Free the lock, whoever holds it.
+        """Free the lock, no matter who holds it.
 
         Returns:
             True when it was locked.
@@ -273,10 +280,10 @@ class LockBase(ABC):
         """
         session = self._session
         call = self._force_release_script()
-        # What is still being acquired may be granted when the script has run, and must not be
-        # taken for what it freed.
+        # A PENDING hold may be granted after the script has run. It must not be taken for one that
+        # the script freed.
         held = [hold for hold in session.holds.of_key(self.key) if hold.state is not PENDING]
-        # One whose reply was lost may have freed it, so that the next one found nothing.
+        # A copy whose reply was lost may have freed it, so that the next one found nothing.
         released = bool((yield from session.persist(call))) or call.unknown > 0
         for hold in held:
             session.lose(hold, "force-released")
@@ -288,10 +295,11 @@ class LockBase(ABC):
         """Free the lock if *holder* holds it, and tell that holder the *reason*.
 
         Returns:
-            True when it was held by *holder*, or may have been, because a reply was lost.
+            True if *holder* held it, or may have held it, because a reply was lost.
 
         Cost:
-            Three round trips, two without a reason.
+            Three round trips, two without a reason. One if *holder* does not hold the lock. One
+            more takes the note back if the hold ended meanwhile.
         """
         session = self._session
         depth = (yield from self.status()).holders.get(holder, 0)
@@ -321,9 +329,9 @@ class LockBase(ABC):
         return self._query_script(self._session.clock() + GRACE)
 
     def depth_of(self, owner: Owner) -> Op[int]:
-        """Return how deep *owner* holds it.
+        """Return how deep *owner* holds it, as the server says.
 
-        0 without a round trip if not, else what the server says.
+        If *owner* does not hold it, the answer is 0, and there is no round trip.
         """
         hold = self._session.holds.get(self.hold_key, owner)
         if hold is None or hold.state is not HELD:
@@ -338,11 +346,11 @@ class LockBase(ABC):
 
     @property
     def sort_key(self) -> tuple[str, str, str]:
-        """Return what tells this lock from all others, in the order in which multi locks take them."""
+        """Return what tells this lock from all others; multi locks take locks in this order."""
         return (self.session.database, self.key, self.kind)
 
     def hold_of(self, owner: Owner) -> Hold | None:
-        """Return *owner*'s hold, lost or not, as known locally."""
+        """Return *owner*'s hold as known locally, even if it is lost."""
         hold = self._session.holds.table.get((self.hold_key, owner.identity))
         return None if hold is None or hold.state in (PENDING, ENDED) else hold
 
@@ -357,13 +365,13 @@ class LockBase(ABC):
             raise not_held(self.kind, self.name, owner.label)
         return hold
 
-    # One try: a hold, the script that asks for it, and what its answer makes of it. None of these
-    # waits.
+    # One try: a hold, the script that asks for it, and `accept`, which takes the answer. None of
+    # these methods waits.
 
     def new_hold(self, owner: Owner, lease: float | None) -> Hold:
-        """Return a hold that is nowhere yet.
+        """Create a hold. It is not in the table yet.
 
-        It must be in the table before anything is sent for it.
+        It must be there before anything is sent for it.
         """
         session, kept = self.session, self._kept
         if kept is not None and kept.number == owner.number and kept.client_id is session.client_id:
@@ -375,11 +383,11 @@ class LockBase(ABC):
         return Hold(self, owner, holder, session.options.lease, self._renewal)
 
     def _holder(self, owner: Owner) -> str:
-        """Return as whom *owner* is to hold it."""
+        """Return the holder id for a new hold of *owner*."""
         return self.session.holder(owner)
 
     def request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
-        """Return the script that tries to get *hold*; do not change it.
+        """Return the script that tries to get *hold*. It may be shared: do not change it.
 
         The encoded command is kept for an owner that takes this lock again and again.
         """
@@ -394,15 +402,15 @@ class LockBase(ABC):
             return kept.acquire
         call = self._request(hold, deadline, now)
         if self.repeats and deadline == NEVER and call.replication is None:
-            # Most locks are taken once: only by coming again does an owner make this worth its
-            # memory.
+            # Most locks are taken once. This is worth its memory only for an owner that comes
+            # again.
             if self._last_holder == hold.holder and not (kept and kept.serves(hold)):
                 self._keep(hold, call)
             self._last_holder = hold.holder
         return call
 
     def _keep(self, hold: Hold, call: Eval[Grant | float]) -> None:
-        """Keep what the owner of *hold* sends, unless it has drawn another number meanwhile."""
+        """Keep the commands of the owner of *hold*, unless it has drawn a new number meanwhile."""
         owner, client_id = hold.owner(), self.session.client_id
         if owner is None:
             return
@@ -412,11 +420,11 @@ class LockBase(ABC):
             self._kept = _Kept(client_id, number, hold, first, self.release_script(hold, 0))
 
     def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
-        """Return the script that tries to get *hold*, for an owner who waits until *deadline*."""
+        """Return the script that tries to get *hold*, for an owner that waits until *deadline*."""
         call = self.acquire_script(hold, hold.lease, 1, self.answer_by(deadline, now))
         place = self.session.waiters.places.get(self.queue)
         if place is not None and deadline > now:
-            # If others wait here, the client stays in the queue when this one has the lock.
+            # If others wait here, the client stays in the queue when this waiter gets the lock.
             more = not self.session.waiters.alone(self.queue)
             place.stand(more)
             keep = QUEUE_KEPT * self.session.options.poll_cap
@@ -427,14 +435,14 @@ class LockBase(ABC):
 
     @staticmethod
     def answer_by(deadline: float, sent_at: float) -> float:
-        """Return when the reply must have come.
+        """Return the deadline for the reply.
 
-        A single try too has time for a second one if its connection is stale.
+        A single try, too, has time for a second one, in case its connection is stale.
         """
         return deadline if deadline > sent_at else sent_at + GRACE
 
     def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
-        """Take *answer*, to what was sent at *sent_at*; tell whether *hold* is held now."""
+        """Take *answer* to the try sent at *sent_at*; return whether *hold* is held now."""
         if type(answer) is not Grant:  # `isinstance` is a call
             hold.uncount_try()
             return False
@@ -452,10 +460,10 @@ class LockBase(ABC):
         del hold
         return may_overtake(self.session, self.queue, deadline)
 
-    # What goes on when the first try was not enough; a red lock does it for many at once.
+    # The steps after a first try that was not enough. A red lock runs them for many at once.
 
     def is_live(self, hold: Hold) -> bool:
-        """Decide whether an acquire by the owner of *hold* is a re-entry."""
+        """Return whether an acquire by the owner of *hold* is a re-entry."""
         if hold.state is PENDING:
             raise ReentryError(
                 f"{self.kind} {self.name!r} is just being acquired by the same owner",
@@ -480,14 +488,14 @@ class LockBase(ABC):
         sent_at: float,
         outcome: Grant | float | BaseException | None,
     ) -> Op[Hold | None]:
-        """Continue an acquire after its first try; returns and raises as `acquire`.
+        """Continue an acquire after its first try; results and errors as for `acquire`.
 
-        This is `undoing` written out. Many owners may wait here, and one generator less saves
-        memory for each.
+        This is `undoing`, inlined. Many owners may wait here, and one generator less saves memory
+        for each.
 
         Args:
-            hold: what is acquired, PENDING.
-            owner: for whom.
+            hold: the hold that is acquired, PENDING.
+            owner: who acquires it.
             deadline: as in `acquire`.
             sent_at: when the first try was sent.
             outcome: its answer, or how it failed; None if there was no try.
@@ -506,14 +514,14 @@ class LockBase(ABC):
                 outcome = None
                 taken = yield from op
                 if taken:
-                    # There is a place only if others gave up while the lock was handed over.
+                    # Usually no place is left. One is if others gave up during a hand-over.
                     yield from leave_queue(self._session, self.queue, self.leave_script, later=True)
             except GeneratorExit:
                 raise
             except BaseException as error:
                 ended_by = error
                 if hold.entered_again():
-                    # `Acquire.rest` goes down by one: others of the same owner keep the hold.
+                    # `Acquire.rest` goes down by one. Others of the same owner keep the hold.
                     yield from leave_queue(self._session, self.queue, self.leave_script, later=True)
                 else:
                     yield from self._undo(hold, owner, error)
@@ -524,7 +532,7 @@ class LockBase(ABC):
             return None
         finally:
             self._session.events.end_wait(hold, ended_by)
-            ended_by = None  # the error knows this frame
+            ended_by = None  # the error refers to this frame
             self.unreserve(hold)
 
     def _undo(self, hold: Hold, owner: Owner, error: BaseException | None) -> Op[None]:
@@ -536,7 +544,7 @@ class LockBase(ABC):
         yield from leave_queue(session, self.queue, self.leave_script, error, later=silent)
 
     def leave_script(self, place: Place) -> Eval[int]:
-        """Return the script that gives up *place*, and passes on the claim that it was given."""
+        """Return the script that gives up *place*, and passes on a claim that it got."""
         return lock_release(
             *(self.key, f"{place.client}:0", 0, self.session.publish, self.queue),
             leaving=(place.client,),
@@ -557,7 +565,7 @@ class LockBase(ABC):
         sent_at: float,
         outcome: Grant | float | BaseException,
     ) -> Op[bool]:
-        """Go on after the first try came to *outcome*; tell whether *hold* is held."""
+        """Go on after the *outcome* of the first try; return whether *hold* is held."""
         if isinstance(outcome, InterlockError) and hold.unanswered:
             hold.failed(outcome)
         if isinstance(outcome, ServerUnavailableError) and hold.state is PENDING:
@@ -579,7 +587,7 @@ class LockBase(ABC):
             session.waiters.place_for(self.queue, session.client_id)
 
     def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
-        """Try until *hold* is held or *deadline* passes, having tried or not."""
+        """Try until *hold* is held or *deadline* passes, after a first try or without one."""
         return wait_in_queue(
             self._session, self.channel, deadline, hold.lease, self._try, hold, deadline
         )
@@ -587,7 +595,7 @@ class LockBase(ABC):
     def _try(self, hold: Hold, deadline: float) -> Op[float | None]:
         """Ask the server once.
 
-        None when *hold* is held now, else how long it may be kept by another.
+        Return None if *hold* is held now, else how long another owner may keep the lock.
         """
         if hold.state is not PENDING and hold.depth > 0:
             return None  # it was handed over
@@ -603,7 +611,7 @@ class LockBase(ABC):
         return (yield from self._not_held(hold, answer, deadline))
 
     def _not_held(self, hold: Hold, answer: Grant | float, deadline: float) -> Op[float]:
-        """Return when to try again after *answer*, which did not make *hold* held.
+        """Return the seconds until the next try after *answer*, which did not make *hold* held.
 
         A grant that cannot be used is given back.
         """
@@ -616,7 +624,7 @@ class LockBase(ABC):
         call.deadline = self.answer_by(deadline, self._session.clock())
         _ = yield from self._session.persist(call)
         if call.unknown and (owner := hold.owner()) is not None:
-            owner.renumber()  # a try of that release may still be under way
+            owner.renumber()  # a copy of that release may still be under way
             yield from end_late_grants(self._session, hold)
             hold.rename(self._holder(owner))
         hold.released()
@@ -625,7 +633,7 @@ class LockBase(ABC):
     # A release.
 
     def last_release(self, hold: Hold) -> Eval[int]:
-        """Return the script that takes *hold* down from depth 1; not to be changed."""
+        """Return the script that takes *hold* down from depth 1. It is shared: do not change it."""
         kept = self._kept
         if kept is not None and kept.holder == hold.holder:
             return kept.release
@@ -673,7 +681,7 @@ class Acquire(Step["Hold | None"]):
                 break
             # Another thread of the same owner was faster.
             self.result, held = None, found
-        clock = session.clock  # bound first: Python 3.11 would look for a method
+        clock = session.clock  # bound first: else Python 3.11 looks for a method
         now = self.sent_at = clock()
         if lock.queue in session.waiters.queues and not lock.may_overtake(hold, self.deadline):
             hold.uncount_try()
@@ -705,7 +713,7 @@ class Acquire(Step["Hold | None"]):
         if hold is None:
             return failing(failure)
         if failure is not None and hold.entered_again():
-            # Others of the same owner have entered it meanwhile, and keep it.
+            # Other threads of the same owner have entered it meanwhile, and keep it.
             self.lock.session.events.end_wait(hold, failure)
             again = self.again = Reenter(self.lock, hold, self.deadline, self.lease)
             again.entered = again.granted = True
@@ -714,7 +722,7 @@ class Acquire(Step["Hold | None"]):
         return self.lock.go_on(hold, self.owner, self.deadline, self.sent_at, outcome)
 
     def over(self) -> bool:
-        """Return whether nothing is reserved, and no wait noted."""
+        """Return whether no hold is reserved, and no wait is noted."""
         if self.again is not None:
             return self.again.over()
         hold = self.result
@@ -724,7 +732,7 @@ class Acquire(Step["Hold | None"]):
     def _gave_up_place(self) -> None:
         """Note that the grant has taken the client out of the server's queue.
 
-        Another thread may have been refused before, and is just going to wait. It must ask.
+        Another thread may have been refused before, and may be about to wait. It must ask again.
         """
         waiters, queue = self.lock.session.waiters, self.lock.queue
         place = waiters.places.get(queue)
@@ -734,12 +742,12 @@ class Acquire(Step["Hold | None"]):
                 waiters.freed(queue, ours=True)
 
     def abandon(self) -> None:
-        """Remove the hold that is still PENDING."""
+        """Remove the hold if it is still PENDING."""
         if self.result is not None:
             self.lock.unreserve(self.result)
 
     def _after_another(self) -> Op[Hold | None]:
-        """Acquire when another thread or task of the same owner has, or has given up.
+        """Acquire after another thread or task of the same owner has acquired, or given up.
 
         Nothing is sent while it waits, and nobody wakes it: this is rare.
         """
@@ -751,14 +759,14 @@ class Acquire(Step["Hold | None"]):
                 return None
             yield Wait(None, min(self.deadline, now + pause))
             pause = min(2 * pause, _LONGEST_LOOK)
-        # This step is over when that one is.
+        # This step is over when `again` is.
         again = self.again = self.lock.acquire(owner, self.deadline, self.lease)
         self.result = yield from again
         return self.result
 
 
 class Reenter(Step[Hold]):
-    """Going one deeper in *hold*; arguments and errors as of `LockBase.acquire`."""
+    """A re-entry of *hold*; arguments and errors as for `LockBase.acquire`."""
 
     __slots__ = (
         "_call",
@@ -793,7 +801,7 @@ class Reenter(Step[Hold]):
         session, lease = lock.session, self._lease
         self._wanted = session.options.lease if lease is None else check_lease(lease)
         now = self._sent_at = session.clock()
-        # At once, so that another thread that releases this hold meanwhile counts from there.
+        # Count at once: another thread that releases this hold meanwhile starts from here.
         depth = hold.enter()
         if depth is None:
             return None
@@ -804,15 +812,15 @@ class Reenter(Step[Hold]):
         return call
 
     def done(self, answer: Grant | float) -> bool:
-        """Take the server's answer; return whether it has the lock one deeper."""
+        """Take the server's answer; return whether the re-entry has succeeded."""
         if not isinstance(answer, Grant):
             return False
         lock, hold = self._lock, self.result
         self.granted = True
         hold.extend_validity(self._sent_at, self._wanted)
         if not hold.valid(lock.session.clock()):
-            # The answer took longer than the lease: somebody else may hold it by now. Or another
-            # thread of the same owner has released it too often.
+            # The answer took longer than the lease: somebody else may hold it by now. Or other
+            # threads of the same owner have released all its entries, this one too.
             return False
         if self._lease is None:
             hold.keep_renewed(lock.renewal)
@@ -820,13 +828,13 @@ class Reenter(Step[Hold]):
         return True
 
     def rest(self, failure: BaseException | None) -> Op[Hold]:
-        """Ask again, undo what *failure* has left, or tell that the hold is lost."""
+        """Ask again, undo what *failure* has left, or raise that the hold is lost."""
         if not self.entered:
             return failing(failure)
         return undoing(self._go_on(failure), self._undo)
 
     def over(self) -> bool:
-        """Return whether nothing is entered."""
+        """Return whether no entry is left to undo."""
         return not self.entered
 
     def _go_on(self, failure: BaseException | None) -> Op[Hold]:
@@ -846,12 +854,12 @@ class Reenter(Step[Hold]):
     def _undo(self, error: BaseException) -> Op[None]:
         hold = self.result
         if hold.state is LOST or (self._left is None and hold.state is not HELD):
-            # Nothing is entered any more. A release could meet a later hold of the same owner.
+            # No entry is left. A release could hit a later hold of the same owner.
             self.entered = False
             return
         if self._left is None:
-            # Other threads may have released all other entries: then this undoes the last one.
-            # A Ctrl-C may strike in this: it goes down by one all the same.
+            # Other threads may have released all other entries. Then this undoes the last one.
+            # `begin_release` is called once. A repeated undo, after a Ctrl-C, uses the same depth.
             self._left = (hold.begin_release() or (0, False))[0]
         depth = self._left
         unsent = not self.granted and isinstance(error, InterlockError) and not error.sent
@@ -868,9 +876,9 @@ class Reenter(Step[Hold]):
 
 
 class Release(Step[None]):
-    """Going down by one depth in *hold*; at 0 the lock is free.
+    """A release of *hold* by one depth; at 0 the lock is free.
 
-    Cost and errors as of `LockBase.release`.
+    Cost and errors as for `LockBase.release`.
     """
 
     __slots__ = (
@@ -889,7 +897,7 @@ class Release(Step[None]):
     def of(self, session: Session, hold: Hold) -> Self:
         """Begin with *hold*; return this step.
 
-        Not ``__init__``: a call of that costs as much as the object.
+        This is not ``__init__``, because a call of that costs as much as the object.
         """
         self._session = session
         self._hold = hold
@@ -897,7 +905,7 @@ class Release(Step[None]):
         return self
 
     def begin(self) -> Eval[int] | None:
-        """Note that the hold ends, or is one less deep; return the release, unless it is lost."""
+        """Note that the hold goes down by one depth; return the release, or None if it is lost."""
         hold = self._hold
         core, clock = hold.core, self._session.clock
         now = clock()
@@ -908,14 +916,14 @@ class Release(Step[None]):
             raise not_held(core.kind, hold.name, hold.label)
         depth, first = begun
         self._depth, self._found, self._call = depth, 0, None
-        # A release that was begun before may have been executed, whatever became of its caller.
+        # A release that was begun before may have been executed, even if its caller was not told.
         self._resumed = not first
         self._begun = True
         call = self._call = core.release_script(hold, depth) if depth else core.last_release(hold)
         return call
 
     def done(self, answer: int) -> bool:
-        """Take the server's answer; return whether that is all."""
+        """Take the server's answer; return whether the release is complete."""
         self._found = answer
         hold = self._hold
         if not answer or hold.unanswered:
@@ -925,15 +933,15 @@ class Release(Step[None]):
         return True
 
     def rest(self, failure: BaseException | None) -> Op[None]:
-        """Go on with the release, whatever struck; a lost hold is forgotten."""
+        """Go on with the release after any *failure*; a lost hold is forgotten."""
         if not self._begun:
-            # A Ctrl-C that struck before anything was sent must not leave the lock to nobody
-            # either.
+            # After a Ctrl-C before anything was sent, too, the release must go on. Otherwise nobody
+            # would release the lock.
             if isinstance(failure, Exception):
                 return failing(failure)
             try:
                 _ = self.begin()
-            except Exception as error:  # noqa: BLE001 - raised where it can be heard
+            except Exception as error:  # noqa: BLE001 - the returned operation raises it
                 return failing(failure or error)
         if not self._begun:
             return _end_lost(self._session, self._hold)
@@ -947,8 +955,8 @@ class Release(Step[None]):
             self._call.anew() if self._call is not None else hold.core.release_script(hold, depth)
         )
         if failure is not None:
-            # At `valid_until` the lease has ended the hold. A composite lock has set an earlier
-            # deadline.
+            # At `valid_until` the lease has ended the hold. A composite lock may have set an
+            # earlier deadline.
             outage_end = session.clock() + session.options.outage_timeout
             call.deadline = min(call.deadline, hold.valid_until, outage_end)
             try:
@@ -956,13 +964,13 @@ class Release(Step[None]):
                     session.again(call, failure), _finish_later, session, hold, depth
                 )
             except InterlockError as error:
-                self._given_up = True  # what is left is the background's
+                self._given_up = True  # the background does the rest
                 if not isinstance(error, ServerUnavailableError):
                     raise
                 if depth == 0:
                     raise unreleased(hold, error) from error.__cause__
-                # It stays held at the lower depth, and the background tells the server. After an
-                # error a caller could not know how many releases are still to come.
+                # It stays held at the lower depth, and the background tells the server. If this
+                # raised, the caller could not know how many releases are still to come.
                 found = 1
         # Another thread may have released the last depth meanwhile.
         freed = depth > 0 and (hold.state is ENDING or hold.state is ENDED)
@@ -978,14 +986,14 @@ class Release(Step[None]):
             yield from end_late_grants(session, hold)
 
     def over(self) -> bool:
-        """Return whether the release has come to its end."""
+        """Return whether the release is over."""
         state = self._hold.state
         over = state is ENDED or state is LOST or self._given_up
         return over or (self._begun and self._depth > 0)
 
 
 class Refused(Step[None]):
-    """An operation that cannot begin, for the reason of *error*."""
+    """An operation that cannot begin, because of *error*."""
 
     __slots__ = ("_error",)
 
@@ -994,7 +1002,7 @@ class Refused(Step[None]):
 
     def rest(self, failure: BaseException | None) -> Op[None]:
         """Raise it."""
-        # Not kept: the error and the user's frames would keep each other alive.
+        # Not kept: otherwise the error and the user's frames keep each other alive.
         error, self._error = self._error, None
         return failing(failure or error)
 
@@ -1004,7 +1012,7 @@ class Refused(Step[None]):
 
 
 def extend(session: Session, hold: Hold, lease: float) -> Op[None]:
-    """Have at least *lease* seconds from now.
+    """Extend *hold* to at least *lease* seconds from now.
 
     Raises:
         HoldLostError: it is lost.
@@ -1042,20 +1050,20 @@ def is_grant(answer: object) -> bool:
     return isinstance(answer, Grant)
 
 
-# What an end leaves to be done.
+# What is left to do when a hold or an operation ends.
 
 
 def undo_acquire(
     session: Session, hold: Hold, owner: Owner | None, error: BaseException | None
 ) -> Op[None]:
-    """Leave nothing behind of an acquire that ended by *error*, or in vain (None).
+    """Undo an acquire that ended with *error*, or in vain (None).
 
-    Nobody who offered the lock makes *hold* held after that, and no try that was given up.
+    After that, neither a pending offer of the lock nor an unanswered try can make *hold* held.
 
     Args:
         session: the client's state.
-        hold: what was to be acquired.
-        owner: for whom, where he may acquire it again; None when every hold has an id of its own.
+        hold: the hold that was to be acquired.
+        owner: its owner, who draws a new number; None if each hold has an id of its own.
         error: how it ended.
     """
     granted, late = hold.depth > 0, hold.late_grants()
@@ -1068,12 +1076,12 @@ def undo_acquire(
         return
     call, until = hold.core.release_script(hold, 0), session.clock() + hold.lease
     yield from session.clean_up_after(error, call, until, late)
-    # Not before: a Ctrl-C may strike in this, too, and then it is done once more.
+    # Only now: if a Ctrl-C comes during the clean-up, this runs once more.
     hold.gave_back()
 
 
 def end_late_grants(session: Session, hold: Hold) -> Op[None]:
-    """Let the background end the late grants of *hold*, which the server has no more.
+    """End the late grants of *hold* in the background; the server no longer has the hold.
 
     Call `renumber_owner` first, and only then remove the hold from the table.
     """
@@ -1083,13 +1091,16 @@ def end_late_grants(session: Session, hold: Hold) -> Op[None]:
 
 
 def renumber_owner(hold: Hold) -> None:
-    """Give the owner of *hold* a new number. So a late command does not meet a later hold."""
+    """Give the owner of *hold* a new number, so that a late command does not hit a later hold."""
     if (owner := hold.owner()) is not None:
         owner.renumber()
 
 
 def _finish_later(session: Session, hold: Hold, depth: int, error: BaseException) -> Op[None]:
-    """Let the background finish a release that *error* ended. The hold is not renewed meanwhile."""
+    """Finish a release that *error* interrupted, at once or in the background.
+
+    The hold is not renewed meanwhile.
+    """
     call, until, late = hold.core.release_script(hold, depth), hold.valid_until, 0
     if depth == 0:
         renumber_owner(hold)
@@ -1110,11 +1121,11 @@ def cleanup_limits(hold: Hold, until: float, now: float) -> tuple[float, int]:
 
 
 def _end_lost(session: Session, hold: Hold) -> Op[None]:
-    """End a hold that is lost as far as we know, on the server too; raise HoldLostError."""
+    """End a hold that this client takes for lost, on the server too; raise HoldLostError."""
     replaced = hold not in session.holds
     session.lose(hold, hold.expiry_reason())
-    # A hold that its owner has acquired anew meanwhile may stand under the same field: it is not
-    # ours to end.
+    # If the owner has acquired the lock anew meanwhile, that hold may have the same field on the
+    # server. It must not be ended here.
     if not replaced:
         if hold.reason == "force-released":
             yield from _end_gone(session, hold)
@@ -1128,7 +1139,7 @@ def _end_lost(session: Session, hold: Hold) -> Op[None]:
 
 
 def _end_gone(session: Session, hold: Hold) -> Op[None]:
-    """End a hold that the server has no more."""
+    """End a hold that the server no longer has."""
     if hold.unanswered:
         renumber_owner(hold)
     known = hold.state is LOST
@@ -1146,14 +1157,14 @@ def _end_gone(session: Session, hold: Hold) -> Op[None]:
 
 
 def not_held(kind: str, name: str, who: str) -> NotHeldError:
-    """Return the error for *who* does not hold what it wants to end."""
+    """Return the error for an operation on a hold that *who* does not have."""
     return NotHeldError(
         f"{kind} {name!r} is not held by {who}; nothing was changed", name=name, owner=who
     )
 
 
 def not_acquired(kind: str, name: str, timeout: float, holder: str | None) -> AcquireTimeoutError:
-    """Return the error for what was not acquired in *timeout* seconds."""
+    """Return the error for a lock that was not acquired in *timeout* seconds."""
     return AcquireTimeoutError(
         f"{kind} {name!r} not acquired in {timeout:g} s"
         + (f"; held by {holder}" if holder else ""),
@@ -1164,15 +1175,15 @@ def not_acquired(kind: str, name: str, timeout: float, holder: str | None) -> Ac
 
 
 def unreleased(hold: Hold, error: ServerUnavailableError) -> ServerUnavailableError:
-    """Return *error* with what becomes of *hold*, whose release it has ended."""
-    told = copy(error)  # others may have been told by the same one
+    """Return a copy of *error*, which ended a release, that says what becomes of *hold*."""
+    told = copy(error)  # other callers may have got the same object
     what = f"{hold.core.kind} {hold.name!r} is not renewed any more and ends with its lease"
     told.args = (f"{error}; {what}, unless another release succeeds before",)
     return told
 
 
 def lost(hold: Hold, advice: str = "") -> HoldLostError:
-    """Return the error for the holder of what is lost."""
+    """Return the error for the owner of *hold*, which is lost."""
     reason = hold.reason or "expired"
     why = f"{reason}: {hold.detail}" if hold.detail else reason
     return HoldLostError(

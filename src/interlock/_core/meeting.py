@@ -1,7 +1,7 @@
-"""What condition and barrier share: each of those who wait is a hold, which the client renews.
+"""What condition and barrier share: each waiter is a hold that the client renews.
 
-A sorted set has the ends of their leases. If a process dies, its leases end, and the next look of
-another one finds that.
+A sorted set has the end of each waiter's lease. If a process dies, its leases end. The next look of
+another process finds that.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from interlock._core.session import Session
 
 MOST = 1_000_000
-"""Waiters or parties that one call may name."""
+"""The largest number of waiters or parties in one call."""
 KEPT = 3600.0
-"""Seconds, besides a lease and two poll caps, for which those without a look are remembered."""
+"""Seconds that an idle condition or barrier is kept, besides a lease and two poll caps."""
 
 
 class Meeting(ABC):
-    """Where owners wait for each other, for one client.
+    """The common part of condition and barrier, for one client.
 
     Args:
         session: the client's state.
         name: what the user calls it.
-        leases: returns the key of the ends of leases.
+        leases: returns the key of the sorted set with the ends of leases.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class Meeting(ABC):
         self._calls = IdempotentCalls(session, self._base, names.own_request)
         self._kept = KEPT + 2 * session.options.poll_cap + self._lease
 
-    # What a hold asks of it.
+    # What `Hold` calls.
 
     def release_hold(self, hold: Hold) -> Release:
         """Take back the wait of *hold*."""
@@ -62,5 +62,5 @@ class Meeting(ABC):
 
     @abstractmethod
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that takes back the wait of *hold*; it has no depths."""
+        """Return the script that takes back the wait of *hold*; a wait has no depths."""
         ...

@@ -1,14 +1,14 @@
 """The multi lock: all members or none.
 
-Theory. Members are taken one after the other in one canonical order, so that two that share
-members cannot wait for each other in a ring. For the first one it may wait as long as it likes,
-for it holds nothing. Others may take the same locks in another order (Redisson does as it is
-told): so from then on there is a budget, drawn anew for each try, after which everything is given
-back and a random pause made. Of two that block each other one gives way first, and the other goes
-on.
+Theory. Members are taken one after the other in one canonical order. So two multi locks that share
+members cannot wait for each other in a ring. A multi lock holds nothing while it waits for its
+first member, so that wait may be long. Other programs may take the same locks in another order:
+Redisson takes them in the order of the call. So after the first member each try has a time budget,
+which is drawn at random. When the budget is used up, all members are given back, and a random pause
+follows. If two multi locks block each other, one gives way first, and the other goes on.
 
-Redisson's budget counts from the beginning and its lease is a temporary one while it collects;
-neither can be seen by others.
+In Redisson, the budget counts from the beginning, and members have a temporary lease until all are
+taken. Other clients cannot see either difference.
 
 Source: RedissonMultiLock, Redisson 4.7.0.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from interlock.errors import InterlockError
 
 MEMBER_BUDGET = 1.5
-"""Seconds that each member may add to one try."""
+"""Seconds that each member adds to the time budget of a try."""
 
 
 class MultiLock(CompositeLock):
@@ -46,7 +46,7 @@ class MultiLock(CompositeLock):
         """Acquire as `acquire` does.
 
         Cost:
-            One round trip a member, and one more to all at once with a *lease* of its own.
+            One round trip per member. With a *lease*, one more to all members at once.
         """
         clock, outage = self._session.clock, self._session.options.outage_timeout
         give_up = demand.deadline
@@ -57,8 +57,8 @@ class MultiLock(CompositeLock):
                 if hold is not None:
                     return hold
             except ServerUnavailableError as error:
-                # Who waited for the first one has sat the outage out. The others are held for no
-                # longer than their budget.
+                # If no member is taken, the first member's try has already waited for the end of
+                # the outage. Members that are taken were held no longer than the budget.
                 if not error.transient or not self._taken(demand):
                     raise
                 failure = error
@@ -74,7 +74,7 @@ class MultiLock(CompositeLock):
         clock, owner, lease, until = self._session.clock, demand.owner, demand.lease, deadline
         budget = MEMBER_BUDGET * len(self.members) * (0.75 + self._session.random() / 2)
         if lease is not None:
-            # The first one would be over before the last one comes.
+            # Else the first hold could end before the last member is taken.
             budget = min(budget, lease)
         held: list[Hold] = []
         for member in self.members:
@@ -85,7 +85,7 @@ class MultiLock(CompositeLock):
             if member is self.members[0]:
                 until = min(deadline, clock() + budget)
         if lease is not None and len(self.members) > 1:
-            # Those that came first have lost some of their lease to the wait for the last.
+            # The first members have used up some of their lease while the last was waited for.
             failure = yield from self._extend(owner, lease)
             if isinstance(failure, HoldLostError):
                 return None

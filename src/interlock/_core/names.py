@@ -1,7 +1,7 @@
-"""Keys, channels and holder ids: the wire contract with Redisson on one screen.
+"""Keys, channels and holder ids: the wire contract with Redisson in one file.
 
 Derived keys carry the name in braces, so that a cluster keeps an object's keys in one slot.
-Redisson's test is literally "does the name contain an opening brace"; ours must be the same or
+Redisson only tests whether the name contains an opening brace. This library must test the same, or
 the two would not share a lock.
 
 A holder is the hash field ``<client id>:<number>`` (`Session.holder`).
@@ -17,46 +17,48 @@ _SEMAPHORE = "redisson_sc"
 
 
 def hash_tag(key: str) -> str:
-    """Return the part of *key* that decides on its slot in a cluster."""
+    """Return the part of *key* that determines its hash slot in a cluster."""
     _, opened, rest = key.partition("{")
     tag, closed, _ = rest.partition("}")
     return tag if opened and closed and tag else key
 
 
 def check_channel(name: str, channel: str) -> None:
-    """Refuse a name whose sharded channel a cluster would keep in another slot than its keys.
+    """Check that a cluster has the sharded *channel* in the same slot as the keys of *name*.
 
     Raises:
-        ConfigError: it is in another slot.
+        ConfigError: the channel is in another slot.
     """
     if hash_tag(name) != hash_tag(channel):
         raise ConfigError(
-            f"the name {name!r} cannot be used with sharded channels: {channel!r}, which Redisson prescribes, is in another hash slot; "
+            f"the name {name!r} cannot be used with sharded channels: {channel!r}, "
+            "which Redisson prescribes, is in another hash slot; "
             'use a name without braces, or pubsub="plain" in all clients'
         )
 
 
 def check_one_slot(name: str) -> None:
-    """Refuse a name whose derived keys a cluster would keep in another slot than the name itself.
+    """Check that a cluster has the keys derived from *name* in the same slot as *name* itself.
 
     Raises:
-        ConfigError: it has a closing brace and no opening one before it, or an opening one that
-            is not closed or has nothing in it.
+        ConfigError: it has a closing brace but no opening one; or its first opening brace is not
+            closed, or is closed at once.
     """
     if hash_tag(name) != hash_tag(prefix_name("", name)):
         raise ConfigError(
-            f"the name {name!r} cannot be used in a cluster: its braces would put the keys of one object into several hash slots; "
+            f"the name {name!r} cannot be used in a cluster: "
+            "its braces would put the keys of one object into several hash slots; "
             "leave them out, or put a part of the name between one pair: {orders}:42"
         )
 
 
 def prefix_name(prefix: str, name: str) -> str:
-    """Return the key or channel *prefix* of *name*."""
+    """Return the key or channel of *name* that begins with *prefix*."""
     return f"{prefix}:{name}" if "{" in name else f"{prefix}:{{{name}}}"
 
 
 def suffix_name(name: str, suffix: str) -> str:
-    """Return the key *suffix* of *name*."""
+    """Return the key of *name* that ends with *suffix*."""
     return f"{name}:{suffix}" if "{" in name else f"{{{name}}}:{suffix}"
 
 
@@ -66,80 +68,86 @@ def lock_channel(name: str) -> str:
 
 
 def of_channel(prefix: str, channel: str) -> str:
-    """Return the key or channel *prefix* of the object whose channel is *channel*."""
+    """Return the key or channel that begins with *prefix*, for the object with *channel*."""
     return prefix + channel[channel.index(":") :]
 
 
 def _ours(what: str, channel: str) -> str:
-    """Return what *channel* has for clients of ours.
+    """Return the key or channel *what* of this library for the object with *channel*.
 
-    The members of a semaphore's queue are of another form than a lock's. A queue may outlast its
-    object for a while, and the name may be used again.
+    The queue of a semaphore has members of another form than the queue of a lock. The two need
+    different keys, because a queue may outlast its object, and the name may be used again.
     """
     kind = "semaphore_" if channel.startswith(f"{_SEMAPHORE}:") else ""
     return of_channel(f"interlock_{kind}{what}", channel)
 
 
 def waiting_queue(channel: str) -> str:
-    """Return the key of the queue of the clients that wait for what *channel* announces."""
+    """Return the key of the queue of clients that wait for the object with *channel*."""
     return _ours("queue", channel)
 
 
 def waiting_channel(channel: str) -> str:
-    """Return the channel that all clients of ours hear besides *channel*: to count them."""
+    """Return the channel that our clients with places subscribe to besides *channel*.
+
+    Scripts count the subscribers of both. So they see whether others listen too, such as Java.
+    """
     return _ours("waiting", channel)
 
 
 def wake_channel(channel: str, client: str) -> str:
-    """Return the channel on which *client* hears that it is the next in the queue of *channel*."""
+    """Return the channel that tells *client* that it is next in the queue of *channel*."""
     return f"{_ours('wake', channel)}:{client}"
 
 
 def fair_queue(name: str) -> str:
-    """Return the key of the list in which the waiters of the fair lock *name* stand."""
+    """Return the key of the list of waiters of the fair lock *name*."""
     return prefix_name("redisson_lock_queue", name)
 
 
 def fair_timeouts(name: str) -> str:
-    """Return the key that tells when the places in that list end."""
+    """Return the key with the deadlines of the waiters of the fair lock *name*."""
     return prefix_name("redisson_lock_timeout", name)
 
 
 def waiter_channel(channel: str, holder: str) -> str:
-    """Return the channel on which waiter *holder* of a fair lock, whose lock channel is *channel*, is told that it is next."""
+    """Return the channel that tells the waiter *holder* of a fair lock that it is next.
+
+    *channel* is the lock's own channel.
+    """
     return f"{channel}:{holder}"
 
 
 def fence_token(name: str) -> str:
-    """Return the key of the counter that the fenced lock *name* draws its tokens from."""
+    """Return the key of the counter for the tokens of the fenced lock *name*."""
     return prefix_name("redisson_lock_token", name)
 
 
 def read_write_channel(name: str) -> str:
-    """Return the channel on which releases of the read/write lock *name*, of either side, are announced."""
+    """Return the channel that announces releases of either side of the read/write lock *name*."""
     return prefix_name("redisson_rwlock", name)
 
 
 def read_entries(name: str) -> str:
-    """Return what the keys of all entries into the read lock *name* begin with."""
+    """Return the prefix of the keys of all entries into the read lock *name*."""
     return suffix_name(name, "")
 
 
 def read_entry(entries: str, holder: str, depth: int) -> str:
     """Return the key whose TTL is the lease of *holder*'s entry to *depth*.
 
-    *entries* is what all of them begin with.
+    *entries* is the prefix of all such keys.
     """
     return f"{entries}{holder}:rwlock_timeout:{depth}"
 
 
 def writer(holder: str) -> str:
-    """Return as whom *holder* holds the write lock."""
+    """Return the holder id that *holder* has for the write lock."""
     return f"{holder}:write"
 
 
 def semaphore_channel(name: str) -> str:
-    """Return the channel on which permits of the semaphore *name*, of either kind, are announced."""
+    """Return the channel that announces permits of the semaphore *name*, of either kind."""
     return prefix_name(_SEMAPHORE, name)
 
 
@@ -151,7 +159,7 @@ def permit_leases(name: str) -> str:
 def latch_channel(name: str) -> str:
     """Return the channel of the count-down latch *name*.
 
-    Redisson adds braces whatever is in the name.
+    Redisson adds braces even if the name has some.
     """
     return f"redisson_countdownlatch__channel__{{{name}}}"
 
@@ -189,7 +197,7 @@ def election_key(name: str) -> str:
 
 
 def election_token(name: str) -> str:
-    """Return the key of the counter that the terms of the election *name* draw tokens from."""
+    """Return the key of the counter for the tokens of the election *name*."""
     return prefix_name("interlock_election_token", name)
 
 
@@ -234,7 +242,7 @@ def barrier_channel(name: str) -> str:
 
 
 def condition_waiting(name: str) -> str:
-    """Return the key of those who wait for the condition *name* and were not notified."""
+    """Return the key of the waiters of the condition *name* that were not notified."""
     return prefix_name("interlock_condition", name)
 
 
@@ -244,18 +252,18 @@ def condition_leases(name: str) -> str:
 
 
 def condition_channel(name: str) -> str:
-    """Return what the channel of each waiter of the condition *name* begins with."""
+    """Return the prefix of the channels of all waiters of the condition *name*."""
     return prefix_name("interlock_condition__channel", name)
 
 
 def own_request(name: str, request: str) -> str:
-    """Return what `request_latch` is for objects that Redisson does not have."""
+    """Return a key like that of `request_latch`, for objects that Redisson does not have."""
     return f"{prefix_name('interlock_request', name)}:{request}"
 
 
 def request_latch(name: str, request: str) -> str:
     """Return the short-lived key that keeps the answer to *request*.
 
-    Redisson has the same for its own.
+    Redisson has such a key for its own requests.
     """
     return f"{prefix_name('redisson_unlock_latch', name)}:{request}"

@@ -1,6 +1,6 @@
-"""What stands for a hold where a lock was not acquired.
+"""The stand-in for a hold if a lock was not acquired.
 
-It is over from the start, and was never lost.
+It has ended from the start, and it is never lost.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class NoHold:
-    """Answers what a `Hold` answers.
+    """A hold that does not exist; it has the methods of `Hold`.
 
     Args:
         kind: the kind of lock.
         name: its name.
         label: who wanted it.
-        holder: who holds it instead; None when that is not known.
+        holder: who holds the lock instead; None if that is unknown.
     """
 
     token: int | None = None
@@ -48,12 +48,12 @@ class NoHold:
         return False
 
     def lost(self, now: float) -> bool:
-        """Return False: what was never held is not lost."""
+        """Return False: it was never held, so it cannot be lost."""
         del now
         return False
 
     def expiry_reason(self) -> LossReason:
-        """Return what nobody asks for."""
+        """Return any reason: it is never lost, so nobody asks."""
         return "expired"
 
     def listen(self, callback: Callable[[], object]) -> bool:
@@ -85,7 +85,7 @@ class NoHold:
         return self
 
     def not_held(self) -> NotHeldError:
-        """Return the error for a use of it as if it had been acquired."""
+        """Return the error for code that uses it like an acquired hold."""
         by = "" if self.holder is None else f"; held by {self.holder}"
         return NotHeldError(
             f"{self.kind} {self.name!r} was not acquired{by}", name=self.name, owner=self.label

@@ -1,10 +1,11 @@
-"""What one client tells its observers: passive, and without a voice of its own.
+"""The events that one client tells its observers: passive, the driver delivers them.
 
 Rules:
 
 * `Holds.observer` is None unless an observer wants the events of each use of a lock.
-* A frequent event is a bare tuple; a thread of the observers makes an object of it.
-* Waits are in a table, so that a wait that lasts too long is found. Uncontended locks are not.
+* A frequent event is recorded as a bare tuple. A thread of the observers makes an object of it.
+* Waits are in a table, so that a wait that lasts too long is found. An acquire that need not wait
+  is not in that table.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from interlock.errors import LossReason
 
 QUERIES = 20
-"""Locks, at most, whose holders are asked for in one renewal round."""
+"""The largest number of locks that one renewal round queries for their holders."""
 
 
 class Frequent(NamedTuple):
@@ -36,10 +37,10 @@ class Frequent(NamedTuple):
 
     Attributes:
         kind: the class of the event.
-        hold: what is or was to be held.
-        at: when, on the session's clock.
-        since: when the wait or the hold began.
-        detail: whether it waited; the class of an error.
+        hold: the hold that it is about.
+        at: when it happened, on the session's clock.
+        since: when the acquire, the wait or the hold began.
+        detail: of `Acquired`: whether it waited. Of `GaveUp`: the name of the error's class.
         context: the context variables of the thread or task.
     """
 
@@ -52,7 +53,7 @@ class Frequent(NamedTuple):
 
 
 class Contended(Protocol):
-    """A lock, as far as a wait for it is observed."""
+    """The part of a lock that is needed to observe a wait for it."""
 
     kind: str
     key: str
@@ -86,17 +87,17 @@ class Observing:
     Args:
         holds: the client's table.
         clock: the session's.
-        slow_acquire: seconds after which a wait is told; None for never.
-        slow_hold: seconds after which a hold is told; None for never.
+        slow_acquire: seconds after which a wait is reported; None: never.
+        slow_hold: seconds after which a hold is reported; None: never.
 
     Attributes:
         emit: takes an event to the observers.
-        emit_frequent: takes a frequent one, to those who want it.
+        emit_frequent: takes a frequent event to the observers that want it.
         wall: returns the seconds since 1970.
         client_id: the client.
         server: the address of its server.
         waits: what each waiting thread or task waits for.
-        traces: the trace of a hold, by its holder id and its name; an observer tells it.
+        traces: the trace ids of holds, by holder id and name; an observer sets them.
     """
 
     def __init__(
@@ -122,12 +123,15 @@ class Observing:
     # The events of each use of a lock.
 
     def acquired(self, hold: Hold, sent_at: float) -> None:
-        """Tell that *hold* was acquired, by a call that began at *sent_at* unless it waited."""
+        """Tell that *hold* was acquired.
+
+        The call began at *sent_at*. If it had to wait, the start of the wait counts.
+        """
         wait = self.waits.get(hold)
         if wait is None:
             context, waited = copy_context(), False
         else:
-            # Another thread may have handed it over.
+            # The thread that runs this may be another one, which handed the lock over.
             sent_at, context, waited = wait.since, wait.context or copy_context(), True
         self.emit_frequent(Frequent(events.Acquired, hold, hold.since, sent_at, waited, context))
 
@@ -137,7 +141,7 @@ class Observing:
         self.emit_frequent(Frequent(events.Released, hold, at, hold.since, None, copy_context()))
 
     def begin_wait(self, lock: Contended, hold: Hold, since: float) -> None:
-        """Note that *hold* of *lock* is waited for *since* then."""
+        """Note a wait for *hold* of *lock*, which began at *since*."""
         if self._holds.observer is None:
             self.waits[hold] = Wait(lock, since, None)
             return
@@ -155,10 +159,10 @@ class Observing:
         context = wait.context or copy_context()
         self.emit_frequent(Frequent(events.GaveUp, hold, self._clock(), wait.since, what, context))
 
-    # Seldom events.
+    # Rare events.
 
     def lost(self, hold: Hold, reason: LossReason) -> None:
-        """Tell that *hold* is lost; one that was meant to end with its lease counts as released."""
+        """Tell that *hold* is lost, or released if it was meant to end with its lease."""
         if hold.ran_out():
             if self._holds.observer is not None:
                 self.released(hold)
@@ -173,16 +177,16 @@ class Observing:
         self.emit(events.Abandoned(**self._of(hold), seconds=seconds, lease=hold.lease))
 
     def force_released(self, name: str, kind: str, holder: str = "", reason: str = "") -> None:
-        """Tell that this client broke the lock *name*, or the hold of *holder* alone."""
+        """Tell that this client released the lock *name* by force, or only the hold of *holder*."""
         here = self._here()
         self.emit(events.ForceReleased(**here, name=name, kind=kind, holder=holder, reason=reason))
 
     def server_changed(self) -> None:
-        """Tell that there is another primary."""
+        """Tell that another server has become the primary."""
         self.emit(events.ServerChanged(**self._here()))
 
     def renewal(self, node: object, due: Sequence[Hold], started: float, result: Round) -> None:
-        """Tell how a round of renewal at *node* went, which began at *started*."""
+        """Tell how a renewal round at *node* went; it began at *started*."""
         now, failures = self._clock(), result.failures
         if not due:
             return
@@ -209,7 +213,7 @@ class Observing:
     # What lasts too long.
 
     def slow_waits(self, now: float) -> list[Hold]:
-        """Return what is waited for too long, each once; tell of what is held too long."""
+        """Return the holds whose wait is too long, each once; report those held for too long."""
         if (limit := self._slow_hold) is not None:
             for hold in self._holds:
                 late = hold.state is State.HELD and now - hold.since >= limit
@@ -226,7 +230,7 @@ class Observing:
         return slow
 
     def name_holders(self, slow: Sequence[Hold]) -> Op[None]:
-        """Tell of the *slow* waits, and who holds what they wait for.
+        """Report the *slow* waits, with the holders of the locks that they wait for.
 
         Cost:
             One round trip.
@@ -234,7 +238,7 @@ class Observing:
         waits = [(hold, wait) for hold in slow if (wait := self.waits.get(hold)) is not None]
         if not waits:
             return
-        # Renewals come next: one query for each lock, and no more than a few.
+        # The next renewals wait for this: one query for each lock, and only for a few locks.
         locks = dict(islice({wait.lock.key: wait.lock for _, wait in waits}.items(), QUERIES))
         replies = yield from Batch(tuple(lock.query() for lock in locks.values()))
         holders = {
@@ -271,7 +275,7 @@ class Observing:
         return max(min(ends) - self._clock(), 0.0) if ends else None
 
     def note_trace(self, holder: str, name: str, trace_id: str) -> None:
-        """Note the trace of a hold, for the client's card; an empty one is forgotten."""
+        """Note the trace of a hold, for the client's card; an empty *trace_id* removes it."""
         if trace_id:
             self.traces[holder, name] = trace_id
         else:
@@ -282,7 +286,7 @@ class Observing:
         self.traces.clear()
 
     def event(self, frequent: Frequent) -> events.LockEvent:
-        """Return *frequent* as an object."""
+        """Return *frequent* as an event object."""
         kind, hold, at, since, detail, _ = frequent
         fields = self._of(hold)
         fields["time"] = self.wall() - (self._clock() - at)

@@ -1,33 +1,33 @@
 """The read/write lock.
 
-Many readers or one writer. A hash for both, and a key for each entry of a reader, whose TTL is
-its lease.
+Many readers or one writer hold it. One hash serves both sides. Each entry of a reader also has a
+key, whose TTL is the lease of that entry.
 
-Theory. A hash has one TTL, and each reader a lease of its own: so every entry of a reader is a
-key that ends by itself, and the hash's TTL is the longest of theirs. Who acquires or releases
-removes the readers whose keys are all gone, so that a dead one blocks nobody beyond its lease,
-and nobody's shorter lease or release shortens another's.
+Theory. A hash has one TTL, but each reader has a lease of its own. So every entry of a reader is a
+key that expires by itself. The TTL of the hash is the longest TTL of these keys. An acquire or a
+release removes the readers whose keys are all gone. So a dead reader blocks nobody beyond its
+lease. One reader's shorter lease or release does not shorten another reader's lease.
 
 Rules:
 
-* The two sides are two locks of one name: each has its hold, its depth, its lease and its
-  renewal.
-* Downgrade: who holds the write lock may take the read lock too, at once and past everybody who
-  waits, and then release the write lock; waiting readers are told. Reentrancy is decided from the
-  table here as well: the script is told under which field the owner writes, which may have
-  another number than the one under which it comes to read.
-* Upgrade: who holds only the read lock would wait for itself; that is an error at once.
-* Both sides wait in one local queue, in the order in which they came: within a client a writer
-  that waits is not starved by readers who come later. A reader that enters has the next ask at
+* The two sides are two locks of one name: each has its own hold, depth, lease and renewal.
+* Downgrade: the holder of the write lock may take the read lock too, at once and ahead of all
+  waiters. Then it may release the write lock, and waiting readers are told. Here too, the client's
+  table decides whether an acquire is a re-entry. The script gets the field of the owner's write
+  hold, because its number may differ from that of the new read hold.
+* Upgrade: an owner that holds only the read lock may not take the write lock, because it would
+  wait for itself. That is an error at once.
+* Both sides wait in one local queue, in the order in which they came. So within a client, readers
+  that come later do not starve a waiting writer. When a reader enters, the next waiter asks at
   once.
 * A client that waits to write stands in the server's queue. A release by the writer, or by the
   last reader, gives the lock to the first client there: the claim is a writer's.
-* A client that waits only to read stands in no queue. It hears the channel, as Java does, and
-  about every second release is left to those who only hear.
-* A client that has a place reads from it, too: the claim becomes a reader's, and all readers are
+* A client that waits only to read does not stand in the server's queue. It listens on the channel,
+  as Java does. About every second release is left to clients that only listen.
+* A client that has a place uses it to read, too: its claim becomes a reader's, and all readers are
   told. So it needs no second place, and its turn comes in the queue's order.
 
-Rejected: a sign for waiting writers in the hash. Java's readers look at the mode alone, and
+Rejected: a mark in the hash for waiting writers. Java's readers look only at the mode, and they
 count the fields of the hash.
 
 Source: RedissonReadLock and RedissonWriteLock, Redisson 4.7.0.
@@ -69,14 +69,14 @@ class _Side(LockBase):
     def request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
         """Return the script that tries to get *hold*.
 
-        What it sends depends on what its owner has of the other side.
+        If the owner also has a hold of the other side, the command depends on that hold.
         """
         if self._valid_hold(scripts.WRITER - self.side, hold) is not None:
             return self._request(hold, deadline, now)
         return super().request(hold, deadline, now)
 
     def force_release(self) -> Op[bool]:
-        """Free this side, whoever holds it.
+        """Free this side, no matter who holds it.
 
         Returns:
             True when it was locked.
@@ -91,7 +91,7 @@ class _Side(LockBase):
         call = self._force_release_script()
         released = yield from session.persist(call)
         if released:
-            # Nothing is left under the key then: with a writer ends what it reads.
+            # The script removes the whole key: a writer also loses what it reads.
             for hold in session.holds.of_key(self.key):
                 session.lose(hold, "force-released")
             session.events.force_released(self.name, self.kind)
@@ -116,20 +116,20 @@ class _Side(LockBase):
         )
 
     def _query_script(self, deadline: float = NEVER) -> Eval[LockStatus]:
-        # For who was refused: the holder may be of either side.
+        # It tells a refused waiter the holder, which may be of either side.
         return scripts.read_write_lock_query(
             self.key, self._prefix, scripts.BOTH, deadline=deadline
         )
 
     def _valid_hold(self, side: int, hold: Hold) -> Hold | None:
-        """Return what the owner of *hold* has of *side*."""
+        """Return the valid hold of *side* that the owner of *hold* has, or None."""
         owner = hold.owner()
         held = None if owner is None else self.session.holds.get((self.key, side), owner)
         return held if held is not None and held.valid(self.session.clock()) else None
 
 
 class ReadLock(_Side):
-    """The side that many hold at a time."""
+    """The side that many owners may hold at a time."""
 
     kind = "read lock"
     side = scripts.READERS
@@ -158,7 +158,7 @@ class ReadLock(_Side):
         )
 
     def may_overtake(self, hold: Hold, deadline: float) -> bool:
-        # Who waits may be waiting for this very owner to stop writing.
+        # The waiters may wait for this very owner to stop writing.
         first = super().may_overtake(hold, deadline)
         return first or self._valid_hold(scripts.WRITER, hold) is not None
 
@@ -175,7 +175,7 @@ class ReadLock(_Side):
 
 
 class WriteLock(_Side):
-    """The side that one owner holds, and nobody else either side."""
+    """The side that one owner holds alone: no other owner has either side then."""
 
     kind = "write lock"
     side = scripts.WRITER
@@ -187,7 +187,7 @@ class WriteLock(_Side):
         """Return the script that takes *hold* to *depth*.
 
         Raises:
-            UpgradeError: its owner reads.
+            UpgradeError: its owner holds the read lock.
         """
         if depth == 1:
             self._check_upgrade(hold)
@@ -196,17 +196,17 @@ class WriteLock(_Side):
         )
 
     def new_hold(self, owner: Owner, lease: float | None) -> Hold:
-        """Return a hold that is nowhere yet; see `LockBase.new_hold`.
+        """Create a hold that is not in the table yet; see `LockBase.new_hold`.
 
         Raises:
-            UpgradeError: *owner* reads.
+            UpgradeError: *owner* holds the read lock.
         """
         hold = super().new_hold(owner, lease)
         self._check_upgrade(hold)
         return hold
 
     def _check_upgrade(self, hold: Hold) -> None:
-        """Check that the owner of *hold* does not read.
+        """Check that the owner of *hold* does not hold the read lock.
 
         Raises:
             UpgradeError: it does, and would wait for itself.

@@ -1,21 +1,21 @@
 """The red lock: a quorum of locks on independent servers, asked all at once.
 
-Theory. A try is good when n // 2 + 1 servers granted it and so many of those grants are still
-valid when the last answer is in; validity counts from before the first question was sent, less
-what clocks may drift. Each server is given far less time than the lease, so that one that is down
-costs that much and no more. Who fails gives back everywhere, also where the reply is unknown.
+Theory. A try succeeds if n // 2 + 1 servers grant it, and as many grants are still valid when the
+last reply is in. Validity counts from before the first command is sent, minus the drift of clocks.
+Each server has far less time to answer than the lease. So a server that is down costs no more than
+that time. A failed try gives the lock back everywhere, even if a server did not reply.
 
-Who waits queues up on the channel of the first member whose server answers, because a holder has
-it too, most likely; and looks again soon in any case, because that is not certain. Those who fail
-together must not meet again, nor be woken at once by what they themselves give back: so who finds
-that member free, and no quorum, first pauses for a random time.
+A waiter queues up on the channel of the first member that it finds taken. Most likely a holder of
+the red lock has that member. This is not certain, so the waiter looks again soon in any case.
+Waiters that fail together must not collide again, and their own releases must not wake them at
+once. So a waiter that finds that member free, but no quorum, first pauses for a random time.
 
 Rules:
 
-* A server that lost its data (a restart) stays lost for a hold: to write the lock there anew
-  could give it to two holders.
-* A server that does not answer a re-entry or a question counts by what is valid there, as known
-  locally.
+* If a server lost its data in a restart, the hold does not count there any more. Writing the lock
+  there anew could give it to two holders.
+* A re-entry, or a query of the depth, needs the replies of a quorum. For each server that does not
+  reply, the local validity of its hold counts.
 
 Source: RedissonRedLock, Redisson 4.7.0; "Distributed Locks with Redis" (redis.io).
 """
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from interlock._core.lock_base import LockBase
 
 SHARE = 50
-"""Each server is given this fraction of the lease to answer."""
+"""The time for a server to answer is the lease divided by this."""
 LEAST_PATIENCE, MOST_PATIENCE = 0.05, 0.5
-"""Seconds between which that lies."""
+"""The bounds of that time, in seconds."""
 POLL = 0.25
 """Seconds after which a waiter looks again without a message."""
 PAST = -NEVER
@@ -58,14 +58,14 @@ PAST = -NEVER
 
 @dataclass(slots=True)
 class _Contest:
-    """How an acquire of one that others hold stands.
+    """The state of one acquire.
 
     Attributes:
         demand: what is wanted.
-        hold: what was acquired.
-        queue: the member on whose channel releases are heard.
-        give_up: when to stop asking for a quorum that is not there.
-        failures: why there was none at the last look.
+        hold: what was acquired, or None.
+        queue: the member on whose channel the waiter hears of releases.
+        give_up: when to stop trying while too few servers are available.
+        failures: the errors of the last try, if too few servers were available.
     """
 
     demand: Demand
@@ -76,7 +76,7 @@ class _Contest:
 
 
 class RedLock(CompositeLock):
-    """As many members as make a majority."""
+    """A lock that is held if a majority of its members is held."""
 
     kind = "red lock"
 
@@ -113,7 +113,7 @@ class RedLock(CompositeLock):
         contest.queue = next(
             (m for m in self.members if m.session.waiters.has_waiters(_queue(m))), None
         )
-        # Who comes while others wait here queues behind them, but for a single try.
+        # A newcomer queues behind those who wait here, except for a single try.
         if contest.queue is None or demand.deadline <= self._session.clock():
             _ = yield from self._attempt(contest)
         if contest.hold is None and self._session.clock() < demand.deadline:
@@ -123,14 +123,14 @@ class RedLock(CompositeLock):
             )
             _ = yield from RunOn(queue.session, waiting)
         if contest.hold is None and contest.failures:
-            # The time was up between two looks.
+            # The time ran out between two tries.
             raise self._unavailable(contest.failures)
         return contest.hold
 
     def _attempt(self, contest: _Contest) -> Op[float | None]:
         """Ask every server once.
 
-        None when a quorum is held, else the seconds after which to ask again.
+        Return None if a quorum is held, else the seconds after which to ask again.
         """
         clock, demand = self._session.clock, contest.demand
         outcomes = yield from self._enter(demand, self.members)
@@ -157,7 +157,7 @@ class RedLock(CompositeLock):
         return self._all(lambda member: demand.enter(member, PAST), members, demand.lease)
 
     def _judge(self, failures: dict[str, InterlockError], contest: _Contest) -> None:
-        """Raise QuorumError when there are too many *failures*, and for too long."""
+        """Raise QuorumError if too many servers fail for good, or for too long."""
         now = self._session.clock()
         if len(failures) <= self.spare:
             contest.give_up, contest.failures = NEVER, {}
@@ -183,7 +183,8 @@ class RedLock(CompositeLock):
         for member, outcome in zip(holding, outcomes, strict=True):
             one = member.hold_of(owner)
             if isinstance(outcome, ServerUnavailableError) and one and one.state is State.HELD:
-                # Depths are told absolutely: the server learns of this one later, or need not.
+                # Commands name absolute depths. A later one tells that server of this entry, if
+                # one comes.
                 _ = one.enter()
         return hold
 
@@ -193,14 +194,15 @@ class RedLock(CompositeLock):
 
     def _unavailable(self, failures: dict[str, InterlockError]) -> QuorumError:
         return QuorumError(
-            f"{self.kind} {self.name!r} needs {self.needed} of {len(self.members)} servers; not available: "
+            f"{self.kind} {self.name!r} needs "
+            f"{self.needed} of {len(self.members)} servers; not available: "
             + "; ".join(f"{where}: {error}" for where, error in failures.items()),
             causes=failures,
         )
 
 
 def _level_of_user() -> int:
-    """Return the stack level of the caller's first caller that is not ours, for a warning to point at."""
+    """Return the stack level of the first caller outside this package; a warning points at it."""
     frame, level = inspect.currentframe(), 0
     while frame is not None and str(frame.f_globals.get("__name__")).startswith("interlock."):
         frame, level = frame.f_back, level + 1
@@ -208,8 +210,8 @@ def _level_of_user() -> int:
 
 
 def _queue(member: LockBase) -> str:
-    """Return where red locks wait for *member*.
+    """Return the channel section in which red locks wait for *member*.
 
-    Who waits for it alone may have to wait although a quorum is free.
+    Waiters for *member* alone use another section: they may have to wait while a quorum is free.
     """
     return section(member.channel, 0)

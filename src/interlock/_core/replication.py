@@ -1,21 +1,21 @@
-"""What replicas must have of a grant before it counts.
+"""How replicas confirm a grant before it counts.
 
-Theory. Replication is asynchronous: a primary that dies takes with it what it has granted and not
-handed on, and the replica that is promoted grants it again. WAIT tells how many replicas have
-what was written. That narrows the window and does not close it: a replica without the grant may
-be promoted all the same, unless all of them had to have it.
+Theory. Replication is asynchronous. A primary that dies loses grants that it has not replicated.
+The promoted replica then grants the same again. WAIT tells how many replicas have the last writes.
+That narrows the window, but does not close it. A replica without the grant may still be promoted,
+unless all replicas had to have it.
 
 Rules:
 
-* Only what is granted is confirmed: a lock, a permit. WAIT goes out behind the script in one
-  write, because a script cannot call it; the reply to a try that was refused is not kept waiting
-  for it.
-* Too few under ``required`` is an error of a command that was executed (``sent``), so that
-  whoever acquires undoes it as anything else whose outcome does not suit.
-* Re-entries, renewals and releases are not waited for. They reach the replicas as soon as they
-  can, with WAIT or without it, and a replica that lacks them has the lock a little shorter, or
-  longer, than the primary: until then nobody else gets it there.
-* Its time comes on top of the caller's and is at most a third of the lease, which runs meanwhile.
+* Only the grant of a lock or a permit is confirmed. A script cannot call WAIT, so WAIT is sent
+  behind the script, in the same write. The reply to a refused try does not wait for WAIT.
+* Under ``required``, too few replicas count as an error of a command that was executed (``sent``).
+  So the acquire is undone, as after any other unwanted outcome.
+* Re-entries, renewals and releases are not confirmed. They reach the replicas as soon as they can,
+  with WAIT or without it. A replica that lacks one of them has the lock a little shorter or longer
+  than the primary. While that replica has the lock, nobody else gets it there.
+* The time for WAIT is added to the caller's time. It is at most a third of the lease, which runs
+  meanwhile.
 
 Source: RedissonBaseLock.syncedEval, Redisson 4.7.0.
 """
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from interlock.options import ReplicaPolicy
 
 SHARE = 3
-"""Replicas are given this fraction of the lease at most."""
+"""The time for replicas to answer is at most the lease divided by this."""
 
 
 class Replication:
-    """The wish to hear from replicas about one grant, and what was heard.
+    """The confirmation of one grant by replicas: what is wanted, and what they answered.
 
     Args:
-        policy: the client's.
+        policy: the client's policy for replicas.
         what: the object, for messages.
-        granted: tells from a decoded answer whether there is anything to be confirmed.
+        granted: returns whether a decoded reply is a grant.
         lease: seconds for which it is granted.
 
     Attributes:
-        timeout: seconds that the replicas are given.
-        acknowledged: how many have it; None as long as they were not asked, or nothing was granted.
+        timeout: seconds that the replicas have to answer.
+        acknowledged: how many have the grant; None if they were not asked, or nothing was granted.
     """
 
     __slots__ = ("_granted", "_what", "acknowledged", "policy", "timeout")
@@ -65,20 +65,23 @@ class Replication:
         self._granted = granted
 
     def concerns(self, decode: Callable[[object], object], reply: object) -> bool:
-        """Return whether a *reply* that *decode* reads, or an error, is a grant for replicas."""
+        """Return whether *reply* is a grant, which replicas must confirm.
+
+        *reply* is an error, which is not a grant, or a reply that *decode* reads.
+        """
         return not isinstance(reply, InterlockError) and self._granted(decode(reply))
 
     def conclude(self, acknowledged: int, wanted: int, where: str, problem: str = "") -> None:
-        """Note that *acknowledged* replicas of *wanted* have it.
+        """Note that *acknowledged* of the *wanted* replicas have the grant.
 
         Args:
-            acknowledged: how many have it.
+            acknowledged: how many have the grant.
             wanted: how many were asked for.
             where: the primary, for messages.
             problem: why they could not be counted, or what else is missing.
 
         Raises:
-            ReplicationError: those are too few, or *problem*.
+            ReplicationError: there is a *problem*, or too few have it and they are required.
         """
         self.acknowledged = acknowledged
         if problem or (self.policy.mode == "required" and acknowledged < wanted):

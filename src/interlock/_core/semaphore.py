@@ -1,20 +1,20 @@
 """The counting semaphore.
 
-RSemaphore of Redisson. A string is the number of free permits, and that is all there is.
+RSemaphore of Redisson. Its only state is a string, the number of free permits.
 
-Theory. Nobody owns a permit: whoever wants may release, and what a killed process had taken is
-gone until somebody puts it back. What can be promised is that a call takes or gives what it says
-exactly once, whatever becomes of its replies; see `interlock._core.idempotency`. Where permits
-must come back by themselves there is `LeasedSemaphore`.
+Theory. Nobody owns a permit: anyone may release. If a process is killed, its permits are gone until
+somebody puts them back. A call takes or gives its permits exactly once, even if replies are lost;
+see `interlock._core.idempotency`. More cannot be promised. If permits must come back by themselves,
+use a `LeasedSemaphore`.
 
-Waiters of a client who want equally many stand in one queue, of which the front asks the server.
-For each such queue the client has a place in a queue on the server. A release wakes the first in
-it, as long as permits are free. Each woken client has a claim to its permits for 250 ms. The claim
-binds those in the queue, and nobody else. A client that wants more than are free is passed over for
-8 s, and then permits are kept for it for 2 s. Several such clients take turns of 10 s. So they
-delay the others by 4 s at most, however many they are.
+Waiters of a client that want equally many permits stand in one queue. Only its front asks the
+server. For each such queue the client has a place in a queue on the server. A release wakes the
+first clients there, as long as permits are free. Each woken client has a claim to its permits for
+250 ms. The claim binds only clients in that queue. A client that wants more permits than are free
+is passed over for 8 s. Then permits are kept for it for 2 s. Several such clients take turns of
+10 s. So they delay the others by 4 s at most, no matter how many they are.
 
-Rejected: keeping permits for the first one at any time. One request for too many would stop all.
+Rejected: always keeping permits for the first client. One request for too many would stop all.
 
 Source: RSemaphore, Redisson 4.7.0.
 """
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from interlock._core.waiters import Place
 
 OVERTOOK = 2
-"""What an acquire without a place answers if it took permits while others waited in the queue."""
+"""The reply to an acquire that took permits without a place, while others stood in the queue."""
 MAX_PERMITS = 2**31 - 1
-"""What Java reads the number as."""
+"""The largest number that Java can read: it uses an int."""
 
 
 def check_permits(permits: object, least: int = 1) -> int:
@@ -60,7 +60,7 @@ def check_permits(permits: object, least: int = 1) -> int:
 
 
 def check_change(permits: object) -> int:
-    """Return *permits* if so many can be added, or taken away when it is negative.
+    """Return *permits* if they can be added; a negative number takes permits away.
 
     Raises:
         TypeError: unless it is an int.
@@ -89,13 +89,13 @@ class Semaphore:
 
         Raises:
             ServerUnavailableError: the server gave no usable answer in time; nothing stays taken.
-            WrongTypeError: the key is something else's.
+            WrongTypeError: the key holds another kind of object.
             ReplicationError: too few replicas know of it, and they are required; nothing stays
                 taken.
 
         Cost:
-            One round trip when so many are free, and two after a wait. While waiting, one per poll
-            cap for all waiters of this client that want equally many.
+            One round trip if enough permits are free, and two after a wait. While waiting, one per
+            poll cap for all waiters of this client that want equally many.
 
         Source:
             RSemaphore.acquire and tryAcquire.
@@ -120,7 +120,7 @@ class Semaphore:
     def _begin(
         self, permits: int, deadline: float
     ) -> tuple[IdempotentCall, Callable[[BaseException], Op[None]]]:
-        """Return a request for *permits*, and what leaves nothing behind of it."""
+        """Return a request for *permits*, and the function that undoes it."""
         part = section(self.channel, check_permits(permits))
         request = self._requests.begin(deadline)
         return request, partial(self._retract, part, request, permits)
@@ -141,18 +141,18 @@ class Semaphore:
                 self._undo_script(request),
                 self._session.clock() + self._session.options.outage_timeout,
             )
-            request.unanswered = False  # it is the background's now
+            request.unanswered = False  # the background undoes it now
         return taken
 
     def release(self, permits: int) -> Step[bool]:
-        """Give *permits* back, or simply give them: nobody asks where they come from.
+        """Add *permits* to the free ones, whether or not the caller has acquired them.
 
-        An interrupted release is carried through.
+        An interrupted release is still completed.
 
         Raises:
-            ServerUnavailableError: no reply in time; it is still being sent in the background for
-                a while.
-            WrongTypeError: the key is something else's.
+            ServerUnavailableError: no reply in time; the background goes on sending the
+                release for a while.
+            WrongTypeError: the key holds another kind of object.
 
         Cost:
             One round trip.
@@ -163,7 +163,7 @@ class Semaphore:
         return self._release(check_permits(permits), create=1)
 
     def release_if_exists(self, permits: int) -> Step[bool]:
-        """Release as `release` does, unless there is no such semaphore; return whether there was.
+        """Release as `release` does, if the semaphore exists; return whether it does.
 
         Source:
             RSemaphore.releaseIfExists.
@@ -176,9 +176,8 @@ class Semaphore:
         The number of free ones may fall below 0.
 
         Raises:
-            ServerUnavailableError: no reply in time; it is being undone should it have been
-                executed.
-            WrongTypeError: the key is something else's.
+            ServerUnavailableError: no reply in time; if it was executed, the background undoes it.
+            WrongTypeError: the key holds another kind of object.
 
         Cost:
             One round trip.
@@ -197,12 +196,13 @@ class Semaphore:
     def drain_permits(self) -> Step[int]:
         """Take all permits that are free.
 
-        Return how many. A number below 0 is made up for and returned.
+        Return how many. If the number of free ones is below 0, it is set to 0, and the negative
+        number is returned.
 
         Raises:
-            ServerUnavailableError: no reply in time; what was taken is being given back.
-            WrongTypeError: the key is something else's.
-            ReplicationError: as `acquire`.
+            ServerUnavailableError: no reply in time; the background gives back what was taken.
+            WrongTypeError: the key holds another kind of object.
+            ReplicationError: as for `acquire`.
 
         Cost:
             One round trip.
@@ -219,7 +219,7 @@ class Semaphore:
         )
 
     def try_set_permits(self, permits: int) -> Op[bool]:
-        """Make the semaphore with *permits* unless there is one; return whether it was made.
+        """Create the semaphore with *permits* unless it exists; return whether it was created.
 
         Cost:
             One round trip.
@@ -245,7 +245,7 @@ class Semaphore:
             if left is None:
                 place = session.waiters.places.get(part)
                 if place is not None and not place.taken:
-                    # A waiter that came here meanwhile counts on a place in the queue.
+                    # A waiter that came meanwhile relies on a place in the queue: it must ask.
                     session.waiters.freed(part, ours=True)
                 return True
         if session.has_queues and session.clock() < deadline:
@@ -265,10 +265,10 @@ class Semaphore:
         *,
         waits: bool = True,
     ) -> Op[float | None]:
-        """Ask the server once; None when the permits are taken, else when to ask again.
+        """Ask the server once; None if it took the permits, else the seconds until the next try.
 
-        A single try does not stand in the queue. A last try at *deadline* does: what the client was
-        woken for must not be kept for it any more.
+        A single try does not stand in the queue. A last try at *deadline* does, because it ends the
+        claim that the client may have been woken for.
         """
         session = self._session
         call = scripts.semaphore_acquire(
@@ -276,7 +276,7 @@ class Semaphore:
         )
         place = session.waiters.places.get(part)
         if place is not None and waits:
-            # If others wait here, the client stays in the queue when this one has its permits.
+            # If others wait here, the client stays in the queue after this one gets its permits.
             more = not session.waiters.alone(part)
             place.stand(more)
             place.left = NEVER
@@ -289,7 +289,7 @@ class Semaphore:
         if not taken:
             return NEVER
         if taken == OVERTOOK and waits and session.has_queues:
-            # Next time it asks as one that stands in the queue.
+            # From its next acquire on, the client stands in the queue.
             self._make_place(part, permits, waits=False)
         if place is not None and call.queued:
             place.taken = place.more
@@ -301,13 +301,13 @@ class Semaphore:
         self._session.waiters.place_for(part, client, me, waits=waits)
 
     def _leave_script(self, place: Place) -> Eval[bool]:
-        """Return the script that gives up *place*, and passes on what it was woken for."""
+        """Return the script that gives up *place*, and passes on the permits it was woken for."""
         return scripts.semaphore_leave(self.key, place.client, self._session.publish, self.channel)
 
     def _retract(
         self, part: str, request: IdempotentCall, permits: int, error: BaseException
     ) -> Op[None]:
-        """Leave nothing behind of an acquire that ended by *error*."""
+        """Undo an acquire that ended by *error*, and give up an unused place."""
         session = self._session
         prompt_until = session.clock() + GRACE / 2
         yield from self._requests.retract(
@@ -320,7 +320,7 @@ class Semaphore:
         yield from leave_queue(session, part, self._leave_script, error, later=silent)
 
     def _confirm(self, call: Eval[bool] | Eval[int]) -> None:
-        """Have replicas asked about the permits that *call* takes."""
+        """Ask replicas to confirm the permits that *call* takes."""
         if self._session.replicas is not None:
             what = f"{self.kind} {self.name!r}"
             call.replication = Replication(self._session.replicas, what, bool, NEVER)
@@ -356,7 +356,7 @@ class Semaphore:
 def try_set_permits(
     session: Session, requests: IdempotentCalls, key: str, channel: str, permits: int
 ) -> Op[bool]:
-    """Do what `Semaphore.try_set_permits` does, for the semaphore *key* of either kind."""
+    """Create the semaphore *key* of either kind, as `Semaphore.try_set_permits` does."""
     permits = check_permits(permits, 0)
     request = requests.begin()
     call = scripts.semaphore_try_set(

@@ -24,31 +24,31 @@ if TYPE_CHECKING:
 
 FIRST_RETRY_PAUSE = 0.02
 LONGEST_RETRY_PAUSE = 0.5
-"""Seconds between attempts to reach a server that does not answer."""
+"""Seconds between attempts to reach a server that does not answer: at first, and at most."""
 GRACE = 0.15
-"""Seconds that one round trip is given when the caller's time is already up."""
+"""Seconds for one round trip if the caller's time is already up."""
 DEAF_POLL = 0.1
 """Seconds between two looks at a lock while there are no messages."""
 _ONCE = ("", 0, "")
-"""As whom an owner is known who has come once."""
+"""Placeholder for an owner that has acquired only once."""
 
 
 class Session:
     """The state of one client, as its operations see it.
 
     Attributes:
-        clock: seconds, monotonic, counting suspend; never the wall clock.
+        clock: monotonic seconds, which go on while the machine is suspended; never the wall clock.
         client_id: the first half of every holder id.
-        where: the server's address, which tells it from others.
-        database: what tells its database from others.
-        home: leads to the driver that performs for this client, and does not keep it.
-        epoch: larger each time that another server, which may lack the last writes, has taken
-            over.
+        where: the server's address, which identifies it.
+        database: identifies the server's database.
+        home: a reference to the driver of this client, which does not keep the driver alive.
+        epoch: returns a number that grows each time another server takes over; that server may
+            lack the last writes.
         publish: the command that announces releases, PUBLISH or SPUBLISH, or empty for none;
             decided before the first operation.
-        replicas: what replicas must have of a grant; None when they are not asked.
+        replicas: the policy for replicas; None if they are not asked.
         clustered: whether all keys of an object must be in one hash slot.
-        call_user: tells a listener of a loss, and reports what it raises.
+        call_user: calls a listener of a loss, and reports what it raises.
         events: what observers are told.
     """
 
@@ -93,8 +93,8 @@ class Session:
             batch=options.renew_batch,
             wake=wake,
             lose=self.begin_loss,
-            # In a cluster each key is a script of its own: one whose slot is just moving must not
-            # hold up others.
+            # In a cluster each key is renewed by a script of its own: a key whose slot is just
+            # moving must not hold up others.
             apart=(lambda key: key) if clustered else (lambda _: None),
         )
 
@@ -102,8 +102,8 @@ class Session:
     def has_queues(self) -> bool:
         """Return whether waiting clients stand in a queue on the server.
 
-        It must be able to count who listens. It cannot where there are no messages, nor with plain
-        channels in a cluster, where each node knows its own listeners only.
+        The server must be able to count the subscribers of a channel. Without messages it cannot.
+        With plain channels in a cluster it cannot either: each node knows only its own subscribers.
         """
         return self.publish == "SPUBLISH" if self.clustered else bool(self.publish)
 
@@ -111,8 +111,8 @@ class Session:
     def may_hand_over(self) -> bool:
         """Return whether a lock may go from one waiter of this client to the next.
 
-        Only where other clients have their turn by the server's queue. And grants that replicas
-        are asked about are not handed over.
+        It may only if the server's queue gives other clients their turn. If replicas confirm
+        grants, it may not.
         """
         return self.has_queues and self.replicas is None
 
@@ -122,7 +122,8 @@ class Session:
         if known_as is not None and known_as[0] is self.client_id and known_as[1] == number:
             return known_as[2]
         holder = f"{self.client_id}:{number}"
-        # Many owners come once, and may wait for long: only who comes again is worth the memory.
+        # Many owners acquire once, and may wait for long. Only an owner that comes again is worth
+        # the memory.
         owner.known_as = _ONCE if known_as is None else (self.client_id, number, holder)
         return holder
 
@@ -130,7 +131,7 @@ class Session:
         """Return the Redis key that belongs to the user's *name*.
 
         Raises:
-            ConfigError: the keys of such an object would be in several slots of the cluster.
+            ConfigError: the keys of the object would be in several hash slots of the cluster.
         """
         mapper = self.options.name_mapper
         key = name if mapper is None else mapper(name)
@@ -141,10 +142,10 @@ class Session:
     def releases_on_close(self) -> Sequence[Eval[int]]:
         """Forget every hold of a client that closes.
 
-        Return the scripts that release them, the same ones when asked again.
+        Return the scripts that release them. A second call returns the same scripts.
         """
         if self._releases_on_close is None:
-            # One that is just being acquired may be held without anybody having heard of it.
+            # A hold that is just being acquired may be granted although no reply was read.
             self._releases_on_close = [
                 hold.core.release_script(hold, 0)
                 for hold in self.holds
@@ -157,7 +158,7 @@ class Session:
         return self._releases_on_close
 
     def become(self, client_id: str, waiters: Waiters) -> None:
-        """Be another client, which holds nothing (in a forked child)."""
+        """Become another client, which holds nothing, in a forked child."""
         self.client_id = self.events.client_id = client_id
         self.waiters = waiters
         self._releases_on_close = None
@@ -167,11 +168,11 @@ class Session:
             self.holds.end(hold)
 
     def lose(self, hold: Hold, reason: LossReason) -> None:
-        """Note that *hold* is lost, and tell whom it concerns."""
+        """Note that *hold* is lost, and tell its listeners and the observers."""
         self.begin_loss(hold, reason)()
 
     def begin_loss(self, hold: Hold, reason: LossReason) -> Callable[[], None]:
-        """Note that *hold* is lost; return what tells whom it concerns, to be called once."""
+        """Note that *hold* is lost; return the function that tells of it, to be called once."""
         held = hold.state in (State.HELD, State.ENDING)
         listeners = hold.lose(reason)
 
@@ -184,7 +185,10 @@ class Session:
         return tell
 
     def raise_deadlock(self, args: tuple[object, ...]) -> None:
-        """Raise the error of a wait that can never end; *args* are those of its attempts."""
+        """Raise the error that was noted for this wait, if it can never end.
+
+        *args* are the arguments of its attempts.
+        """
         for hold in list(self.deadlocked):
             if hold in args and (error := self.deadlocked.pop(hold, None)) is not None:
                 raise error
@@ -192,7 +196,7 @@ class Session:
     def poll_interval(self) -> float:
         """Return how long to wait for a message before looking again.
 
-        Spread, so that waiters do not meet.
+        The times are spread, so that waiters do not all look at once.
         """
         cap = (
             self.options.poll_cap if self.waiters.hearing else min(self.options.poll_cap, DEAF_POLL)
@@ -200,22 +204,22 @@ class Session:
         return cap * (0.75 + self.random() / 4)
 
     def persist(self, call: Eval[R], hold: Hold | None = None) -> Op[R]:
-        """Send *call*, which changes nothing when repeated, until a reply is read.
+        """Send *call* until a reply is read; sending it again must change nothing.
 
-        Gives up at the call's deadline; one without a deadline sits out an outage of
+        It gives up at the call's deadline. Without a deadline it gives up after an outage of
         `Options.outage_timeout`.
 
         Args:
             call: the script.
-            hold: what it may get; it counts what is sent. Whoever reads the reply tells it that
-                (`Hold.grant`, `Hold.uncount_try`).
+            hold: the hold that *call* may acquire; it counts the tries. The caller must tell it the
+                outcome (`Hold.grant`, `Hold.uncount_try`).
 
         Raises:
-            ServerUnavailableError: the last error, when time is up or trying again is no use.
+            ServerUnavailableError: the last error, if time is up or trying again is useless.
         """
         try:
             if hold is None:
-                return call.script.decode((yield call))  # as `_send`: a generator less
+                return call.script.decode((yield call))  # as `_send`, with one generator less
             return (yield from self._send(call, hold))
         except ServerUnavailableError as error:
             failure = error
@@ -233,14 +237,14 @@ class Session:
             raise
 
     def again(self, call: Eval[R], failure: BaseException, hold: Hold | None = None) -> Op[R]:
-        """Go on as `persist` after a first try of *call* ended by *failure*."""
+        """Go on as `persist` does, after the first try of *call* ended by *failure*."""
         pause, until = FIRST_RETRY_PAUSE, call.deadline
         while True:
             if not isinstance(failure, ServerUnavailableError):
                 raise failure
             call.unknown += failure.sent
             if call.unknown and not failure.sent:
-                # Others may have been told by the same one.
+                # Others may have got the same error object: change a copy.
                 cause, failure = failure.__cause__, copy(failure)
                 failure.__cause__, failure.sent = cause, True
             if until == NEVER:
@@ -262,7 +266,7 @@ class Session:
 
         Args:
             call: the script.
-            until: when there is no more use in it.
+            until: when *call* becomes useless.
             late: how many late grants it must find. It is repeated until it has found them, or
                 until *until*.
 
@@ -278,7 +282,7 @@ class Session:
     ) -> Op[None]:
         """Clean up by *call* after *error*.
 
-        In the background at once if the server does not answer.
+        If the server did not answer, or the client is closed, the background sends it at once.
         """
         if isinstance(error, ServerUnavailableError | ClosedError):
             return self.clean_up_later(call, until, late)
@@ -287,15 +291,15 @@ class Session:
     def clean_up_later(self, call: Eval[R], until: float, late: int = 0) -> Op[None]:
         """Leave *call* to the background until *until*, even if this is interrupted.
 
-        Arguments as of `clean_up`.
+        The arguments are those of `clean_up`.
         """
-        # Twice: if the first is interrupted before the background has it, the second completes it.
+        # Twice: if the first is interrupted before the background has *call*, the second follows.
         return undoing(
             self._clean_up_later(call, until, late), self._clean_up_later, call, until, late
         )
 
     def _clean_up(self, call: Eval[int], until: float, late: int) -> Op[None]:
-        """Send *call*, and leave to the background what is not settled by that."""
+        """Send *call*, and leave the rest to the background."""
         with suppress(ServerUnavailableError, ClosedError):
             late -= bool((yield from call))
             if late <= 0:

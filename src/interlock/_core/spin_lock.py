@@ -1,13 +1,13 @@
 """The spin lock.
 
-A plain lock without messages. Who waits tries again after a pause; releasing tells nobody.
+A plain lock without messages. A waiter tries again after a pause; a release tells nobody.
 
-For thousands of locks that are hardly ever waited for, or a server without pub/sub. Who waits for
-the same name as a plain lock is not told by a spin lock's release either, and looks again at its
-poll cap.
+It is for thousands of locks that rarely have waiters, or for a server without pub/sub. A spin
+lock's release does not tell the waiters of a plain lock of the same name either. They look again
+after their poll cap.
 
-The last try is made at the deadline, not a pause behind it as Redisson's, which may wait longer
-than it was told.
+The last try is made at the deadline. Redisson's last try comes one pause later, so it may wait
+longer than the caller wants.
 
 Source: RedissonSpinLock, Redisson 4.7.0.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class SpinLock(Lock):
-    """A plain lock that is waited for by trying again."""
+    """A plain lock whose waiters try again after a pause."""
 
     kind = "spin lock"
 

@@ -1,4 +1,4 @@
-"""One waiter in a queue of `waiters`: its state, and no rules."""
+"""One waiter in a queue of `waiters`: only its state, no rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Candidate(Protocol):
         ...
 
     def offer(self) -> None:
-        """Note that another holder, which releases, may make it the holder."""
+        """Note that a release by the present holder may make this hold the next holder."""
         ...
 
 
@@ -25,19 +25,20 @@ class Waiter:
     """One waiter in the queue of a channel.
 
     Attributes:
-        channel: what is waited for.
-        wakeup: what wakes its waiter, from whatever thread.
+        channel: the channel, or a section of it, that the queue belongs to.
+        wakeup: wakes the thread or task that waits; any thread may call it.
         front: True while it is this waiter's turn to ask the server.
-        asking: True when something happened that makes asking worth it.
-        taken_for: set by an operation that leaves with what all wait for: seconds for which
-            nobody else can have it.
-        inherited: what the one before in the queue left in its ``taken_for``.
+        asking: True if something happened that makes asking worthwhile.
+        taken_for: set by an operation that got what all wait for: seconds for which nobody else
+            can have it; None if others may have it at once.
+        inherited: seconds until the next look, from the ``taken_for`` of the waiter before it, or
+            from a message.
         candidate: the hold that may be given to this waiter, or None.
         busy: True while it asks the server itself.
-        offered: True while somebody gives the lock to it.
-        offered_until: when it asks all the same.
-        gone: True when it waits no longer.
-        shares: True when it wants what others may have too.
+        offered: True while a release gives the lock to it.
+        offered_until: when it asks even though the lock is offered to it.
+        gone: True when it no longer waits.
+        shares: True if others may have the same at the same time, as readers do.
     """
 
     __slots__ = (
@@ -57,12 +58,12 @@ class Waiter:
         self.offered_until = 0.0
 
     def take(self) -> bool:
-        """Return whether to ask the server now, and forget it."""
+        """Return whether to ask the server now; reset `asking`."""
         asking, self.asking = self.asking, False
         return asking and self.front
 
     def wake(self, *, ask: bool = True) -> None:
-        """Wake the waiter, to ask the server or just to look around."""
+        """Wake the waiter, to ask the server or only to check its state."""
         if ask:
             self.asking = True
         self.wakeup()

@@ -1,4 +1,4 @@
-"""Who waits here for which channel, and who is woken: passive, no thread and no clock inside.
+"""The local queues of waiters, and who is woken: passive, without a thread or a clock.
 
 Theory. A release is announced on a channel, and every process with waiters hears it. All local
 waiters of a channel share one subscription. If each asked the server, all but one would ask in
@@ -6,24 +6,24 @@ vain. So they stand in a queue, and only the one in front asks.
 
 Rules:
 
-* A wake-up sets ``asking`` on the front waiter. It stays set until the waiter takes it. So a
-  message that comes while the front asks makes it ask again.
-* A waiter that leaves from the front passes its place on. The next one is woken and from now on
-  keeps the time for the queue. It asks at once, unless the one before left as the holder: then the
-  lock is known to be taken.
+* A wake-up sets the flag ``asking`` of the front waiter. The flag stays set until the waiter takes
+  it. So a message that comes while the front waiter asks makes that waiter ask again.
+* A waiter that leaves from the front passes the front on. The next waiter is woken, and makes the
+  timed looks from now on. It asks at once, unless the one before left as the holder: then the lock
+  is known to be taken.
 * A waiter that is cancelled or out of time leaves like any other. Its wake-up is not lost with it.
 * Waiters of one channel that wait for different things stand in different sections. The front of
   each section asks by itself.
-* A (re)subscription counts as a message: what was published meanwhile is gone.
+* A confirmed subscription counts as a message, because an earlier message may have been missed.
 * A release may offer the lock to the front waiter instead of freeing it (`offer`). During an offer
-  the waiter does not ask, and it may leave. Exactly one of the two learns that it left (`give_up`,
-  `conclude`).
-* Offers go on for as long as `HandOverPolicy` lets them. Then the release goes to the first client
-  in the server's queue.
-* A client that waits for a plain, fenced or write lock, or for permits, has a `Place` in that queue:
-  one for each section. It hears a channel of its own too, whose messages tell that it is next
-  (`Room`). It keeps the subscription for a while: a client that waits often need not subscribe each
-  time.
+  the waiter does not ask, and it may leave. If it leaves before it gets the lock, `conclude` tells
+  the release. If it gets the lock before it leaves, `give_up` tells the waiter.
+* Offers go on for as long as `HandOverPolicy` allows. Then the release goes to the first client in
+  the server's queue.
+* A client that waits for a plain, fenced or write lock, or for permits, has a `Place` in the
+  server's queue: one for each section. It also subscribes to a channel of its own, whose messages
+  tell that it is next (`Room`). It keeps the subscription for a while. So a client that waits often
+  need not subscribe each time.
 
 Prior art: trio's ``_parking_lot.py``; the lost wake-ups of asyncio.Lock (bpo-27585) and
 asyncio.Semaphore (gh-90155).
@@ -43,30 +43,31 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 LONGEST_OFFER = 0.15
-"""Seconds after which a waiter with an offer asks for itself, if it hears no more."""
+"""Seconds after which a waiter with an offer asks the server itself, if nothing else comes."""
 
 SHARED = 0.0
-"""The `Waiter.taken_for` of who took some permits: others may succeed at once.
+"""The `Waiter.taken_for` of a waiter that took some permits: others may succeed at once.
 
-With a place in the server's queue the server wakes the next waiter. Without one it asks, as with
-None.
+If the client has a place in the server's queue, the server wakes the next waiter. Else the next
+waiter asks at once, as with None.
 """
 FOR_OTHERS = (b"00", b"01")
-"""The messages that a lock is free for those who are not in the server's queue.
+"""The messages that a lock is free for clients that are not in the server's queue.
 
-Java reads 0 and 1: of a read/write lock, the last reader or the writer has released it.
+Java reads them as the numbers 0 and 1. Of a read/write lock, they mean that the last reader (0) or
+the writer (1) has released it.
 """
 NEXT = b"0"
-"""The message on a client's wake channel that it is next."""
+"""The message on a client's wake channel that the client is next."""
 IDLE_LOOKS = 1
-"""How often the subscriber looks at a channel that nobody waits for before it unsubscribes."""
+"""How many looks of the subscriber an idle channel outlasts; the next one unsubscribes."""
 
 _SECTION = "\ud800"
-"""A lone surrogate: no channel has it, because it cannot be sent."""
+"""A lone surrogate: no channel name has it, because it cannot be sent."""
 
 
 def section(channel: str, wanted: object) -> str:
-    """Return the section of *channel* for waiters that want *wanted* of it (1: a single one)."""
+    """Return the section of *channel* for waiters that want *wanted*; for 1, *channel* itself."""
     return channel if wanted == 1 else f"{channel}{_SECTION}{wanted}"
 
 
@@ -75,30 +76,30 @@ def _whole(channel: str) -> str:
 
 
 class Subscriptions(Protocol):
-    """Where channels are subscribed to; both calls return at once."""
+    """Subscribes to channels; both calls return at once."""
 
     def subscribe(self, channel: str) -> None:
-        """Want messages of *channel*."""
+        """Ask for the messages of *channel*."""
         ...
 
     def unsubscribe(self, channel: str) -> None:
-        """Want no more of them."""
+        """Ask for no more messages of *channel*."""
         ...
 
 
 class Room:
-    """What a client hears of the server's queue of one lock or semaphore.
+    """The subscriptions of a client that stands in the server's queue of one lock or semaphore.
 
-    It lasts while somebody waits here, and a while longer, so that who waits often need not
+    They last while somebody waits here, and a while longer. So a client that waits often need not
     subscribe each time.
 
     Attributes:
         wake: the channel on which the client hears that it is next.
-        channels: all that is subscribed to. The confirmation of the last one stands for all.
-        counted: whether the client counts as one that hears of its turn only. It does not while
-            somebody waits here without a place: then it must be told of each release.
-        heard: whether it was subscribed to.
-        idle: how often the subscriber has looked since the last one waited.
+        channels: all channels to subscribe to. The confirmation of the last one stands for all.
+        counted: whether scripts count the client as one that only needs to hear of its turn. It is
+            False once somebody waited here without a place: then the client must hear each release.
+        heard: whether the channels were subscribed to.
+        idle: how often the subscriber has looked since somebody waited here.
         parts: the sections in which the client has a place.
     """
 
@@ -114,13 +115,13 @@ class Room:
             self.discount()
 
     def discount(self) -> None:
-        """Be told of each release from the next subscription on."""
+        """Hear of each release from the next subscription on."""
         self.counted = False
         self.channels = (self.channels[0], self.wake)
 
 
 class Place:
-    """A client's place in the server's queue, for a section of a channel; it lasts as its `Room`.
+    """A client's place in the server's queue, for a section; it lasts as long as its `Room`.
 
     Attributes:
         client: its name in the queue, which begins with the client's id.
@@ -140,7 +141,7 @@ class Place:
         self.left = 0.0
 
     def stand(self, more: bool) -> None:
-        """Note a request that stands there, and stays if *more* of the client wait."""
+        """Note a request that puts the client into the queue, to stay if *more* of it wait."""
         self.taken, self.woken, self.more = True, False, more
 
 
@@ -148,15 +149,16 @@ class Waiters:
     """The queues of all channels of one client.
 
     Args:
-        mutex: guards the queues; threads come from everywhere.
-        subscriptions: told of the first waiter of a channel, and when nobody needs it any more.
+        mutex: guards the queues, which any thread may use.
+        subscriptions: hears when a channel gets its first waiter, and when nobody needs it any
+            more.
 
     Attributes:
-        queues: those of all channels that somebody waits for.
+        queues: the queues of all channels, or sections, that have waiters.
         hearing: False while there is no subscriber connection, so that messages may be missed; the
             driver sets it.
         places: the client's places in the server's queues, by section.
-        roomy: whether there may be places: False when the server lets nobody hear their channels.
+        roomy: whether places are possible; False if the server refused their channels.
     """
 
     def __init__(self, mutex: AbstractContextManager[object], subscriptions: Subscriptions) -> None:
@@ -189,7 +191,7 @@ class Waiters:
         with self._mutex:
             queue = self.queues.get(channel)
             if queue is None:
-                # Never an empty queue: the next to come would stand behind nobody.
+                # A queue is never empty: a newcomer would stand behind nobody.
                 self.queues[channel] = {waiter: None}
                 waiter.front = True
                 self._open(waiter)
@@ -198,13 +200,13 @@ class Waiters:
         return waiter
 
     def leave(self, waiter: Waiter) -> None:
-        """Go, and pass the front place on; doing it twice changes nothing."""
+        """Leave the queue, and pass the front on; doing it twice changes nothing."""
         with self._mutex:
             waiter.gone = True
             queue = self.queues.get(waiter.channel)
             if queue is None or waiter not in queue:
                 return
-            # The waiter goes last: after an interruption all of this can be done again.
+            # The waiter is removed last: after an interruption all of this can be done again.
             if len(queue) == 1:
                 self._close(waiter.channel)
                 _ = self._policies.pop(waiter.channel, None)
@@ -213,7 +215,7 @@ class Waiters:
             if waiter.front:
                 successor = next(other for other in queue if other is not waiter)
                 successor.front = True
-                # One that does not stand in the server's queue must ask, or nobody wakes it.
+                # If the client is not in the server's queue, the next must ask, or nobody wakes it.
                 place = self.places.get(waiter.channel)
                 missing = place is not None and not place.taken
                 taken_for = waiter.taken_for
@@ -224,7 +226,7 @@ class Waiters:
             _ = queue.pop(waiter, None)
 
     def mend(self, waiter: Waiter) -> None:
-        """Put *waiter* back into its queue, and see that somebody asks.
+        """Put *waiter* back into its queue, and make sure that somebody asks.
 
         A signal handler may have interrupted a step. If another thread changed the same queue
         meanwhile, the step may have lost the waiter.
@@ -244,33 +246,33 @@ class Waiters:
                 front.wake()
 
     def has_waiters(self, channel: str) -> bool:
-        """Return whether somebody waits here, whom a newcomer must not overtake."""
+        """Return whether somebody waits here; a newcomer must not overtake that waiter."""
         return channel in self.queues
 
     def begin_asking(self, waiter: Waiter, now: float) -> bool:
-        """Note that *waiter* asks the server, until it sets `Waiter.busy` back.
+        """Note that *waiter* asks the server; the caller resets `Waiter.busy` afterwards.
 
-        False while it is offered what it wants.
+        Return False if it must not ask, because the lock is being offered to it.
         """
         with self._mutex:
             if waiter.offered and now < waiter.offered_until:
                 return False
-            # The offer is late, or was interrupted. If it was made the holder, asking tells it.
+            # The offer is late, or was interrupted. The reply tells whether it is the holder.
             waiter.offered = False
             waiter.busy = True
             return True
 
     def give_up(self, waiter: Waiter) -> bool:
-        """Wait no longer; return whether it was given what it waited for before that."""
+        """End the wait of *waiter*; return whether it got what it waited for before that."""
         with self._mutex:
             given = waiter.gone
             waiter.gone = True
             return given
 
     def offer(self, channel: str, kind: type[object], now: float) -> Waiter | None:
-        """Return the front waiter of *channel*, to be given a lock of *kind*.
+        """Return the front waiter of *channel*, which is to get a lock of *kind*.
 
-        None if the lock is to be freed for all.
+        Return None if the lock is to be freed for all.
 
         After the server's answer, call `conclude` with the waiter, or `freed` if this returned
         None.
@@ -300,12 +302,12 @@ class Waiters:
             return waiter
 
     def conclude(self, waiter: Waiter, accept: Callable[[], bool] | None) -> bool:
-        """End an offer and wake its waiter; return whether it has left meanwhile.
+        """End an offer and wake its waiter; return whether that waiter has left meanwhile.
 
         Args:
             waiter: what `offer` returned.
-            accept: makes the waiter's hold held; None if it is not, or perhaps not. Then the waiter
-                must ask.
+            accept: marks the waiter's hold as held. None unless the server has certainly made it
+                the holder: then the waiter must ask.
         """
         with self._mutex:
             offered, waiter.offered = waiter.offered, False
@@ -330,7 +332,7 @@ class Waiters:
                 return
             front = next(iter(queue))
             if not ours:
-                # Should the client stand in no queue after all, it asks soon.
+                # In case the client is not in the server's queue after all, it asks soon.
                 front.inherited = COURTESY
             front.wake(ask=ours)
 
@@ -339,9 +341,9 @@ class Waiters:
 
         Args:
             channel: where a message came, or may have been missed.
-            payload: the message; None for a subscription that was confirmed. `FOR_OTHERS` tells
-                that others are to take the lock first. On a wake channel a number above 0 tells
-                for how many milliseconds, and one behind a colon which section is meant.
+            payload: the message; None for a confirmed subscription. A message of `FOR_OTHERS`
+                says that others are to take the lock first. On a wake channel, a number above 0
+                says how many milliseconds to wait first. A number behind a colon is the section.
         """
         with self._mutex:
             whole = self._woken_by.get(channel)
@@ -351,19 +353,19 @@ class Waiters:
             for part in self._sections.get(channel, ()):
                 front = next(iter(self.queues[part]))
                 # A client with a place has several subscriptions. The confirmation of the last one,
-                # its wake channel, stands for all. A reader does not need the lock for itself: it
-                # reads with others.
+                # its wake channel, stands for all. A reader asks even if others are to take the
+                # lock first: it can read with them.
                 others = payload is None or (payload in FOR_OTHERS and not front.shares)
                 if not others or part not in self.places:
                     front.wake()
             room = self._rooms.get(channel)
             if room is not None and payload is not None and payload not in FOR_OTHERS:
-                # Somebody may have been refused before the message, and wait from now on.
+                # A newcomer may have been refused before the message, and be about to wait.
                 for part in room.parts - self.queues.keys():
                     self.places[part].woken = True
 
     def _called(self, whole: str, payload: bytes) -> None:
-        """Wake whom a message on the wake channel of *whole* is for."""
+        """Wake the waiters that a message on the wake channel of *whole* is for."""
         parts: Iterable[str] = (whole,)
         patience = 0.0
         if payload != NEXT:
@@ -379,9 +381,9 @@ class Waiters:
                 front.wake(ask=not patience)
 
     def _meaning(self, whole: str, payload: bytes) -> tuple[list[str], float]:
-        """Return the sections of *whole* that a message is for, and how many seconds they wait."""
+        """Return the sections that a message is for, and how many seconds they wait first."""
         number, _, wanted = payload.partition(b":")
-        # A message of strangers is a wake-up, and no more.
+        # A message of unknown form is a wake-up, and nothing more.
         patience = int(number[:4]) / 1000 if number.isdigit() else 0.0
         if not payload:
             return list(self._rooms[whole].parts), patience
@@ -394,7 +396,7 @@ class Waiters:
             channel: a section.
             client: the client's id.
             me: its name in the queue, if that is not *client*.
-            waits: whether somebody waits, or is just going to.
+            waits: whether somebody waits, or is about to.
         """
         with self._mutex:
             if not self.roomy:
@@ -407,8 +409,8 @@ class Waiters:
                 room = self._rooms[whole] = Room(whole, client, counted=counted)
                 self._woken_by[room.wake] = whole
                 if parts or not waits:
-                    # Those before it need no place, and hear the channel alone. If nobody waits,
-                    # the subscriber looks until it is time to forget the room.
+                    # Earlier waiters need no place, and only subscribed to the channel. If nobody
+                    # waits, the subscriber looks until it is time to forget the room.
                     room.heard = True
                     self._subscriptions.subscribe(whole)
             room.idle = 0  # it stays until the waiter has come
@@ -417,18 +419,19 @@ class Waiters:
                 room.parts.add(channel)
 
     def channels_of(self, channel: str) -> tuple[str, ...]:
-        """Return what is subscribed to for *channel*."""
+        """Return all channels to subscribe to for *channel*."""
         room = self._rooms.get(channel)
         return (channel,) if room is None else room.channels
 
     def alone(self, channel: str) -> bool:
-        """Return whether no more than one waits here for *channel*."""
+        """Return whether at most one waiter waits here for *channel*."""
         return len(self.queues.get(channel, ())) <= 1
 
     def vacate(self, channel: str, but: Waiter | None = None) -> Place | None:
-        """Return the place to give up if nobody *but* one waits here for *channel* any more.
+        """Return the place to give up, if nobody except *but* still waits here for *channel*.
 
-        Who gives it up does so before it leaves: then the next to come asks anew.
+        The last waiter calls this before it leaves its local queue. So a newcomer asks the server
+        anew.
         """
         place = self.places.get(channel)
         if place is None or not place.taken:
@@ -445,7 +448,7 @@ class Waiters:
             return place
 
     def look_for_idle(self) -> None:
-        """Unsubscribe from what nobody has waited for since the look before the last one."""
+        """Unsubscribe from channels that were idle at this look and the `IDLE_LOOKS` before it."""
         with self._mutex:
             for whole, room in list(self._rooms.items()):
                 if whole in self._sections:
@@ -461,7 +464,7 @@ class Waiters:
                         del self.places[part]
 
     def refused(self) -> None:
-        """Do without places: the server refused to let this client hear a channel."""
+        """Do without places: the server refused a subscription to this client."""
         with self._mutex:
             if not self._rooms:
                 return
@@ -477,7 +480,7 @@ class Waiters:
                     self._subscriptions.subscribe(whole)
 
     def serve_all(self, channel: str) -> None:
-        """End the wait of all who stand in the queue of *channel*: each got what it waits for."""
+        """End the wait of all waiters in the queue of *channel*: each got what it waits for."""
         with self._mutex:
             for waiter in self.queues.get(channel, ()):
                 waiter.gone = True
@@ -500,7 +503,7 @@ class Waiters:
         parts = self._sections.get(whole)
         room, place = self._rooms.get(whole), self.places.get(waiter.channel)
         heard = room is not None and room.heard
-        # Until a subscription is confirmed nobody asks. Without a new one there is none.
+        # A confirmed subscription makes the waiter ask. Without a new one, it may ask at once.
         asking = place is None or place.woken or not place.taken
         if room is not None and place is None and room.counted:
             if heard:
@@ -509,7 +512,7 @@ class Waiters:
             room.heard = heard = False
         if parts is None:
             self._sections[whole] = [waiter.channel]
-            # Without a connection once more: there may have been no thread to open one.
+            # Once more if there is no connection: there may have been no thread to open one.
             if not heard or not self.hearing:
                 self._subscriptions.subscribe(whole)
             waiter.asking = heard and asking
@@ -518,7 +521,7 @@ class Waiters:
                 parts.append(waiter.channel)
             waiter.asking = asking
             if room is not None and not heard:
-                # Those before it needed none.
+                # The waiters before it needed no room.
                 self._subscriptions.subscribe(whole)
         if room is not None:
             room.heard = True

@@ -1,8 +1,8 @@
 """Waiting for something that another process announces: try, subscribe, try again, wait.
 
-Pub/sub is a hint; looking is the truth. The lock may be released between the failed try and the
-subscription, and a message may be lost. So a confirmed subscription counts as a message. And a
-waiter looks again when the holder's lease ends, or after a poll cap.
+Pub/sub is only a hint; the server knows the truth. The lock may be released between the failed try
+and the subscription, and a message may be lost. So a confirmed subscription counts as a message.
+And a waiter looks again when the holder's lease ends, or after a poll cap.
 
 Source: RLock.tryLock(wait), Redisson 4.7.0.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 EXPIRY_MARGIN = 0.001
 """Seconds after the end of a holder's lease at which a waiter looks again."""
 QUEUE_KEPT = 5
-"""Poll caps for which the server keeps its queue after the last request, or four fifths of them."""
+"""How many poll caps the server keeps its queue after a request; at least four fifths of that."""
 QUEUE_GRACE = 5.0
 """Seconds for which the background tries to give up a place in the server's queue."""
 FIRST_LOOK = 0.1
@@ -39,14 +39,14 @@ def wait_for(
     attempt: Callable[[Unpack[A]], Op[float | None]],
     *args: *A,
 ) -> Op[bool]:
-    """Run *attempt* of *args* until it succeeds or *deadline* passes.
+    """Run *attempt* with *args* until it succeeds or *deadline* passes.
 
     Args:
         session: the client's state.
-        channel: where to hear that trying again makes sense.
+        channel: its messages tell when to try again.
         deadline: on the session's clock; one that has passed means one try.
-        taken_for: after a success, for how long nobody else can succeed (a lock's lease); None if
-            others may at once, `SHARED` if the server wakes the next one then.
+        taken_for: after a success, the seconds for which nobody else can succeed (a lock's lease).
+            None if others may succeed at once; `SHARED` if the server then wakes the next one.
         attempt: returns None for success, else the seconds after which to try again without a
             message.
         *args: for *attempt*.
@@ -91,11 +91,11 @@ def wait_in_queue(
         channel: as for `wait_for`.
         deadline: as for `wait_for`.
         taken_for: as for `wait_for`.
-        attempt: as for `wait_for`. If *candidate* was given what it waits for, it returns None
-            without asking.
+        attempt: as for `wait_for`. It returns None without asking if *candidate* was given what
+            it waits for.
         *args: as for `wait_for`.
-        candidate: the hold that whoever releases may hand the lock over to.
-        interval: returns the seconds between looks without a message; by default the poll cap's.
+        candidate: the hold that a release may hand the lock over to.
+        interval: returns the seconds between looks; default: `Session.poll_interval`.
         shares: whether others may have it at the same time, as readers do.
     """
     interval = interval or session.poll_interval
@@ -125,7 +125,7 @@ def wait_in_queue(
                         return True
                     look_at = session.clock() + min(left + EXPIRY_MARGIN, interval())
                 else:
-                    # It is being handed over; how that ends should be told before.
+                    # The lock is being handed over to it. The outcome should be told earlier.
                     look_at = waiter.offered_until
             if session.clock() >= deadline:
                 return session.waiters.give_up(waiter)
@@ -143,7 +143,7 @@ def leave_queue(
     *,
     later: bool = False,
 ) -> Op[None]:
-    """Give up the client's place in the server's queue, if the last who waited here goes.
+    """Give up the client's place in the server's queue, if its last waiter here goes.
 
     The script passes on a wake-up that the client has not used.
 
@@ -151,8 +151,8 @@ def leave_queue(
         session: the client's state.
         channel: as for `wait_for`.
         leave: returns the script that gives up a place.
-        error: how the wait ended, if by one.
-        later: whether the background sends it; the caller does not wait then.
+        error: the error that ended the wait, if any.
+        later: whether the background sends the script; then the caller does not wait.
     """
     place = session.waiters.vacate(channel)
     if place is None:
@@ -165,7 +165,7 @@ def leave_queue(
 
 
 def _first_look(session: Session, channel: str) -> float:
-    """Return the seconds after which who begins to wait looks, should no message come."""
+    """Return the seconds after which a new waiter looks, if no message comes."""
     place = session.waiters.places.get(channel)
     if place is None or not place.taken or not session.waiters.hearing:
         return FIRST_LOOK

@@ -1,1 +1,4 @@
-"""What performs the core's effects: threads, asyncio, and the renewal thread that both share."""
+"""The drivers: they perform the core's effects, with threads, asyncio or trio.
+
+All of them use the same renewal thread.
+"""

@@ -1,8 +1,8 @@
 """Scripts on many servers at once, from one task: everything is sent before any reply is awaited.
 
-What can be written to a connection at once costs no task of its own: the calling task waits for
-one reply after the other, while all of them come. The rest, a server that is not connected to
-above all, is done in tasks, so that one that is down keeps no other waiting.
+A call needs no task of its own if it can be written to a connection at once. The calling task
+waits for these replies one after another, while all of them come in. Each other call has a task,
+above all a call to a server without a connection. So a server that is down delays no other.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class Sender(Protocol):
-    """A driver, as far as it sends."""
+    """The part of a driver that sends."""
 
     def begin(self, call: Eval[object]) -> tuple[Pipeline, asyncio.Future[object]] | None:
-        """Send *call* if that can be done at once; return by what, and the future of its reply."""
+        """Send *call* if that can be done at once; return the connection and the reply's future."""
         ...
 
     async def judged(self, pipeline: Pipeline, call: Eval[object], reply: object) -> object:
-        """Return what becomes of *call*, which *pipeline* has answered by the error *reply*."""
+        """Return the outcome of *call*, which *pipeline* answered with the error *reply*."""
         ...
 
     async def prepared(self, call: Eval[object]) -> object:
@@ -58,7 +58,7 @@ async def ask(questions: Sequence[tuple[Sender, Eval[object]]]) -> list[object]:
             if isinstance(reply, Exception):
                 unusable[place] = (pipeline, reply)
     except BaseException:
-        # Their places are kept; what comes is dropped.
+        # The replies still come, and are dropped then.
         drop([slot for _, slot in sent.values()])
         raise
     await _perform(
@@ -74,7 +74,10 @@ async def ask(questions: Sequence[tuple[Sender, Eval[object]]]) -> list[object]:
 async def _perform(
     works: Mapping[int, Coroutine[object, object, object]], replies: list[object]
 ) -> None:
-    """Do *works* at the same time, and put what each comes to, its reply or our error, to its place in *replies*."""
+    """Run *works* at the same time.
+
+    Put each one's reply, or its `InterlockError`, into its place in *replies*.
+    """
     if not works:
         return
     results = await asyncio.gather(*works.values(), return_exceptions=True)

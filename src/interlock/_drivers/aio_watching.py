@@ -1,4 +1,4 @@
-"""Observers of the asyncio face, and of trio's: a task that waits for changes and tells of them."""
+"""Observers for asyncio and trio: each is a task that waits for changes and tells of them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Watching:
                     return
             except ClosedError:
                 return
-            except Exception as error:  # noqa: BLE001 - it is reported, and the next look may succeed
+            except Exception as error:  # noqa: BLE001 - it is reported; the next look may succeed
                 report("an observer of an election", error)
                 if not await self._pause():
                     return
@@ -78,7 +78,7 @@ class Watching:
             report("a callback of an election", error)
 
     async def close(self) -> None:
-        """Tell of no more changes; wait for a callback that runs, unless it calls this."""
+        """End the observer; wait for a callback that runs, unless the callback calls this."""
         self._stop()
         await self._ended()
 

@@ -1,6 +1,6 @@
-"""Threads for the user's code that nobody waits for.
+"""Threads that run the user's code while nobody waits for it.
 
-On_lost callbacks, warnings, hooks that report an error, and observers.
+They run on_lost callbacks, warnings, hooks that report errors, and observers.
 
 Rules:
 
@@ -8,9 +8,9 @@ Rules:
   renews or listens.
 * Callbacks of one hold run one after another. Those of different holds do not wait for each
   other, up to `LIMIT` threads.
-* Observers have threads beside those: a busy observer keeps its thread, and a loss must be told
+* Observers have threads of their own. A busy observer keeps its thread, and a loss must be told
   all the same.
-* A thread starts when there is something to call, and ends when there is nothing more.
+* A thread starts when there is something to call, and ends when there is nothing left.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LIMIT = 32
-"""Threads, at most: so many callbacks of different holds may hang before others have to wait."""
+"""The most threads. If callbacks of so many holds hang, other callbacks have to wait."""
 
 
 class Callbacks:
     """Calls what it is given, in threads of its own.
 
     Args:
-        name: of the threads.
-        limit: of their number.
+        name: the name of the threads.
+        limit: the largest number of threads.
     """
 
     def __init__(self, name: str, limit: float) -> None:
@@ -44,8 +44,8 @@ class Callbacks:
         self.after_fork()
 
     def after_fork(self) -> None:
-        """Forget what is to be called: the parent process calls it."""
-        # Reentrant: a signal handler, or a finalizer during garbage collection, may come in
+        """Forget all pending calls: the parent process makes them."""
+        # Reentrant: a signal handler, or a finalizer during garbage collection, may strike
         # anywhere.
         self._mutex = threading.RLock()
         self._queues: dict[object, deque[tuple[str, Callable[[], object]]]] = {}
@@ -57,8 +57,8 @@ class Callbacks:
 
         Args:
             key: calls with the same key run one after another.
-            what: what to call it when it fails.
-            callback: the user's.
+            what: its name in the report of an error.
+            callback: the function to call.
         """
         with self._mutex:
             queue = self._queues.get(key)
@@ -92,7 +92,7 @@ class Callbacks:
             del key
 
     def _serve(self, key: object) -> None:
-        """Call all that waits under *key*."""
+        """Make all pending calls of *key*."""
         while True:
             with self._mutex:
                 queue = self._queues.get(key)
@@ -103,12 +103,12 @@ class Callbacks:
             try:
                 _ = callback()
             except SystemExit as error:
-                # An exception hook of threads ignores it, and the user would never learn that the
+                # Exception hooks of threads ignore SystemExit. The user would never learn that the
                 # process goes on.
                 exiting = RuntimeError("sys.exit() ended this callback only, not the process")
                 exiting.__cause__ = error
                 report(what, exiting)
-            except BaseException as error:  # noqa: BLE001 - the user's code; other callbacks come next
+            except BaseException as error:  # noqa: BLE001 - user code; other callbacks come next
                 report(what, error)
             del callback
 
@@ -118,25 +118,25 @@ _observers = Callbacks("interlock-observer", math.inf)
 
 
 def call_user(key: object, what: str, callback: Callable[[], object]) -> None:
-    """Call *callback*, which is the user's, in a thread for that.
+    """Call the user's *callback* in a thread for callbacks.
 
-    Arguments as of `Callbacks.call`.
+    The arguments are those of `Callbacks.call`.
     """
     _callbacks.call(key, what, callback)
 
 
 def run_observer(key: object, what: str, serve: Callable[[], object]) -> None:
-    """Call *serve*, which tells an observer its events, in a thread beside those of `call_user`.
+    """Call *serve*, which delivers events to an observer, in a thread for observers.
 
-    Arguments as of `Callbacks.call`.
+    The arguments are those of `Callbacks.call`.
     """
     _observers.call(key, what, serve)
 
 
 def notify_loss(listener: Callable[[], object]) -> None:
-    """Tell *listener*, which is one of ours and quick, of a loss.
+    """Tell *listener* of a loss. It is our own code, and quick.
 
-    What it raises does not keep others from being told.
+    If it raises an error, the others are told all the same.
     """
     try:
         _ = listener()
@@ -150,7 +150,7 @@ def report_aside(what: str, error: BaseException) -> None:
 
 
 def resume() -> None:
-    """Try again to call what waits because no thread could start."""
+    """Try again to start threads for pending calls, if none could start before."""
     _callbacks.resume()
     _observers.resume()
 

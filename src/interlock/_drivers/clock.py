@@ -1,6 +1,6 @@
 """The clock that validity is measured by.
 
-Monotonic, and counting the time that a machine is suspended.
+It is monotonic, and counts the time for which a machine is suspended.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The thread that looks for deadlocks: it lives while a holder waits long for another lock."""
+"""The thread that looks for deadlocks. It runs while a holder waits long for another lock."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DeadlockWatch:
     Args:
         session: the client's state.
         topology: its servers.
-        card: what it writes of itself.
+        card: composes the client's card.
         wake: wakes the thread that writes the card.
     """
 
@@ -56,7 +56,7 @@ class DeadlockWatch:
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
         self._suspected: dict[Party, Sight] = {}
-        # Each with a wait of ours that it needs; it is over with that wait.
+        # The cycles, each with one of our waits in it. A cycle is over when that wait ends.
         self._reported: dict[object, Hold] = {}
 
     def look(self, now: float) -> None:
@@ -80,7 +80,7 @@ class DeadlockWatch:
             thread.join(timeout)
 
     def _long(self, now: float) -> list[Hold]:
-        """Return who has waited for long, and holds something that others may wait for."""
+        """Return the holds that were waited for too long, by owners that hold something else."""
         waits = list(self._session.events.waits.items())
         long = [hold for hold, wait in waits if now - wait.since >= PATIENCE]
         if not long:
@@ -91,7 +91,7 @@ class DeadlockWatch:
         return [hold for hold in long if hold.table_key[1] in holders]
 
     def _run(self) -> None:
-        # It is seldom needed, and every program that starts would wait for it.
+        # Imported here: it is seldom needed, and would slow down the start of every program.
         from interlock.inspection.reader import Reader  # noqa: PLC0415
 
         pause = FIRST_SEARCH_PAUSE
@@ -103,14 +103,14 @@ class DeadlockWatch:
                     try:
                         self._check(reader)
                     except InterlockError:
-                        self._suspected.clear()  # an outage: those who wait hear of it themselves
+                        self._suspected.clear()  # an outage: the waiters hear of it themselves
                     pause = (
                         FIRST_SEARCH_PAUSE
                         if self._suspected
                         else min(pause * 1.5, LONGEST_SEARCH_PAUSE)
                     )
                     _ = self._end.wait(pause)
-        except Exception as error:  # noqa: BLE001 - it must not end the process's threads unheard
+        except Exception as error:  # noqa: BLE001 - the thread must not end without a report
             callbacks.report_aside("the search for deadlocks", error)
         finally:
             self._suspected.clear()
@@ -120,7 +120,7 @@ class DeadlockWatch:
     def _check(self, reader: Reader) -> None:
         from interlock.inspection.deadlocks import Look  # noqa: PLC0415
 
-        # Others may look for the same cycle, and read our waits in our card.
+        # Other clients may look for the same cycle. They read our waits in our card.
         self._card.hurry()
         self._wake()
         now, session = clock.now(), self._session
@@ -189,7 +189,7 @@ class DeadlockWatch:
             session.waiters.wake_all()
 
     def _lasts(self, link: Link) -> bool | None:
-        """Return whether a wait of this client's lasts; None if it is another client's."""
+        """Return whether the wait of *link* still lasts; None if another client waits."""
         if link.party.client_id != self._session.client_id:
             return None
         return any(

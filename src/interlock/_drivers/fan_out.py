@@ -1,7 +1,7 @@
 """Scripts on many servers at once, from one thread: everything is sent before any reply is read.
 
-A server that there is no idle connection to is connected to in a thread of its own, so that one
-that is down keeps no other waiting.
+The calls to a server without an idle connection are made in a thread of their own. So a server
+that is down delays no other.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from interlock._links.pool import NodePool, Pool
 
 TICK = 0.01
-"""Seconds to which time-outs are rounded up.
+"""Time-outs are rounded up to a multiple of these seconds.
 
-A connection is told of another one by a system call.
+Changing the time-out of a connection costs a system call.
 """
 
 
 class _Group:
     """The calls for one pool.
 
-    Where they stand among all, how long they may take, and the connection that they went out by.
+    It knows their places among all calls, their deadline, and the connection that sent them.
     """
 
     __slots__ = ("calls", "connection", "places", "pool", "thread", "until")
@@ -45,17 +45,17 @@ class _Group:
         self.thread: threading.Thread | None = None
 
     def seconds(self) -> float:
-        """Return what is left of their time, rounded."""
+        """Return the seconds that the calls have left, rounded."""
         return _rounded(self.until - clock.now())
 
     def single(self) -> Eval[object] | None:
-        """Return the only call, if there is one alone that nobody has to confirm."""
+        """Return the only call; None if there are several, or if replicas must confirm it."""
         call = self.calls[0]
         return call if len(self.calls) == 1 and call.replication is None else None
 
 
 def _reply(pool: Pool, call: Eval[object], seconds: float) -> object:
-    """Run the only *call*; there is nothing to be sent at the same time."""
+    """Run *call*, the only one; return its reply or `InterlockError`."""
     try:
         return pool.eval(call, _rounded(seconds))
     except InterlockError as error:
@@ -69,7 +69,7 @@ def _rounded(seconds: float) -> float:
 
 
 def ask(questions: Sequence[tuple[Pool, Eval[object], float]]) -> list[object]:
-    """Run each call on its pool, for at most so many seconds.
+    """Run each call on its pool, within the seconds that come with it.
 
     Return each one's reply or `InterlockError`.
     """
@@ -101,7 +101,7 @@ def _grouped(
     now: float,
     replies: list[object],
 ) -> Collection[_Group]:
-    """Return what goes where; what nobody serves is answered in *replies*."""
+    """Group the calls by pool; put an error into *replies* for a call that no node serves."""
     groups: dict[NodePool, _Group] = {}
     for place, (whole, call, seconds) in enumerate(questions):
         try:
@@ -122,9 +122,9 @@ def _second(
     failure: ServerUnavailableError,
     began: float,
 ) -> object:
-    """Return what becomes of a call that its first server has answered by *failure*.
+    """Return the outcome of a call that ended with *failure* at its first server.
 
-    In a cluster another one may serve it.
+    In a cluster another server may serve it.
     """
     whole, call, seconds = question
     try:
@@ -179,7 +179,7 @@ def _put(group: _Group, answers: Sequence[object], replies: list[object]) -> Non
 
 
 def _alone(group: _Group, replies: list[object]) -> None:
-    """Run the calls in a thread of their own."""
+    """Run the calls of *group*, in a thread of their own if one can start."""
     try:
         answers = group.pool.batch(group.calls, group.seconds())
     except InterlockError as error:

@@ -1,4 +1,4 @@
-"""What a process tells operators of itself: its host, its number and its program."""
+"""How a process introduces itself to operators: with its host, process id and program."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 from interlock._version import __version__
 
 LONGEST = 100
-"""Characters of each text."""
+"""The most characters of each text."""
 
 
 def this_process() -> tuple[str, int]:
-    """Return the host's name and the number of this process."""
+    """Return the name of the host and the id of this process."""
     return socket.gethostname(), os.getpid()
 
 
 def about_this_process() -> dict[str, object]:
-    """Return what a card tells of this process."""
+    """Return the fields of a card that describe this process."""
     host, number = this_process()
     return {
         "host": host[:LONGEST],
@@ -31,9 +31,9 @@ def about_this_process() -> dict[str, object]:
 
 
 def connection_name(client_id: str) -> str:
-    """Return what CLIENT LIST calls the connection of the renewal thread of *client_id*.
+    """Return the name in CLIENT LIST for the connection of the renewal thread of *client_id*.
 
-    The server takes neither spaces nor anything that is not ASCII.
+    The server accepts neither spaces nor characters outside ASCII.
     """
     about = about_this_process()
     parts = ("interlock", client_id, str(about["host"]), str(about["pid"]), str(about["program"]))
@@ -41,9 +41,9 @@ def connection_name(client_id: str) -> str:
 
 
 def program() -> str:
-    """Return what this process runs: the name of its script or module, without its arguments."""
+    """Return the name of the script or module that this process runs, without its arguments."""
     given = sys.argv[0] if sys.argv else ""
     path = Path(given)
-    # A package that was run by -m has a file of this name in it.
+    # ``python -m package`` runs the file of this name in the package.
     name = path.parent.name if path.name == "__main__.py" else path.name
     return name if name not in ("", "-c", "-m") else Path(sys.executable or "python").name

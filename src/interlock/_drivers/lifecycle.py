@@ -1,4 +1,4 @@
-"""What happens to clients when the process forks or ends."""
+"""The steps for clients when the process forks or ends."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 EXIT_TIMEOUT = 1.0
-"""Seconds that the exit may be held up by each client that still holds something or is ending."""
+"""Seconds for which each client that still holds something, or is ending, may delay the exit."""
 
 FORKERS = ("multiprocessing", "billiard")
-"""Packages whose children end without the interpreter's exit.
+"""Packages whose child processes end without the interpreter's exit.
 
-Each calls finalizers of its own (`Finalize`).
+The children call finalizers of the package instead (`Finalize`).
 """
 LAST = -100
-"""The priority of ours among them: after the user's."""
+"""The priority of our finalizer: it runs after the user's."""
 
 
 class Mortal(Protocol):
-    """A driver, as far as the end of processes concerns it."""
+    """The part of a driver that is needed when the process forks or ends."""
 
     ending: Ending
 
@@ -50,17 +50,17 @@ class Mortal(Protocol):
         ...
 
     def end_dropped(self) -> None:
-        """End all of a client that nobody can use any more."""
+        """End the threads and connections of a client that nobody can use any more."""
         ...
 
 
 class Ending:
-    """The end of one client, which may be begun again until it is complete.
+    """The end of one client. It may be tried again until it is complete.
 
     Attributes:
-        over: True when it is complete. That the server could not be told does not change that: it
-            is raised once.
-        warns: whether a client that is dropped without this says so.
+        over: True when it is complete, even if the server could not be reached. That error is
+            raised once, and nothing is tried again.
+        warns: whether a client warns if it was dropped without being closed.
     """
 
     def __init__(self) -> None:
@@ -70,15 +70,15 @@ class Ending:
         self.warns = True
 
     def run(self, step: Callable[[], None], timeout: float) -> None:
-        """Perform *step* unless that was done.
+        """Perform *step*, unless the end is complete.
 
-        Wait at most *timeout* seconds for another thread that does it.
+        If another thread performs it just now, wait at most *timeout* seconds for that thread.
         """
         if self.over or not self._mutex.acquire(timeout=timeout):
             return
         try:
-            # A signal handler or finalizer that comes in here leaves it to the one that it has
-            # interrupted.
+            # A signal handler or finalizer may interrupt *step* and come in here. It leaves the
+            # rest to the interrupted call.
             if not self.over and not self._under_way:
                 self._perform(step)
         finally:
@@ -103,14 +103,17 @@ _hooked: set[str] = set()
 
 
 def register(driver: Mortal) -> None:
-    """Have *driver* told of forks and of the interpreter's exit."""
+    """Tell *driver* of forks and of the interpreter's exit from now on."""
     _living.add(driver)
     for package in FORKERS:
         _hook_end_of_child(package)
 
 
 def weakly(method: Callable[[], R]) -> Callable[[], R | None]:
-    """Return what calls *method*, and does not keep its object alive; None when that is gone."""
+    """Return a function that calls *method* and does not keep its object alive.
+
+    The function returns None when the object is gone.
+    """
     reference = weakref.WeakMethod(method)
 
     def call() -> R | None:
@@ -121,15 +124,15 @@ def weakly(method: Callable[[], R]) -> Callable[[], R | None]:
 
 
 def dropped(driver: Mortal, name: str) -> None:
-    """End a client that was dropped without being closed, in a thread of its own, and warn of it.
+    """Start a thread that ends a client and warns that nobody has closed it.
 
     Args:
-        driver: what is left of it; called from its finalizer, in whatever thread.
-        name: what to call it.
+        driver: the client's driver. Its finalizer calls this, in any thread.
+        name: the client's name in the warning.
     """
     if driver.ending.over or not driver.in_use:
         return
-    _living.add(driver)  # should the process end first
+    _living.add(driver)  # in case the process ends first
 
     def end() -> None:
         rest = ""
@@ -141,20 +144,20 @@ def dropped(driver: Mortal, name: str) -> None:
             message = f"unclosed {name}: call close(), or use it in a with statement{rest}"
             if driver.ending.warns:
                 warnings.warn(message, ResourceWarning, stacklevel=2)
-        except BaseException as error:  # noqa: BLE001 - nobody waits for it
+        except BaseException as error:  # noqa: BLE001 - no caller would get it
             report("a client that was dropped without being closed", error)
 
     thread = threading.Thread(target=end, name="interlock-close", daemon=True)
     try:
         thread.start()
     except RuntimeError:
-        # The interpreter exits. What is held is released by `at_exit`, or ends with its lease.
+        # The interpreter exits. `at_exit` releases the holds, or they end with their leases.
         return
     _closing.add(thread)
 
 
 def _hook_end_of_child(package: str) -> None:
-    """Have `_at_exit` called at the end of this process if it is a child that *package* has made."""
+    """Hook the end of every child of *package*, and of this process if it is such a child."""
     util: Any = sys.modules.get(f"{package}.util")
     process: Any = sys.modules.get(f"{package}.process")
     if util is None or process is None or package in _hooked:
@@ -162,7 +165,8 @@ def _hook_end_of_child(package: str) -> None:
     _hooked.add(package)
     # A child forgets the finalizers of its parent first, and then calls these hooks.
     util.register_after_fork(_living, partial(_add_finalizer, util))
-    if process.current_process()._parent_pid is not None:  # noqa: SLF001 - billiard has no parent_process()
+    # billiard has no parent_process().
+    if process.current_process()._parent_pid is not None:  # noqa: SLF001
         _add_finalizer(util)
 
 
@@ -172,8 +176,7 @@ def _add_finalizer(util: Any, living: object = None) -> None:
 
 
 def _at_end_of_child() -> None:
-    # As at the interpreter's exit: threads that are no daemons come to their end first, and may
-    # still hold.
+    # As at the interpreter's exit, wait for all threads but daemons: they may still hold locks.
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
@@ -184,14 +187,14 @@ def _each(step: Callable[[Mortal], None]) -> None:
     for driver in list(_living):
         try:
             step(driver)
-        except Exception as error:  # noqa: BLE001 - one client's trouble must not keep the others from it
+        except Exception as error:  # noqa: BLE001 - one client's error must not affect the others
             report("a fork or the exit of the process", error)
 
 
 def report(what: str, error: BaseException) -> None:
-    """Report *error*, which has no caller to go to, as an exception in a thread is.
+    """Report an *error* that no caller gets, like an exception that ends a thread.
 
-    On stderr, or to the user's hook.
+    It goes to stderr, or to the user's hook (`threading.excepthook`).
     """
     error.add_note(f"in interlock: {what}")
     args = threading.ExceptHookArgs(
@@ -199,7 +202,7 @@ def report(what: str, error: BaseException) -> None:
     )
     try:
         threading.excepthook(args)
-    except BaseException as failure:  # noqa: BLE001 - a hook that fails must not end the thread that reports
+    except BaseException as failure:  # noqa: BLE001 - a failing hook must not end this thread
         sys.__excepthook__(type(failure), failure, failure.__traceback__)
 
 
@@ -211,7 +214,7 @@ def _after_fork() -> None:
 
 def _at_exit() -> None:
     _each(lambda driver: driver.at_exit())
-    # The interpreter ends a daemon thread anywhere, in the middle of a warning too.
+    # The interpreter stops a daemon thread anywhere, even in the middle of a warning.
     for thread in list(_closing):
         thread.join(EXIT_TIMEOUT)
 

@@ -1,4 +1,4 @@
-"""The observer that logs: the events that an operator should know, to the logger ``interlock``.
+"""The observer that logs. It passes events for operators to the logger ``interlock``.
 
 Each record has the event's name in ``record.event``, and its figures in attributes of the record.
 """
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from interlock._core import events
 
 LOGGER = logging.getLogger("interlock")
-# As a library does: without a handler of the application's nothing is written.
+# As is usual for a library: nothing is written unless the application adds a handler.
 LOGGER.addHandler(logging.NullHandler())
 
 _RENAMED = {"name": "lock_name", "kind": "lock_kind", "time": "at"}
-"""Fields whose names a log record uses itself, or that say too little there."""
+"""Fields with names that log records use themselves, or that say too little in a record."""
 
 
 class Log(Observer):
-    """Logs."""
+    """Logs events."""
 
     def lost(self, event: events.Lost) -> None:
         """Log a loss, as an error."""
@@ -47,7 +47,7 @@ class Log(Observer):
         _log(logging.WARNING, "lock.force_released", event, text, *args)
 
     def slow_acquire(self, event: events.SlowAcquire) -> None:
-        """Log a long wait, and for whom."""
+        """Log a long wait, and who holds the lock."""
         text = "%s has waited %.1f s for %s %r, held by %s"
         args = event.owner, event.seconds, event.kind, event.name
         _log(
@@ -88,7 +88,7 @@ class Log(Observer):
 
 
 def log_break(kind: str, name: str, holder: str, reason: str, user: str) -> None:
-    """Log that the operator *user* broke a hold, at once and in the caller's thread."""
+    """Log, at once and in the caller's thread, that the operator *user* broke a hold."""
     told = {"lock_kind": kind, "lock_name": name, "holder": holder, "reason": reason, "user": user}
     text = "%s %r, held by %s, was released by force by %s: %s"
     args = kind, name, safe(holder), safe(user), safe(reason)

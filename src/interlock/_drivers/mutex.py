@@ -1,13 +1,13 @@
 """The mutex of a client's waiters and subscriptions.
 
-Reentrant, and let go of while a signal handler waits.
+It is reentrant, and it is released while a signal handler waits.
 
-Theory. A signal handler, or a ``__del__`` that the garbage collector calls, may strike while its
-thread holds the mutex, and wait for a lock. It must not wait for its own thread: so the mutex is
-reentrant. Nor may other threads wait for it: one of them may have to release the lock that the
-handler waits for. So an operation that finds the mutex held by its own thread lets go of it for
-as long as it waits. The interrupted step meets the changes of others then, as it meets those of
-the handler.
+Theory. A signal handler may strike while its thread holds the mutex, and wait for a lock. So may a
+``__del__`` that the garbage collector calls. The handler must not wait for its own thread: so the
+mutex is reentrant. The mutex must not stop other threads either: one of them may have to release
+the lock that the handler waits for. So an operation that finds the mutex held by its own thread
+releases the mutex for as long as it waits. The interrupted step then meets changes by other
+threads, just as it meets changes by the handler.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Mutex:
     """A reentrant mutex.
 
     Attributes:
-        lock: what to enter.
-        held_here: returns whether the calling thread is inside; of the C type, because every
-            command asks.
+        lock: the lock to enter.
+        held_here: returns whether the calling thread holds the lock. It is a method of the C type,
+            because every command calls it.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Mutex:
 
     @contextmanager
     def let_go(self) -> Generator[None]:
-        """Let other threads in meanwhile."""
+        """Release the mutex while the with block runs."""
         state = self._free()
         try:
             yield

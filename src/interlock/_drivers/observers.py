@@ -1,4 +1,4 @@
-"""Takes events to observers, each in a thread of its own.
+"""Delivers events to observers. Each observer has a thread of its own.
 
 Rules:
 
@@ -6,7 +6,8 @@ Rules:
   that records an event never waits for them, and never runs them.
 * Each observer has a queue with a limit. Events that do not fit are counted, and the observer
   is told.
-* An observer has a share of the processor: a program that does nothing but lock keeps the rest.
+* An observer gets a limited share of the processor. The program keeps the rest, even if it does
+  nothing but lock.
 * Frequent events come in batches: a wake-up for each would cost more than the event.
 """
 
@@ -33,21 +34,21 @@ if TYPE_CHECKING:
     from interlock._core.session import Session
 
 LIMIT = 20_000
-"""Events that wait for one observer."""
+"""Events that may wait for one observer; seldom events may be queued up to twice this number."""
 BATCH = 0.05
 """Seconds for which frequent events are collected."""
 SHARE = 0.1
-"""Of a processor, that an observer may take for frequent events; it misses what is too much."""
+"""The part of a processor for the frequent events of an observer; it misses events beyond that."""
 SLICE = 20
-"""Events after which a thread of the user's has its turn."""
+"""Events that are delivered between two pauses, in which the user's threads have their turn."""
 LONGEST_SLICE_PAUSE = 0.5
-"""Seconds between two slices, so that what is seldom comes soon."""
+"""The most seconds between two slices, so that seldom events come soon."""
 LINGER = 20
 """Batches without an event after which the thread ends."""
 LAST_WAIT = 0.25
-"""Seconds that a client which closes waits for its observers."""
+"""Seconds for which a closing client waits for its observers."""
 REPORT_EVERY = 1000
-"""Of the errors of one method, the first is reported, and then one of so many."""
+"""One error in this many of the same method is reported, beginning with the first."""
 
 
 class Outbox:
@@ -71,7 +72,7 @@ class Outbox:
         self.after_fork()
 
     def after_fork(self) -> None:
-        """Forget what the parent process tells."""
+        """Forget the queued events: the parent process delivers them."""
         self._mutex = threading.RLock()  # a signal handler may come in anywhere
         self._wakeup = threading.Event()
         self._queue: deque[Frequent | Event | Callable[[], object]] = deque()
@@ -119,11 +120,11 @@ class Outbox:
                 break
         with self._mutex:
             self._running = False
-        if self._queue:  # it came in just now
+        if self._queue:  # an event came in just now
             self._start()
 
     def _deliver_all(self) -> bool:
-        """Deliver what waits; return whether there was anything."""
+        """Deliver everything in the queue; return whether there was anything."""
         queue = self._queue
         if not queue and not self._dropped:
             return False
@@ -147,7 +148,7 @@ class Outbox:
                 method = event.kind.method
                 if method in self._wanted:
                     told = self._events.event(event)
-                    # A copy: another observer may be in it just now.
+                    # A copy: another observer may run in the context just now.
                     event.context.copy().run(getattr(self._observer, method), told)
             elif isinstance(event, Event):
                 method = event.method
@@ -155,7 +156,7 @@ class Outbox:
                     getattr(self._observer, method)(event)
             else:
                 _ = event()
-        except BaseException as error:  # noqa: BLE001 - the user's code; the next event comes all the same
+        except BaseException as error:  # noqa: BLE001 - user code; the next event comes anyway
             self._failed(method, error)
 
     def _failed(self, method: str, error: BaseException) -> None:
@@ -167,11 +168,11 @@ class Outbox:
             report(f"the observer {type(self._observer).__name__}", wrapped)
 
     def attach(self) -> None:
-        """Show the client to the observer."""
+        """Tell the observer that it is attached to the client."""
         self.put_now(partial(self._observer.attached, self._events))
 
     def detach(self) -> None:
-        """Take the client from the observer, after everything that is queued."""
+        """Tell the observer that it is detached, after everything that is queued."""
         self._ending = True
         self.put_now(partial(self._observer.detached, self._events))
 
@@ -195,7 +196,7 @@ class Observers:
         self._log: Outbox | None = None
 
     def add(self, observer: Observer) -> Callable[[], None]:
-        """Tell *observer* of everything from now on; return what ends that.
+        """Deliver all events to *observer* from now on; return a function that ends that.
 
         Raises:
             ConfigError: it is not an `Observer`.
@@ -222,7 +223,7 @@ class Observers:
         box.detach()
 
     def _choose(self) -> None:
-        """Tell the hot path whether an observer wants each use of a lock."""
+        """Tell the hot path whether an observer wants an event for each use of a lock."""
         boxes = [box for box in self._boxes if box.frequent]
         if len(boxes) == 1:
             self._events.emit_frequent = boxes[0].put
@@ -244,7 +245,7 @@ class Observers:
             return self._log
 
     def close(self) -> None:
-        """Deliver what is left, and forget the observers."""
+        """Deliver the remaining events, and forget the observers."""
         with self._mutex:
             boxes, self._boxes = self._boxes, ()
             self._choose()

@@ -1,22 +1,21 @@
 """The renewal thread.
 
-One thread keeps all holds of a client, for asyncio too, with one connection for a server.
+One thread renews all holds of a client, for asyncio too, with one connection to a server.
 
-A blocked event loop must not lose locks, so renewal never depends on one. The thread also carries
-through what must still reach the server when a caller's time was up (`Cleanup`), and releases
-what is left when the client closes.
+A blocked event loop must not lose locks, so renewal never depends on a loop. The thread also sends
+commands that must still reach the server after a caller's time is up (`Cleanup`). When the client
+closes, the renewer releases the holds that are left.
 
-In a cluster it decides what is due, and each node has a thread of its own, with connections of
-its own: a node that hangs makes its own holds wait for its answer and no others. Should a slot
-have moved, the thread follows there. The lane of a single server is the renewal thread itself.
+In a cluster the renewal thread decides what is due. Each node has a lane: a thread and connections
+of its own. So a node that hangs delays only its own holds. If a slot has moved, the node's thread
+follows it to the new node. With a single server, the renewal thread itself does the work.
 
 Rules:
 
-* Nothing ends the thread but closing: no exception, ``sys.exit`` and KeyboardInterrupt included.
-* No code of the user's runs on it: callbacks, warnings and reports have threads of their own
-  (`callbacks`).
-* It keeps the client's connections alive, and never the driver: that is collected when nobody can
-  use the client any more.
+* Only closing ends the thread. No exception does, not even ``sys.exit`` or KeyboardInterrupt.
+* No user code runs on it: callbacks, warnings and reports have threads of their own (`callbacks`).
+* It keeps the client's connections alive, but never the driver. The driver is collected when
+  nobody can use the client any more.
 """
 
 from __future__ import annotations
@@ -54,22 +53,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PAUSE_AFTER_ERROR = 0.1
-"""Seconds for which the thread does nothing after an error that nobody foresaw."""
+"""Seconds for which the thread does nothing after an unexpected error."""
 
 
 class Renewer:
-    """Keeps the holds of one client.
+    """Renews the holds of one client.
 
     Args:
         session: the client's state.
-        topology: where the holds are.
+        topology: the servers that keep the holds.
         timeout: seconds for one reply.
 
     Attributes:
-        card: what the client writes about itself.
+        card: composes the client's card.
         started: whether the thread runs.
-        beside: what is to stay as long as the thread does.
-        listen: hears a channel, where others are heard anyway.
+        beside: objects that stay alive as long as the thread.
+        listen: listens to a channel, on connections that listen to other channels anyway.
     """
 
     def __init__(self, session: Session, topology: Topology, timeout: float) -> None:
@@ -96,7 +95,7 @@ class Renewer:
         self.started = False
 
     def _name(self) -> str:
-        """Return what CLIENT LIST calls this client; nothing if it tells nothing of itself."""
+        """Return the client's name in CLIENT LIST; an empty text if it writes no card."""
         return connection_name(self._session.client_id) if self._session.options.card else ""
 
     def start(self) -> None:
@@ -106,7 +105,7 @@ class Renewer:
         """
         with self._mutex:
             if self._closing:
-                return  # whatever needs the server will say so
+                return  # a command to the server raises ClosedError
             if self._thread is None:
                 # Noted before it starts: a signal handler that comes in between must not start
                 # another one.
@@ -116,23 +115,23 @@ class Renewer:
                 try:
                     thread.start()
                 except BaseException:
-                    # Should it run all the same, it finds that it is not the one.
+                    # If the thread runs all the same, it sees that it is not `_thread`, and ends.
                     self._thread, self.started = None, False
                     raise
             self.started = True
 
     def wake(self) -> None:
-        """Have the thread look again at what is due."""
+        """Make the thread look again at what is due."""
         self._wakeup()
 
     def move(self) -> None:
-        """Leave a server that is not the primary any more, and look at once whether the next one knows the holds."""
+        """Leave the former primary, and check at once whether the next one knows the holds."""
         self._moved = True
         self._session.events.server_changed()
         self._session.watchdog.renew_now(clock.now())
 
     def clean_up(self, effect: Cleanup[object]) -> None:
-        """Send what *effect* asks for until it is answered."""
+        """Send the call of *effect* in the background until it is settled."""
         self.start()
         self._cleanups.add(effect, clock.now())
         self.wake()
@@ -140,27 +139,28 @@ class Renewer:
     def close(self, calls: Sequence[Eval[object]], timeout: float) -> None:
         """End the thread.
 
-        Send *calls* (the releases of what is still held) and what is not settled yet in one
-        write.
+        In one write to each node, send *calls*, the unsettled clean-up, and the command that
+        removes the card.
 
         Args:
-            calls: the releases.
-            timeout: seconds, about, that all of this may take.
+            calls: the releases of all holds that are left.
+            timeout: the seconds that all of this may take, roughly.
 
         Raises:
-            ServerUnavailableError: some of *calls* were not executed; what they release ends with
-                its lease.
+            ServerUnavailableError: some of *calls* were not executed; their holds end with their
+                leases.
         """
         deadline = clock.now() + timeout
         self._closing = True
         self._wakeup()
         thread = self._thread
         if thread is threading.current_thread():
-            self._connection.drop()  # a finalizer closes; the connection may be in the middle of an exchange
+            # A finalizer closes the client. The connection may be in the middle of an exchange.
+            self._connection.drop()
         elif thread is not None and thread.is_alive():
             thread.join(timeout)
             if thread.is_alive():
-                # It may be in the middle of an exchange, whose replies are its own.
+                # The thread may be in the middle of an exchange, and must read the replies itself.
                 self._connection = BatchConnection(self._topology, self._name())
         try:
             card = self.card.remove()
@@ -200,8 +200,8 @@ class Renewer:
             try:
                 thread.start()
             except RuntimeError:
-                # From Python 3.12 on no thread starts while the interpreter exits: one node after
-                # another, each with its share.
+                # From Python 3.12 on no thread starts while the interpreter exits. Then serve one
+                # node after another, each with its share of the time.
                 now = clock.now()
                 part(connection, group, now + (deadline - now) / (len(groups) - number))
             else:
@@ -213,7 +213,7 @@ class Renewer:
         return replies
 
     def after_fork(self) -> None:
-        """Be as new in a forked child."""
+        """Reset everything in a forked child."""
         self._reset()
         self._connection.drop()
         lanes, self._lanes = self._lanes, {}
@@ -225,10 +225,10 @@ class Renewer:
         while (seconds := self._turn()) is not None:
             self._wakeup.wait(seconds)
         if connection is not self._connection:
-            connection.drop()  # `close` could not wait so long
+            connection.drop()  # `close` did not wait so long
 
     def _turn(self) -> float | None:
-        """Do what is due, in the thread.
+        """Do the work that is due, in the thread.
 
         Return the seconds until the next turn, or None at the end.
         """
@@ -249,7 +249,10 @@ class Renewer:
             return PAUSE_AFTER_ERROR
 
     def _work(self) -> None:
-        """Do what is due at each node; what a thread is too busy for is due again soon."""
+        """Do the work that is due at each node.
+
+        If the thread of a node is still busy, the work is due again soon.
+        """
         watchdog, cleanups, now = self._session.watchdog, self._cleanups, clock.now()
         result = Round()
         holds = self._by_node(watchdog.due(now, result), lambda hold: hold.key)
@@ -276,7 +279,7 @@ class Renewer:
         card: Eval[bool] | None,
         connection: BatchConnection,
     ) -> None:
-        """Do what is due at one node, in the thread of that node."""
+        """Do the work that is due at one node, in the thread of that node."""
         result, started, events = Round(), clock.now(), self._session.events
         try:
             self._perform(self._session.watchdog.renew(holds, clock.now, result), connection)
@@ -289,17 +292,17 @@ class Renewer:
             self._write(card, connection)
 
     def _for_operators(self, now: float) -> tuple[list[Hold], Eval[bool] | None]:
-        """Return the long waits to tell of, and the script that writes the client's card if due."""
+        """Return the long waits to report, and the script that writes the client's card if due."""
         try:
             self._deadlocks.look(now)
             return self._session.events.slow_waits(now), self.card.look(now)
-        except Exception as error:  # noqa: BLE001 - nothing that operators read is worth a renewal
+        except Exception as error:  # noqa: BLE001 - renewals matter more than what operators read
             self.card.refused = True
             callbacks.report_aside("the renewal thread, at what operators read", error)
             return [], None
 
     def _write(self, card: Eval[bool], connection: BatchConnection) -> None:
-        """Write the client's card; without the right to do that, none is written any more."""
+        """Write the client's card. If the user has no right to do that, never try again."""
         [reply] = self._batch([card], connection)
         if not isinstance(reply, Exception):
             self.card.answered(card)
@@ -330,7 +333,7 @@ class Renewer:
         return lane
 
     def _tell(self, result: Round) -> None:
-        """Name what was abandoned, and what went wrong in a way that nobody foresaw."""
+        """Warn of abandoned holds, and report unexpected errors."""
         for hold in result.abandoned:
             self._session.events.abandoned(hold)
             message = (
@@ -344,7 +347,7 @@ class Renewer:
                 callbacks.report_aside("the renewal thread", error)
 
     def _perform(self, op: Op[R], connection: BatchConnection) -> R:
-        """Run an operation whose only effects are batches, which *connection* brings."""
+        """Run an operation whose only effects are batches; *connection* sends them."""
         reply: object = None
         while True:
             try:
@@ -356,7 +359,8 @@ class Renewer:
             reply = self._batch(effect.evals, connection)
 
     def _batch(self, calls: Sequence[Eval[object]], connection: BatchConnection) -> list[object]:
-        # Connecting cannot be looked up from, and must be over when the next hold may be.
+        # While it connects, the thread cannot note losses. So connecting must end before the next
+        # hold may end.
         soonest = self._session.watchdog.end_overdue(clock.now())
         patience = min(self._timeout, max(soonest - clock.now(), GRACE))
         moved, self._moved = self._moved, False
@@ -367,25 +371,25 @@ class Renewer:
             replies = connection.batch(calls, self._timeout, patience, self._meanwhile)
         except ClosedError as error:
             return [error] * len(calls)
-        except Exception as error:  # noqa: BLE001 - nobody foresaw it
+        except Exception as error:  # noqa: BLE001 - an unexpected error
             if len(calls) <= 1:
                 return [error] * len(calls)
-            # What one of them came to must not touch the others.
+            # The error of one call must not affect the others: send each one by itself.
             callbacks.report_aside("the renewal thread", error)
             return [reply for call in calls for reply in self._batch([call], connection)]
         if moved and any(isinstance(reply, ServerUnavailableError) for reply in replies):
-            # Who hears late of a loss may be one of two holders.
+            # A holder that hears of a loss too late may be one of two holders.
             self._moved = True
             self._session.watchdog.renew_now(clock.now() + PAUSE_AFTER_ERROR)
         return replies
 
     def _meanwhile(self) -> None:
-        """Look up from waiting for the server.
+        """Do what cannot wait for the server's reply.
 
-        Losses are told in time, and a client that closes need not wait.
+        Losses are noted in time, and a client that closes need not wait.
 
         Raises:
-            ClosedError: it closes.
+            ClosedError: the client closes.
         """
         if self._closing:
             raise ClosedError("the client is closed")
@@ -396,7 +400,7 @@ class _Lane:
     """The thread of one node; it starts with the first work.
 
     Attributes:
-        connection: what the thread sends with.
+        connection: sends the batches of the thread.
     """
 
     def __init__(self, connection: BatchConnection) -> None:
@@ -406,7 +410,7 @@ class _Lane:
         self._busy = False
 
     def take(self, work: Callable[[BatchConnection], None]) -> None:
-        """Do *work*, unless other work is not done yet."""
+        """Do *work* in the thread; ignore it if other work is not done yet."""
         if self._busy:
             return
         if self._thread is None:
@@ -421,11 +425,11 @@ class _Lane:
         self._works.put(work)
 
     def end(self) -> None:
-        """Have the thread end when its work is done."""
+        """End the thread when its work is done."""
         self._works.put(None)
 
     def join(self, timeout: float) -> None:
-        """Wait at most *timeout* seconds for that."""
+        """Wait at most *timeout* seconds for the end of the thread."""
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout)
 
@@ -436,20 +440,20 @@ class _Lane:
             except BaseException as error:  # noqa: BLE001 - the other holds must go on being kept
                 callbacks.report_aside("the renewal thread", error)
             finally:
-                # Nothing that it referred to is kept for longer.
+                # Keep nothing alive that the work refers to.
                 del work
                 self._busy = False
         self.connection.drop()
 
 
 def _hear_nothing(channel: str, answer: Callable[[bytes], None]) -> None:
-    """Stand for a client without a subscriber."""
+    """Do nothing: the client has no subscriber."""
 
 
 def _log_refusal(reply: Exception) -> None:
     logging.getLogger("interlock").warning(
         "locks work, but operators see no card of this client, for want of rights: "
         "see docs/reference/acl.md",
-        # It speaks of what locks need, so that it would mislead in the text.
+        # Not in the text: the reply speaks of rights that locks need, and would mislead.
         extra={"event": "card.refused", "detail": str(reply)},
     )

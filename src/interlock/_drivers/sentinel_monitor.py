@@ -1,10 +1,9 @@
 """The Sentinel monitor of a client.
 
-One thread that hears from a Sentinel when another server becomes the primary.
+It is one thread. A Sentinel tells it when another server becomes the primary.
 
-Errors alone would find it too, where there are any: a primary that hangs gives none for a whole
-timeout, and one that was isolated, or that a manual failover replaced, goes on granting locks for
-seconds.
+Errors alone would tell of it too late. A primary that hangs gives no error for a whole timeout. A
+primary that was isolated, or that a manual failover replaced, goes on granting locks for seconds.
 """
 
 from __future__ import annotations
@@ -26,12 +25,13 @@ class SentinelMonitor(NodeSubscriber):
     """Tells an endpoint where the primary has moved.
 
     It starts with the first connection to a primary. It notices when its Sentinel is silent, and
-    turns to another one. With each subscription it asks what it missed.
+    turns to another one. At each subscription it asks where the primary is: it may have missed a
+    message.
 
     Args:
-        endpoint: what to tell first.
+        endpoint: the primary. It is told the new address before *left* is called.
         timeout: seconds for connecting to a Sentinel.
-        left: called when another server is the primary, however that was found out.
+        left: called when another server is the primary, however that was noticed.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class SentinelMonitor(NodeSubscriber):
         endpoint.connected, endpoint.left = self._watch, left
 
     def after_fork(self) -> None:
-        """Be as new in a forked child."""
+        """Reset everything in a forked child."""
         self.drop(Mutex())
         self._primary.after_fork()
 
@@ -57,7 +57,7 @@ class SentinelMonitor(NodeSubscriber):
             try:
                 address = sentinels.look_up(self._timeout)
             except ServerUnavailableError:
-                return  # between two primaries; the message that ends that will be heard
+                return  # no primary is known now; a message will announce the next one
         else:
             service, _, _, host, port = payload.decode().split(" ")
             if service != sentinels.service:

@@ -1,21 +1,28 @@
 """The subscriber of a client: for each node one connection and one thread that wakes the waiters.
 
-Theory. A sharded channel lives where the slot of its name does, which is that of the lock's keys. When the slot goes to another node
-the former one ends the subscription; when a node dies its connections end; and a node that is not the right one says so. In all
-three cases the channel is subscribed to anew where its slot is then, and the confirmation wakes the waiters to look again: what was
-published meanwhile is gone. Plain channels are heard at every node of a cluster: one connection is enough, to any of them.
+Theory. A sharded channel is served by the node that serves the slot of its name. That is the slot
+of the lock's keys. A subscription fails in one of three ways:
+
+* the slot goes to another node, and the former one ends the subscription;
+* the node dies, and its connections end;
+* the node does not serve the slot, and says so.
+
+In all three cases the channel is subscribed to anew, at the node that serves its slot by then.
+Messages that were published meanwhile are lost, so the confirmation wakes the waiters to look
+again. Plain channels are heard at every node of a cluster: one connection, to any node, is enough.
 
 Rules:
 
-* Pub/sub is a hint. Whatever goes wrong here ends in the waiters looking for themselves: a confirmed (re)subscription counts
-  as a message, and while there is no connection, or no thread, they poll.
-* A connection is opened for the first waiter. It tells the server of a channel when that gains its
-  first waiter, and when it has lost its last one: at once, or with a queue after a while
-  (`Waiters.look_for_idle`).
-* A connection that is silent for two ping intervals is dead, whatever the kernel thinks of it.
-* A question of an operator comes by a channel of its own. It is subscribed to where a connection
-  is open anyway, and opens none.
-* One mutex guards the waiters and all of this: it is entered from user threads, signal handlers and ``__del__`` (`Mutex`).
+* Pub/sub is a hint. If anything goes wrong here, the waiters ask the server themselves. A confirmed
+  (re)subscription counts as a message. While there is no connection, or no thread, waiters poll.
+* A connection is opened for the first waiter. It subscribes to a channel for the first waiter of
+  the channel, and unsubscribes after the last one has left. If the client has a place in the
+  server's queue, it unsubscribes only after a while (`Waiters.look_for_idle`).
+* A connection that is silent for two ping intervals is dead, even if the kernel says otherwise.
+* Questions of operators come on a channel of their own. Connections that are open anyway subscribe
+  to it; none is opened for it.
+* One mutex guards the waiters and all of this. User threads, signal handlers and ``__del__``
+  enter it (`Mutex`).
 """
 
 from __future__ import annotations
@@ -54,12 +61,12 @@ class NodeSubscriber:
     Args:
         endpoint: where to connect.
         timeout: seconds for connecting.
-        mutex: of the client.
-        sharded: use the sharded kind of channels.
+        mutex: the mutex of the client.
+        sharded: whether to use sharded channels.
 
     Attributes:
         hearing: False while there is no connection.
-        wanted: the channels.
+        wanted: the channels to hear.
     """
 
     def __init__(
@@ -90,7 +97,7 @@ class NodeSubscriber:
         return self._thread is not None
 
     def subscribe(self, channel: str) -> None:
-        """Want messages of *channel*; returns at once."""
+        """Subscribe to *channel*; return at once."""
         with self._change:
             self.wanted.add(channel)
             if not self._closed:
@@ -99,7 +106,7 @@ class NodeSubscriber:
                 self._send(self._subscribe, channel)
 
     def unsubscribe(self, channel: str) -> None:
-        """Want no more messages of *channel*; returns at once."""
+        """Unsubscribe from *channel*; return at once."""
         with self._change:
             self.wanted.discard(channel)
             self._send(self._unsubscribe, channel)
@@ -125,7 +132,7 @@ class NodeSubscriber:
             thread.join(self._timeout + 1)
 
     def drop(self, mutex: Mutex) -> None:
-        """Be as new in a forked child; the parent's connection is closed without a word."""
+        """Reset everything in a forked child; close the parent's connection, but send nothing."""
         connection = self._connection
         self._reset(mutex)
         if connection is not None:
@@ -146,12 +153,12 @@ class NodeSubscriber:
             )
 
     def _channels(self, channel: str) -> tuple[str, ...]:
-        """Return what is to be subscribed to for *channel*."""
+        """Return the channels to subscribe to for *channel*."""
         return (channel,)
 
     def _send(self, command: str, channel: str) -> None:
         if self._connection is None:
-            return  # the next connection subscribes to all that is wanted
+            return  # the next connection subscribes to all wanted channels
         channels = self._channels(channel)
         sent = command.lower().encode(), [each.encode() for each in channels]
         self._unanswered.append(sent)
@@ -172,7 +179,8 @@ class NodeSubscriber:
                 self._listen()
             except InterlockError as error:
                 self._failed(error)
-                # Waiters poll meanwhile. The commands of the client report what is wrong with the server.
+                # Waiters poll meanwhile. If something is wrong with the server, the commands of the
+                # client report it.
                 if clock.now() - began > LONGEST_RECONNECT_PAUSE:
                     pause = FIRST_RECONNECT_PAUSE
                 self._rest(pause)
@@ -209,10 +217,10 @@ class NodeSubscriber:
         self.hearing = hearing
 
     def _failed(self, error: InterlockError) -> None:
-        """Note that there was no connection, or is none any more."""
+        """Note that connecting failed, or that the connection was lost."""
 
     def _refused(self, error: Exception, channels: list[bytes]) -> None:
-        """Note that the server refused to subscribe to *channels*; who waits there polls."""
+        """Note that the server refused to subscribe to *channels*; waiters there poll."""
 
     def _ended(self, channel: str) -> None:
         """Note that the server sends no messages of *channel* any more."""
@@ -229,7 +237,7 @@ class NodeSubscriber:
             if message is not None:
                 heard_at = now
             if told and now - looked_at < IDLE_INTERVAL:
-                continue  # somebody was woken, who wants this processor
+                continue  # a waiter was woken, and wants this processor
             looked_at = now
             self._look_for_idle(now)
             connection.set_timeout(self._patience())
@@ -242,7 +250,7 @@ class NodeSubscriber:
                         connection.send("PING")
 
     def _take(self, message: Any) -> bool:
-        """Pass on what came; return whether it was a message."""
+        """Handle a reply or message; return whether it was a message."""
         if isinstance(message, ReplyError):
             _, channels = self._unanswered.popleft() if self._unanswered else (b"", [])
             self._refused(message, channels)
@@ -261,20 +269,20 @@ class NodeSubscriber:
         if kind == self._confirmed:
             self._heard(channel.decode(), None)
         elif kind == b"message":
-            self._heard(channel.decode(), message[2])  # a question: it never comes sharded
+            self._heard(channel.decode(), message[2])  # a question of an operator is never sharded
         elif kind == b"sunsubscribe":
             self._ended(channel.decode())
         return False
 
     def _patience(self) -> float:
-        """Return the seconds after which to look around although nothing came."""
+        """Return the seconds to wait for a message before doing something else."""
         return PING_INTERVAL
 
     def _look_for_idle(self, now: float) -> None:
-        """Unsubscribe from what nobody has waited for lately."""
+        """Unsubscribe from channels that nobody has waited for lately."""
 
     def _heard(self, channel: str, payload: bytes | None) -> None:
-        """Note a message; None instead of one tells that the channel is heard from now on."""
+        """Take a message; None in place of one means that the channel is heard from now on."""
 
 
 class Subscriber:
@@ -283,17 +291,18 @@ class Subscriber:
     Args:
         topology: the client's servers.
         timeout: seconds for connecting to a node.
-        pubsub: of the options.
+        pubsub: the option of this name.
 
     Attributes:
         mutex: guards all of this, and the waiters.
-        waiters: who is woken.
-        question: the channel of an operator's questions; empty as long as nobody can answer.
+        waiters: the waiters to wake.
+        question: the channel of operators' questions; empty while nobody can answer them.
         answer: takes a question.
-        looked_at: when one of the connections has looked for channels that nobody waits for.
+        looked_at: when a connection last looked for channels that nobody waits for.
 
     Raises:
-        ConfigError: sharded channels of a single server: Redisson uses them in a cluster only.
+        ConfigError: sharded channels were asked for on a single server. Redisson uses them in a
+            cluster only.
     """
 
     waiters: Waiters
@@ -321,27 +330,30 @@ class Subscriber:
         self.looked_at = 0.0
 
     def publish(self, pubsub: PubSub) -> str:
-        """Return the command that those who listen here are told by, once the cluster was asked what it has.
+        """Return the command that publishes to the channels heard here.
+
+        Before this, the cluster must have been asked whether it has sharded channels.
 
         Raises:
-            ConfigError: sharded channels are wanted, which the cluster does not have.
+            ConfigError: sharded channels were asked for, and the cluster does not have them.
         """
         if pubsub == "sharded" and not self._topology.sharded:
             raise ConfigError(
-                f'{self._topology.where} has no sharded channels (Redis 7 and Valkey have): use pubsub="auto"'
+                f"{self._topology.where} has no sharded channels (Redis 7 and Valkey have): "
+                'use pubsub="auto"'
             )
         self._sharded = pubsub != "plain" and bool(self._topology.sharded)
         return "SPUBLISH" if self._sharded else "PUBLISH"
 
     def subscribe(self, channel: str) -> None:
-        """Want messages of *channel*; returns at once."""
+        """Subscribe to *channel*; return at once."""
         with self.mutex.lock:
             if not self._closed:
                 self._place(channel)
         self.look()
 
     def unsubscribe(self, channel: str) -> None:
-        """Want no more messages of *channel*; returns at once."""
+        """Unsubscribe from *channel*; return at once."""
         with self.mutex.lock:
             lane = self._places.pop(channel, None)
             if lane is not None:
@@ -349,7 +361,7 @@ class Subscriber:
         self.look()
 
     def listen(self, channel: str, answer: Callable[[bytes], None]) -> None:
-        """Give what comes by *channel* to *answer*, where there is a connection, now and later."""
+        """Pass messages of *channel* to *answer*, on all connections that are open now or later."""
         if self.question == channel or not self._may_be_asked:
             return
         with self.mutex.lock:
@@ -359,12 +371,12 @@ class Subscriber:
             lane.listen()
 
     def be_unasked(self) -> None:
-        """Hear no questions: the server does not allow it."""
+        """Stop listening to questions: the server does not allow it."""
         self._may_be_asked = False
         self.question = ""
 
     def _place(self, channel: str) -> None:
-        """Subscribe to *channel* where it is heard now."""
+        """Subscribe to *channel* at the node where it is heard now."""
         node = (
             (self._topology.owner(channel) or self._topology.any_owner())
             if self._sharded
@@ -379,7 +391,7 @@ class Subscriber:
         lane.subscribe(channel)
 
     def rearrange(self) -> None:
-        """Move every channel to where it is heard now, and end the lanes at nodes that are no more."""
+        """Move each channel to the node where it is heard now; end the lanes of former nodes."""
         with self.mutex.lock:
             if self._closed:
                 return
@@ -404,15 +416,19 @@ class Subscriber:
         self.look()
 
     def again(self, channel: str, lane: _Lane) -> None:
-        """Subscribe to *channel* once more, if it is still wanted of *lane*, whose node has ended that."""
+        """Subscribe to *channel* again, after the node of *lane* has ended the subscription.
+
+        Do nothing if *lane* need not hear *channel* any more.
+        """
         with self.mutex.lock:
             if self._places.get(channel) is lane and not self._closed:
                 self._place(channel)
 
     def look(self) -> None:
-        """Note whether all that is wanted is heard."""
+        """Note whether all wanted channels are heard."""
         with self.mutex.lock:
-            # A list: Python reports a Ctrl-C that strikes when a generator is closed, and does not raise it.
+            # A list, not a generator: if a Ctrl-C strikes while a generator is closed, Python
+            # reports it and does not raise it.
             wanted = [lane.hearing for lane in list(self._lanes.values()) if lane.wanted]
             self.waiters.hearing = all(wanted)
 
@@ -427,7 +443,7 @@ class Subscriber:
             lane.close()
 
     def after_fork(self) -> None:
-        """Be as new in a forked child; the parent's connections are closed without a word."""
+        """Reset everything in a forked child; close the parent's connections, but send nothing."""
         lanes = list(self._lanes.values())
         self._reset()
         for lane in lanes:
@@ -435,7 +451,7 @@ class Subscriber:
 
 
 class _Lane(NodeSubscriber):
-    """One node, for all channels that live there."""
+    """The subscriber of one node, for all channels of that node."""
 
     def __init__(
         self,
@@ -498,12 +514,13 @@ class _Lane(NodeSubscriber):
             self._whole.waiters.refused()
 
     def _ended(self, channel: str) -> None:
-        # Ours, or the node's because the slot has gone; then where it is now is asked, or told by whoever we ask.
+        # Either we unsubscribed, or the node did because the slot has gone. In the second case
+        # we subscribe where the slot is now. If we ask the wrong node, it names the right one.
         self._whole.again(channel, self)
 
 
 class Silence:
-    """No messages at all: waiters poll, and nobody is told anything."""
+    """The subscriber for no messages at all: waiters poll, and nothing is published."""
 
     waiters: Waiters
 
@@ -511,7 +528,7 @@ class Silence:
         self.mutex = Mutex()
 
     def publish(self, pubsub: PubSub) -> str:
-        """Return no command."""
+        """Return an empty text, in place of a command that publishes."""
         del pubsub
         return ""
 
@@ -528,7 +545,7 @@ class Silence:
         """Do nothing."""
 
     def after_fork(self) -> None:
-        """Have a mutex that nobody holds."""
+        """Make a new mutex, which nobody holds."""
         self.mutex = Mutex()
 
 

@@ -1,4 +1,4 @@
-"""What stands for a task: its owner, its wakeup, and the event of a lost hold."""
+"""For tasks: the owner, the wake-up, and the event of a lost hold."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from interlock.errors import LossReason
 
 _owners: dict[int, tuple[Owner, weakref.ref[asyncio.Task[object]]]] = {}
-"""By the id of the task. The reference removes its entry before the id can be another task's.
+"""By the id of the task. The reference removes the entry before another task can get the id.
 
 A WeakKeyDictionary takes twice as long.
 """
 
 elsewhere: list[Callable[[], Owner | None]] = []
-"""Return the owner that stands for the running task of another library, if there is one."""
+"""Functions that return the owner for the running task of another library, or None."""
 
 
 def current_owner() -> Owner:
@@ -64,17 +64,17 @@ class Event(Protocol):
 
 
 class Driver(Protocol):
-    """The driver of a client, as far as its events need it."""
+    """The part of a client's driver that events need."""
 
     session: Session
 
     def bell(self) -> tuple[Event, Callable[[], None]]:
-        """Return an event for a task to wait for, and what sets it from any thread."""
+        """Return an event that a task can wait for, and a function that sets it from any thread."""
         ...
 
 
 class LostEvent:
-    """Is set when a hold ended without being released.
+    """An event that is set when a hold has ended without being released.
 
     Args:
         driver: the client's.
@@ -91,12 +91,12 @@ class LostEvent:
 
     @property
     def reason(self) -> LossReason | None:
-        """Return why it is lost, as `HoldLostError` tells it; None if it is not."""
+        """Return why the hold is lost, as `HoldLostError` tells it; None if it is not lost."""
         return (self._hold.reason or self._hold.expiry_reason()) if self.is_set() else None
 
     @property
     def detail(self) -> str:
-        """Return what an operator said who released it by force; else an empty text."""
+        """Return the note of an operator who released it by force; else an empty text."""
         return self._hold.detail if self.is_set() else ""
 
     def __bool__(self) -> NoReturn:
@@ -115,7 +115,7 @@ class LostEvent:
 
 
 class Wakeup:
-    """Wakes one waiting task; called from whatever thread."""
+    """Wakes one waiting task; called from any thread."""
 
     __slots__ = ("_future", "_loop", "_rung", "_timer")
 
@@ -126,7 +126,7 @@ class Wakeup:
         self._timer: asyncio.TimerHandle | None = None
 
     def __call__(self) -> None:
-        """Ring: end the wait, or the next one."""
+        """Ring: end the present wait, or else the next one."""
         self._rung = True
         if _runs_here(self._loop):
             self._end_wait()
@@ -134,7 +134,10 @@ class Wakeup:
             self._loop.call_soon_threadsafe(self._end_wait)
 
     def wait(self, seconds: float | None) -> asyncio.Future[None]:
-        """Return what is done at the next ring, or after *seconds*, or at once if it has rung since the last wait."""
+        """Return a future that is done at the next ring, or after *seconds*.
+
+        It is done at once if a ring came since the last wait.
+        """
         self.stop()
         self._future = self._loop.create_future()
         if self._rung:
@@ -145,7 +148,7 @@ class Wakeup:
         return self._future
 
     def stop(self) -> None:
-        """Have nothing pending any more; whoever waited does not."""
+        """Cancel the timer and forget the future; the task does not wait any more."""
         if self._timer is not None:
             self._timer.cancel()
         self._future = self._timer = None
@@ -159,7 +162,7 @@ class Wakeup:
 
 
 def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
-    """Return whether the caller is a part of what *loop* runs, and need not wake it."""
+    """Return whether the caller runs in *loop*, so that it need not wake the loop."""
     try:
         return asyncio.get_running_loop() is loop
     except RuntimeError:
@@ -173,9 +176,9 @@ def call_in(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> 
 
 
 async def in_thread(work: Callable[[], None]) -> None:
-    """Run *work* in a thread of its own that is gone when this returns.
+    """Run *work* in a thread of its own, and wait until the thread has ended.
 
-    A cancellation leaves it to itself.
+    After a cancellation the thread goes on, but nobody waits for it.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
@@ -194,7 +197,7 @@ async def in_thread(work: Callable[[], None]) -> None:
     except RuntimeError:  # too many threads: rather block the loop than leave the work undone
         work()
         return
-    # Whoever is cancelled does not wait: the work goes on without it.
+    # A cancelled task does not wait: the work goes on without it.
     await done
     thread.join()
 

@@ -1,7 +1,8 @@
-"""What each thread keeps for itself: it ends with the thread.
+"""Values that each thread keeps for itself. They end with the thread.
 
 Python's `threading.local` takes twice as long as a function in C, and every operation asks for its
-owner. Where another library has put its own in the place of that, each greenlet is a thread.
+owner. If another library (gevent, eventlet) has replaced `threading.local`, Python's way is used,
+and each greenlet counts as a thread.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ _here = _Here()
 
 
 def of_thread_in_python(key: object, make: Callable[[], T], /) -> T:
-    """Return what the calling thread keeps under *key*.
+    """Return the value that the calling thread keeps under *key*.
 
-    If it is nothing, what *make* returns is kept there. A signal handler may ask for it meanwhile:
-    the first one to be kept stays.
+    If there is none, keep the result of *make*. A signal handler may ask for the same meanwhile:
+    the value that was kept first stays.
     """
     kept = _here.kept
     try:
@@ -39,7 +40,7 @@ def of_thread_in_python(key: object, make: Callable[[], T], /) -> T:
 
 of_thread = of_thread_in_python
 if threading.local.__module__ == "_thread":
-    with suppress(ImportError):  # there was no compiler, or it was run before the source changed
+    with suppress(ImportError):  # there was no compiler, or the C part is older than its source
         from interlock._links._exchange import of_thread as of_thread_in_c
 
         of_thread = of_thread_in_c

@@ -1,4 +1,4 @@
-"""What wakes a thread that waits."""
+"""The wake-up of a waiting thread."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Wakeup:
         self._lock.acquire()
 
     def __call__(self) -> None:
-        """Ring: end the wait, or the next one."""
+        """Ring: end the present wait, or else the next one."""
         # Ringing twice before the waiter looks is the same as once.
-        try:  # noqa: SIM105 - `suppress` costs three calls, in each turn of a lock that many want
+        try:  # noqa: SIM105 - `suppress` costs three calls whenever a contended lock changes hands
             self._lock.release()
         except RuntimeError:
             pass
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a ring, at the longest *seconds*; return whether it came."""
+        """Wait at most *seconds* for a ring; return whether it came."""
         return self._lock.acquire(timeout=max(0, seconds))

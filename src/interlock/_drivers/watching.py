@@ -1,4 +1,4 @@
-"""Observers of the sync face: a thread that waits for changes and tells of them.
+"""Observers for threads: each is a thread that waits for changes and tells of them.
 
 User code may be slow, hang, raise, or call ``sys.exit``. So each observer has a thread of its own.
 An error in a callback is reported, and the next change is told all the same.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RETRY = 0.5
-"""Seconds after which an observer looks again that the server did not answer."""
+"""Seconds after which an observer looks again if the server did not answer."""
 
 
 class Watching:
@@ -72,7 +72,7 @@ class Watching:
                     return
             except ClosedError:
                 return
-            except Exception as error:  # noqa: BLE001 - it is reported, and the next look may succeed
+            except Exception as error:  # noqa: BLE001 - it is reported; the next look may succeed
                 report("an observer of an election", error)
                 _ = self._stopped.wait(RETRY)
                 continue
@@ -82,15 +82,15 @@ class Watching:
         try:
             _ = self._tell()
         except SystemExit as error:
-            # An exception hook of threads would ignore it.
+            # Exception hooks of threads would ignore SystemExit.
             exiting = RuntimeError("sys.exit() ended this callback only, not the process")
             exiting.__cause__ = error
             report("a callback of an election", exiting)
-        except BaseException as error:  # noqa: BLE001 - the user's code; the next change is told too
+        except BaseException as error:  # noqa: BLE001 - user code; the next change is told too
             report("a callback of an election", error)
 
     def close(self) -> None:
-        """Tell of no more changes; wait for a callback that runs, unless it calls this."""
+        """End the observer; wait for a callback that runs, unless the callback calls this."""
         self._over = True
         self._stopped.set()
         self._stop()
@@ -105,9 +105,9 @@ def _after_fork() -> None:
     for watching in list(_living):
         try:
             watching.after_fork()
-        except Exception as error:  # noqa: BLE001 - one observer's trouble must not keep the others from it
+        except Exception as error:  # noqa: BLE001 - one observer's error must not affect the others
             report("an observer of an election, after a fork", error)
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
-    os.register_at_fork(after_in_child=_after_fork)  # after the clients', which are new by then
+    os.register_at_fork(after_in_child=_after_fork)  # after the clients' hook

@@ -1,6 +1,6 @@
-"""What is found in a key that another kind of object was expected in.
+"""The types of keys that hold another kind of object than expected.
 
-Asked once, for the error that tells it.
+The server is asked once, for the text of the error.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def _pairs(reply: object) -> list[tuple[str, int]]:
     return [(text(kind), number(pttl)) for kind, pttl in zip(items[::2], items[1::2], strict=True)]
 
 
-# No object needs it, so it is not among their scripts, and a user who may not send TYPE is told
-# less.
+# No object needs this script, so it is not among theirs. A user without the right to send TYPE gets
+# an error with less detail.
 _TYPES = Script("types", _TEXT, _pairs)
 
 
@@ -41,11 +41,11 @@ def types_of(error: WrongTypeError) -> Eval[list[tuple[str, int]]]:
 
 
 def describe(error: WrongTypeError, reply: object) -> None:
-    """Name in *error* what *reply* says was found."""
+    """Add to *error* the types and TTLs that *reply* tells."""
     found = dict(zip(error.keys, _TYPES.decode(reply), strict=False))
     error.found = {key: kind for key, (kind, _) in found.items() if kind != "none"}
     if not error.found:
-        return  # it is gone
+        return  # the keys are gone by now
     told = [
         f"{key!r} is a {kind}" + (f" that ends in {pttl / 1000:.3g} s" if pttl >= 0 else "")
         for key, (kind, pttl) in found.items()
@@ -53,5 +53,8 @@ def describe(error: WrongTypeError, reply: object) -> None:
     ]
     message = f"{error.args[0]} (found: {', '.join(told)})"
     if any(kind == "string" and pttl >= 0 for kind, pttl in found.values()):
-        message += ". Another library may hold a lock there: redis-py's Lock, for one, is a string with a TTL"
+        message += (
+            ". Another library may hold a lock there: "
+            "redis-py's Lock, for one, is a string with a TTL"
+        )
     error.args = (message,)

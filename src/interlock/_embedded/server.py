@@ -35,28 +35,33 @@ _PATH_LIMIT = 100  # bytes; sun_path ends at 104 on macOS, at 108 on Linux
 def ensure(name: str = "default", *, linger: float | None = None) -> str:
     """Return the URL of this user's embedded server *name*, which runs and answers.
 
-    The server does not end before *linger* seconds have passed since this call and since its last client. Its state ends
-    with it. Call again before every reconnect: the server may have ended, or been killed, meanwhile.
+    The server does not end before *linger* seconds have passed since this call and since its last
+    client. Its state ends with it. Call again before every reconnect: the server may have ended, or
+    been killed, meanwhile.
 
     Args:
         name: one of several servers of the same user.
-        linger: seconds; ``INTERLOCK_EMBEDDED_LINGER`` or 5 by default. The process that starts the server decides.
+        linger: seconds; ``INTERLOCK_EMBEDDED_LINGER`` or 5 by default. The process that starts the
+            server decides.
 
     Returns:
         A ``unix://`` URL.
 
     Raises:
-        ConfigError: no server program, no safe directory, a path too long for a socket, or a bad argument.
+        ConfigError: no server program, no safe directory, a path too long for a socket, or a bad
+            argument.
         ServerUnavailableError: no answering server within 10 seconds.
 
-    Cost: two round trips on a Unix socket to join; to start, some tens of milliseconds once per machine and user.
+    Cost:
+        Two round trips on a Unix socket to join. A start takes some tens of milliseconds, once per
+        machine and user.
     """
     with EmbeddedServer(place_of(name)).joined(linger=linger) as url:
         return url
 
 
 def stop(name: str = "default") -> bool:
-    """End this user's embedded server *name* now, whoever is connected.
+    """End this user's embedded server *name* now, even if clients are connected.
 
     Returns:
         Whether there was one.
@@ -107,7 +112,9 @@ class EmbeddedServer:
 
     @contextmanager
     def joined(self, *, linger: float | None = None) -> Generator[str, None, None]:
-        """Give the URL of the running, answering server, started where needed, and keep it from ending of itself.
+        """Give the URL of the running, answering server, and keep it from ending by itself.
+
+        The server is started if it does not run.
 
         Args:
             linger: seconds, as for the function `ensure`.
@@ -139,7 +146,10 @@ class EmbeddedServer:
                 time.sleep(_PAUSE)
 
     def stop(self) -> bool:
-        """End the server now, whoever is connected; tell whether there was one. See the function `stop`."""
+        """End the server now, even if clients are connected; tell whether there was one.
+
+        See the function `stop`.
+        """
         deadline = time.monotonic() + _PATIENCE
         found = False
         while True:
@@ -172,7 +182,8 @@ class EmbeddedServer:
                     [*command, str(linger), str(patience)],
                     check=False,
                     stdin=subprocess.DEVNULL,
-                    stdout=log,  # nothing of the caller's: its pipes must end with it, not with the server
+                    # Nothing of the caller's: its pipes must end with it, not with the server.
+                    stdout=log,
                     stderr=log,
                     start_new_session=True,  # a Ctrl-C is the caller's
                     timeout=patience,
@@ -187,7 +198,8 @@ class EmbeddedServer:
         with suppress(FileNotFoundError):  # never started: nothing was said
             tail = self.log.read_text(errors="replace")[-2000:].strip()
         return ServerUnavailableError(
-            f"the embedded server in {self.directory} {what}; its log ends with:\n{tail or '(nothing)'}"
+            f"the embedded server in {self.directory} {what}; "
+            f"its log ends with:\n{tail or '(nothing)'}"
         )
 
 

@@ -1,22 +1,29 @@
 """The process that owns an embedded server and ends it after its last client.
 
-Run as a program, by path, under ``python -I -S``: it imports nothing but the standard library, so that it starts in
-some milliseconds, stays small, and works however its caller came by `interlock`. `server` shares its constants and `ask`.
+It runs as a program, by path, under ``python -I -S``. It imports only the standard library. So it
+starts in some milliseconds, stays small, and works however its caller came by `interlock`. `server`
+shares its constants and `ask`.
 
 The rules of a server's directory:
 
-* The *directory itself* is locked (flock) by the supervisor **and** by the server, which inherits the descriptor. Who
-  gets that lock knows that both are gone: there are never two servers in one directory, not even beside a hung one.
-  (It also makes systemd-tmpfiles leave the directory alone.)
-* The file ``door`` is locked shared by who joins, exclusively by who starts a server, and by the supervisor while it
-  looks whether anybody is connected and while it ends the server. So a join comes before the look, which sees it, or
-  after the end, and finds no server; a server never ends between a joiner's PING and the look.
-* The server counts its connections (``CLIENT ID``), and the supervisor connects anew for each look: an id that is not the
-  successor of the last look's own tells that somebody came, even if gone again. What cannot be asked counts as in use.
+* The *directory itself* is locked (flock) by the supervisor **and** by the server, which inherits
+  the descriptor. A process that gets that lock knows that both are gone. So there are never two
+  servers in one directory, not even beside a hung one. (The lock also makes systemd-tmpfiles leave
+  the directory alone.)
+* The file ``door`` is locked shared by a process that joins, and exclusively by one that starts a
+  server. The supervisor locks it exclusively while it looks whether anybody is connected, and while
+  it ends the server. So a join comes before the look, which sees it, or after the end, and finds no
+  server. A server never ends between a joiner's PING and the look.
+* The server counts its connections (``CLIENT ID``), and the supervisor connects anew for each look.
+  If the new connection's id does not directly follow the id of the last look, somebody connected in
+  between, and may be gone again. A server that cannot be asked counts as in use.
 
-Neither may outlive the other. The server's end is seen as the end of a pipe that only the server holds. The supervisor's
-end, even by SIGKILL, kills the server through PR_SET_PDEATHSIG (Linux; see docs/explanation/embedded.md for others).
-Rejected: pid files (a pid is reused, a lock is not), and the server's ``daemonize`` (nobody would end it).
+Neither may outlive the other. The server's end is seen as the end of a pipe that only the server
+holds. The supervisor's end, even by SIGKILL, kills the server through PR_SET_PDEATHSIG (Linux; see
+docs/explanation/embedded.md for others).
+
+Rejected: pid files (a pid is reused, a lock is not), and the server's ``daemonize`` (nobody would
+end it).
 """
 
 from __future__ import annotations
@@ -56,7 +63,8 @@ def ask(path: str, *commands: str) -> list[str]:
     """Send *commands* over one new connection to the server at *path*.
 
     Returns:
-        One text per command: a bulk string's content, of any other reply its line with the leading type character.
+        One text per command: the content of a bulk string, or the line of any other reply with its
+        leading type character.
 
     Raises:
         OSError: no connection, or not every reply came in time.
@@ -80,7 +88,7 @@ def _reply(stream: BinaryIO) -> str:
 @contextlib.contextmanager
 def locked(path: str, kind: int) -> Generator[bool, None, None]:
     """Try to hold a flock on *path* for the body, without waiting; yield whether it is held."""
-    flags = os.O_RDONLY if os.path.isdir(path) else os.O_RDWR | os.O_CREAT  # noqa: PTH112 - pathlib costs 10 ms here
+    flags = os.O_RDONLY if os.path.isdir(path) else os.O_RDWR | os.O_CREAT  # noqa: PTH112 - fast
     descriptor = os.open(path, flags, 0o600)
     try:
         try:
@@ -91,7 +99,8 @@ def locked(path: str, kind: int) -> Generator[bool, None, None]:
         try:
             yield True
         finally:
-            # Not left to close(): a child forked by another thread meanwhile shares the lock until it is undone.
+            # Not left to close(): a child that another thread forks meanwhile shares the lock until
+            # it is undone.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
     finally:
         os.close(descriptor)
@@ -101,7 +110,8 @@ def main(directory: str, binary: str, linger: float, patience: float) -> int:
     """Start *binary* in *directory* and leave a supervisor behind.
 
     Returns:
-        An exit status, once the server answers (0), has failed to within *patience* seconds (1), or may not (TAKEN).
+        An exit status: 0 once the server answers, 1 if it does not within *patience* seconds, TAKEN
+        if another supervisor or server has the directory.
     """
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the caller's mask is none of ours
     os.umask(0o077)
@@ -113,7 +123,8 @@ def main(directory: str, binary: str, linger: float, patience: float) -> int:
         return TAKEN
     os.ftruncate(sys.stdout.fileno(), 0)  # the log, which from here on is nobody else's
     answering, tell = os.pipe()
-    # The supervisor is nobody's child (no zombie in the caller) and no session leader (no terminal can reach it).
+    # The supervisor is nobody's child (no zombie in the caller) and no session leader (no terminal
+    # can reach it).
     if os.fork():
         os.close(tell)
         return 0 if os.read(answering, 1) else 1
@@ -162,7 +173,10 @@ def _leave(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _die_with(parent: int) -> Callable[[], None] | None:
-    """Return what makes a child die with *parent*, whatever kills that; None where the system cannot."""
+    """Return a function that makes a child die with *parent*, whatever kills the parent.
+
+    Return None where the system cannot do it.
+    """
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None, use_errno=True).prctl
@@ -190,8 +204,8 @@ def _answers(server: Server, patience: float) -> bool:
 def _watch(server: Server, ended: int, linger: float) -> None:
     """Return once the server has ended; end it when nobody has used it for *linger* seconds.
 
-    A directory that was removed ends it too (the door cannot be opened): newcomers could no longer find this server, and
-    would start a second one beside it.
+    The removal of the directory ends it too, as the door cannot be opened then. Newcomers could no
+    longer find this server, and would start a second one beside it.
     """
     pause = min(1.0, linger / 5)
     expected, before, used = -1, -1, time.monotonic()
@@ -208,7 +222,7 @@ def _watch(server: Server, ended: int, linger: float) -> None:
 
 
 def _connections() -> tuple[int, int]:
-    """Return the number of the connection that asks, and how many there are; two -1 when that cannot be learnt."""
+    """Return the asking connection's id and the number of connections; two -1 if unknown."""
     try:
         number, clients = ask(SOCKET, "CLIENT ID", "INFO clients")
         fields = dict(line.split(":", 1) for line in clients.splitlines() if ":" in line)

@@ -1,4 +1,4 @@
-"""Bytes.
+"""Connections to the servers.
 
-Connections that redis-py opens and interlock drives itself, because they are the hot path.
+redis-py opens them. interlock sends and receives the bytes itself, because this is the hot path.
 """

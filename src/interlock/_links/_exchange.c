@@ -8,13 +8,13 @@ between the two there is nothing to interpret.
 
 Rules:
 
-* The socket has SO_RCVTIMEO and SO_SNDTIMEO, so that one system call both waits and reads. A signal
-  ends such a call early, and the next one would wait as long again. So from the first signal on
-  poll() waits, for what is left of the time.
-* The errors are those of `exchange_in_python` in exchange.py, and signals are handled as PEP 475
-  has it.
-* `ask` reads the replies that locks get nearly always, nil and numbers, if they come whole and
-  alone. Of all others it returns the bytes, for the parser.
+* One system call both waits and reads, because the socket has SO_RCVTIMEO and SO_SNDTIMEO.
+  A signal ends such a call early, and the next one would wait as long again. So from the first
+  signal on poll() waits, for what is left of the time.
+* The errors are those of `exchange_in_python` in exchange.py.
+  Signals are handled as PEP 475 says.
+* `ask` reads the replies that locks get nearly always: nil and numbers, if whole and alone.
+  Of all others it returns the bytes, for the parser.
 * `packed` makes the bytes that hiredis makes. It leaves all but texts and small numbers to it.
 */
 
@@ -52,7 +52,9 @@ now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* Wait until the socket is ready, at most until the deadline. Return 0, or -1 and set errno; EAGAIN means that time is up. */
+/* Wait until the socket is ready, at most until the deadline.
+
+   Return 0, or -1 and set errno; EAGAIN means that time is up. */
 static int
 wait_for(int fd, short events, double deadline)
 {
@@ -64,7 +66,9 @@ wait_for(int fd, short events, double deadline)
     return ready > 0 ? 0 : -1;
 }
 
-/* Send *data*, then receive into *reply* unless it is NULL. Return the size received, or -1 with an exception set. */
+/* Send *data*, then receive into *reply* unless it is NULL.
+
+   Return the size received, or -1 with an exception set. */
 static ssize_t
 transfer(int fd, const char *data, Py_ssize_t size, char *reply, double seconds)
 {
@@ -90,7 +94,7 @@ transfer(int fd, const char *data, Py_ssize_t size, char *reply, double seconds)
         if (done >= 0 && sent == size)
             return done;
         if (done < 0 && problem == EAGAIN && struck && now() < deadline)
-            continue; /* it was ready for writing and is waited for to be readable, or somebody else was faster */
+            continue; /* it was ready for writing only, or somebody else was faster */
         if (done < 0 && problem != EINTR) {
             errno = problem;
             PyErr_SetFromErrno(PyExc_OSError);
@@ -104,7 +108,8 @@ transfer(int fd, const char *data, Py_ssize_t size, char *reply, double seconds)
 }
 
 static int
-arguments(PyObject *const *args, Py_ssize_t nargs, int *fd, char **data, Py_ssize_t *size, double *seconds)
+arguments(PyObject *const *args, Py_ssize_t nargs, int *fd, char **data, Py_ssize_t *size,
+          double *seconds)
 {
     if (nargs != 3) {
         PyErr_SetString(PyExc_TypeError, "(socket, bytes, seconds)");
@@ -113,7 +118,9 @@ arguments(PyObject *const *args, Py_ssize_t nargs, int *fd, char **data, Py_ssiz
     *seconds = PyFloat_AsDouble(args[2]);
     if (*seconds == -1.0 && PyErr_Occurred())
         return -1;
-    return PyBytes_AsStringAndSize(args[1], data, size) < 0 || (*fd = descriptor_of(args[0])) < 0 ? -1 : 0;
+    return PyBytes_AsStringAndSize(args[1], data, size) < 0 || (*fd = descriptor_of(args[0])) < 0
+               ? -1
+               : 0;
 }
 
 static PyObject *
@@ -283,7 +290,8 @@ send_all(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
     double seconds;
     int fd;
 
-    if (arguments(args, nargs, &fd, &data, &size, &seconds) < 0 || transfer(fd, data, size, NULL, seconds) < 0)
+    if (arguments(args, nargs, &fd, &data, &size, &seconds) < 0
+        || transfer(fd, data, size, NULL, seconds) < 0)
         return NULL;
     /* Not Py_RETURN_NONE: with the headers of 3.12 it adds no reference. Python 3.11 may load the
        same file, and would lose one each time. */
@@ -339,7 +347,8 @@ static PyMethodDef methods[] = {
 #ifdef CLOCK_BOOTTIME
     {"boottime", boottime, METH_NOARGS, "Return the seconds since the machine started."},
 #endif
-    {"exchange", (PyCFunction)(void (*)(void))exchange, METH_FASTCALL, "Send bytes; return what comes first of the reply."},
+    {"exchange", (PyCFunction)(void (*)(void))exchange, METH_FASTCALL,
+     "Send bytes; return what comes first of the reply."},
     {"send_all", (PyCFunction)(void (*)(void))send_all, METH_FASTCALL, "Send bytes."},
     {NULL, NULL, 0, NULL},
 };

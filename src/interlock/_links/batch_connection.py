@@ -22,7 +22,7 @@ _LIBRARY = (("SETINFO", "LIB-NAME", "interlock"), ("SETINFO", "LIB-VER", __versi
 
 
 class NodeBatchConnection:
-    """Sends batches to one node, over a connection that is made when it is needed, and again when it was lost."""
+    """Sends batches to one node; it connects when needed, and again after a loss."""
 
     def __init__(self, endpoint: Endpoint, name: str) -> None:
         self._endpoint = endpoint
@@ -40,10 +40,10 @@ class NodeBatchConnection:
 
         Args:
             calls: the scripts.
-            timeout: seconds of silence after which the server is given up.
-            patience: seconds for connecting, from which nothing can be looked up.
-            meanwhile: called again and again while nothing comes; what it raises is what becomes
-                of all *calls*.
+            timeout: seconds of silence after which the connection is given up.
+            patience: seconds for connecting. *meanwhile* is not called during that time.
+            meanwhile: called again and again while no reply comes. An `InterlockError` that it
+                raises is the reply to all *calls*.
         """
         try:
             return self._connected(patience).batch(calls, timeout, meanwhile)
@@ -51,12 +51,12 @@ class NodeBatchConnection:
             self.drop()
             return [error] * len(calls)
         except BaseException:
-            # It may owe replies, which nobody else must read.
+            # Replies may still come, and nobody else must read them.
             self.drop()
             raise
 
     def ask(self, call: Eval[object], timeout: float, patience: float) -> object:
-        """Run *call* on a node that is just taking its slot over.
+        """Run *call* on a node that is just taking over its slot.
 
         Arguments and result as `batch`.
         """
@@ -70,15 +70,15 @@ class NodeBatchConnection:
         if self._connection is None:
             self._connection = Connection(self._endpoint, patience)
             if self._name:
-                # Without the right to do that, it has no name. Servers before Redis 7.2 know no
-                # library.
+                # Errors are ignored. Without the right to do that, the connection has no name.
+                # Servers before Redis 7.2 do not know SETINFO.
                 commands = (("SETNAME", self._name), *_LIBRARY)
                 packed = [pack(("CLIENT", *command)) for command in commands]
                 _ = self._connection.exchange(packed, patience)
         return self._connection
 
     def drop(self) -> None:
-        """Close what is open; doing it twice changes nothing."""
+        """Close the connection if it is open; doing it twice changes nothing."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -87,11 +87,11 @@ class NodeBatchConnection:
 class BatchConnection:
     """Sends batches to the nodes that serve their keys, one node after another.
 
-    A thread that must not wait for another node has a batch connection of its own.
+    If a thread must not wait for other nodes, it has a batch connection of its own.
 
     Args:
         topology: says which node serves a key.
-        name: what CLIENT LIST calls the connections; empty for none.
+        name: the name of the connections in CLIENT LIST; empty for none.
     """
 
     def __init__(self, topology: Topology, name: str = "") -> None:
@@ -108,7 +108,7 @@ class BatchConnection:
     ) -> list[object]:
         """Run *calls*, in one write for each node.
 
-        As `NodeBatchConnection.batch`, with its times for each node.
+        Arguments and result as `NodeBatchConnection.batch`; each node has the full times.
         """
         groups: dict[Endpoint | None, list[int]] = {}
         for place, call in enumerate(calls):
@@ -135,7 +135,7 @@ class BatchConnection:
         patience: float,
         meanwhile: Callable[[], None] | None,
     ) -> object:
-        """Return what *call* comes to in the end, which the node that serves its keys has answered by *failure*."""
+        """Send *call* to other nodes after *failure*; return the final reply or error."""
         route = Route(self._topology)
         while True:
             try:
@@ -163,6 +163,6 @@ class BatchConnection:
                 self._connections.pop(node).drop()
 
     def drop(self) -> None:
-        """Close what is open; doing it twice changes nothing."""
+        """Close all open connections; doing it twice changes nothing."""
         for connection in self._connections.values():
             connection.drop()

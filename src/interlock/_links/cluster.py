@@ -1,18 +1,18 @@
-"""A cluster: its nodes, and who serves which slot, as far as it is known here.
+"""A cluster: its nodes, and which node serves which slot, as far as this client knows.
 
-Theory. A wrong map costs a round trip and nothing else: the node that is asked names the right
-one (MOVED), which is noted. So the hot path looks into a list and never asks first. The whole map
-is fetched again, by redis-py and in a thread of its own, when a node does not answer or says that
-it is not the one; nobody has to wait for that who knows where to ask.
+Theory. A wrong map costs a round trip and nothing else: the wrong node names the right one (MOVED),
+and the map is corrected. So the hot path looks into a list and never asks first. The whole map is
+fetched again when a node does not answer, or when it says that it does not serve the slot. A thread
+of its own does that, by redis-py. A caller that knows which node to ask does not wait for the map.
 
 Rules:
 
-* One fetch at a time, and not more often than `ONCE_MORE`.
+* There is one fetch at a time. Fetches after failures are at least `ONCE_MORE` seconds apart.
 * No mutex: a signal handler or ``__del__`` may strike anywhere, and use the client. Each step is
-  one assignment or one method of a dict or list; a MOVED that comes just between two of them is
+  one assignment or one method of a dict or list. A MOVED that comes just between two steps is
   forgotten, which costs a round trip.
-* What a node says of itself (MOVED) counts as soon as it is said; a fetched map may be older than
-  that, and costs a round trip then.
+* A MOVED counts at once: the node itself says so. A fetched map may be older; then it costs a round
+  trip.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ if TYPE_CHECKING:
     from interlock.options import PubSub
 
 PAUSE_AFTER_MOVED = 1.0
-"""Seconds between two fetches because a slot has moved, which the MOVED has told already."""
+"""Seconds between two fetches after MOVED: each MOVED already tells where its own slot is."""
 PATIENCE = 1.0
-"""Seconds that each node is given to tell who serves what."""
+"""Seconds that each node has to tell which node serves which slot."""
 
 
 class Cluster:
     """The nodes of one cluster, as one client knows them.
 
     Attributes:
-        where: for messages, and to tell it from other servers.
-        identity: the same.
-        only: None; as of `Topology`, like the following ones.
+        where: its name in messages, which no other server has.
+        identity: the same name.
+        only: None, because there are several nodes (see `Topology`).
         command_timeout: seconds, when the URL gave ``socket_timeout``.
         sharded: whether it has sharded channels; None until it was asked.
-        rights: commands that finding the nodes takes, in the words of an ACL.
-        on_change: called, in any thread, when somebody serves what somebody else served before.
+        rights: the commands that find the nodes, as an ACL names them.
+        on_change: called, in any thread, when another node serves some slot.
     """
 
     rights = ("cluster|slots", "pubsub|shardnumsub", "asking")
@@ -80,10 +80,10 @@ class Cluster:
     def from_url(cls, url: str) -> Self:
         """Read ``redis+cluster://user:password@host:port,host:port?query``, or rediss+cluster.
 
-        The query is as redis-py takes it.
+        The query has the parameters of redis-py.
 
         Raises:
-            ConfigError: for what cannot be read.
+            ConfigError: the URL cannot be read.
         """
         scheme, _, rest = url.partition("+cluster://")
         end = min((rest.find(mark) for mark in "/?#" if mark in rest), default=len(rest))
@@ -100,7 +100,7 @@ class Cluster:
 
     @classmethod
     def from_client(cls, client: Any) -> Self:
-        """Take nodes and credentials of a `RedisCluster` of redis-py's, sync or asyncio."""
+        """Take the nodes and credentials from redis-py's `RedisCluster`, sync or asyncio."""
         manager = client.nodes_manager
         template = Endpoint.from_options(manager.connection_kwargs)
         seeds = [template.at(node.host, int(node.port)) for node in manager.startup_nodes.values()]
@@ -112,7 +112,7 @@ class Cluster:
         self._fetched_at = float("-inf")
 
     def after_fork(self) -> None:
-        """Go on in a forked child, with what is known."""
+        """Go on in a forked child with the map that is known."""
         self._reset()
 
     @property
@@ -121,10 +121,10 @@ class Cluster:
         return list(self._nodes.values())
 
     def primaries(self, timeout: float) -> Sequence[Endpoint]:
-        """Return the nodes that serve slots, asked anew.
+        """Fetch the map; return the nodes that serve slots.
 
         Raises:
-            ServerUnavailableError: no node told in *timeout* seconds.
+            ServerUnavailableError: no node answered in *timeout* seconds.
         """
         try:
             self.open("auto").result(timeout)
@@ -133,11 +133,11 @@ class Cluster:
         return list(dict.fromkeys(owner for owner in self._owners if owner is not None))
 
     def owner(self, key: str) -> Endpoint | None:
-        """Return who serves *key*, or None if that is not known."""
+        """Return the node that serves *key*, or None if that is not known."""
         return self._owners[slot_of(key)]
 
     def nobody(self, key: str) -> ServerUnavailableError:
-        """Return what a caller is to be told when `owner` knows of nobody."""
+        """Return the error for a *key* that no node is known to serve."""
         return ServerUnavailableError(
             f"nobody in {self.where} serves slot {slot_of(key)}, that of {key!r}",
             code="CLUSTERDOWN",
@@ -145,18 +145,18 @@ class Cluster:
         )
 
     def silent(self, seconds: float) -> ServerUnavailableError:
-        """Return what a caller is to be told who has waited for a fetch in vain."""
+        """Return the error for a caller that waited *seconds* for a fetch in vain."""
         return ServerUnavailableError(
             f"no node of {self.where} told in {seconds:g} s who serves what",
             transient=self._seeds[0].seen,
         )
 
     def any_owner(self) -> Endpoint:
-        """Return a node to ask for what nobody is known to serve."""
+        """Return a node to ask about a key that no node is known to serve."""
         return next((owner for owner in self._owners if owner is not None), self._seeds[0])
 
     def learn(self, redirected: RedirectedError) -> Endpoint:
-        """Return the node that we were sent to, and remember it if that is for good."""
+        """Return the node that a command was redirected to, and remember it if that is for good."""
         address = redirected.address
         if self._remap is not None:
             address = self._remap(address)
@@ -171,20 +171,20 @@ class Cluster:
         node = self._nodes.get(address)
         if node is None:
             node = self._seeds[0].at(*address)
-            # A node that the cluster names is an outage when it does not answer, and not a mistake.
+            # The cluster names this node: if it does not answer, that is an outage, not a mistake.
             node.seen = True
             node = self._nodes.setdefault(address, node)
         return node
 
     def open(self, pubsub: PubSub) -> Future[None]:
-        """Begin to learn all there is to know before the first command."""
+        """Begin to learn everything that must be known before the first command."""
         self._probe = pubsub in ("auto", "sharded")
         return self.fetch(0)
 
     def fetch(self, pause: float = ONCE_MORE) -> Future[None]:
         """Fetch the map, unless that was done less than *pause* seconds ago.
 
-        Return what ends when it is there.
+        Return a future that is done when the map is there.
         """
         done = Future[None]()
         fetching = self._fetching.setdefault("now", done)
@@ -210,7 +210,7 @@ class Cluster:
     def _fetch(self, done: Future[None]) -> None:
         try:
             self._update()
-        except Exception as error:  # noqa: BLE001 - those who wait raise it
+        except Exception as error:  # noqa: BLE001 - the callers that wait raise it
             self._end(done, error)
         else:
             self._end(done, None)
@@ -251,7 +251,7 @@ class Cluster:
             raise unconnected(error, self.where, seen=nodes[0].seen, tls=tls) from error
 
     def _has_sharded_channels(self) -> bool:
-        """Ask as Redisson does."""
+        """Return whether the cluster has sharded channels; ask for it as Redisson does."""
         node = self.any_owner()
         connection = node.connect(PATIENCE)
         try:

@@ -1,15 +1,15 @@
 """One blocking connection: redis-py connects and logs in, then the socket is read and written here.
 
-Theory. Between a script and its reply redis-py's command layer costs more than the server does. A
-lock needs one kind of command, so this file packs it with hiredis, writes it, reads with hiredis,
-and nothing else. Where it can, the socket stays in blocking mode with SO_RCVTIMEO (`exchange`): a
-Python socket time-out costs a poll() for every read.
+Theory. redis-py's command layer takes longer than the server needs for a script. A lock needs one
+kind of command. So this file packs the command with hiredis, writes it, and reads the reply with
+hiredis: nothing else. If possible, the socket stays in blocking mode with SO_RCVTIMEO (`exchange`).
+A Python socket time-out would cost a poll() for every read.
 
 Rules:
 
-* A reply is read by the one who sent the command, or the connection is closed: nobody ever reads
-  somebody else's.
-* After any error but a reply of the server's the connection is closed.
+* A reply is read by the sender of its command, or the connection is closed. So nobody ever reads a
+  reply to somebody else.
+* After any error the connection is closed, unless the error is a reply of the server.
 """
 
 from __future__ import annotations
@@ -44,10 +44,9 @@ if TYPE_CHECKING:
 
 TICK = 0.05
 REFUSED_WAIT = 0.01
-"""Seconds.
+"""Seconds for which a refused caller waits for the answer of the replicas.
 
-Those for which who was refused a lock waits for what replicas answer, so that the connection can
-be used again.
+Only after that answer can the connection be used again.
 """
 
 
@@ -59,7 +58,7 @@ class Connection:
         timeout: seconds for connecting and logging in, and for replies until told otherwise.
 
     Attributes:
-        replicas, told: as of `Link`.
+        replicas, told: as in `Link`.
 
     Raises:
         ServerUnavailableError: no connection within about *timeout*.
@@ -72,7 +71,8 @@ class Connection:
         self.told: set[str] = set()
         self._wait_command: WaitCommand | None = None
         self._inner: Any = endpoint.connect(timeout)
-        self._socket: socket.socket = self._inner._sock  # noqa: SLF001 - redis-py connects, we drive
+        # redis-py connects, we drive.
+        self._socket: socket.socket = self._inner._sock  # noqa: SLF001
         self._reader = Reader()
         # Bound once: looking them up costs more than calling some of them.
         ways = methods_for(self._socket)
@@ -82,7 +82,7 @@ class Connection:
         self.set_timeout(timeout)
 
     def set_timeout(self, seconds: float) -> None:
-        """Have reads and writes fail after *seconds*."""
+        """Make reads and writes fail after *seconds*."""
         if seconds == self._timeout:
             return
         self._timeout = seconds
@@ -92,14 +92,14 @@ class Connection:
         """Run *call* and return its reply.
 
         Raises:
-            InterlockError: what the server's error means, or ServerUnavailableError for no reply
-                in *timeout* seconds.
+            InterlockError: the meaning of the server's error, or ServerUnavailableError if there
+                was no reply in *timeout* seconds.
         """
         if timeout != self._timeout:
             self.set_timeout(timeout)
         packed = call.packed or pack_evalsha(call)
         self._pending = 1
-        # Bound first: Python 3.11 looks for a method before it calls an attribute.
+        # Bound first: Python 3.11 is slow to call attributes that are not methods.
         ask = self._ask
         try:
             reply: Any = ask(self._handle, packed, timeout)
@@ -109,8 +109,8 @@ class Connection:
                 return reply
             self._reader.feed(reply)
             reply = self._reader.gets()
-            # Short replies come whole; what is not so, an end of the connection too, is for the
-            # general way of reading.
+            # Short replies come whole. Everything else, also the end of the connection, is left to
+            # `_read`.
             if reply is False:
                 reply = self._read()
         except (OSError, ParserError) as error:
@@ -122,18 +122,18 @@ class Connection:
         return reply
 
     def start(self, call: Eval[object], timeout: float) -> None:
-        """Send *call*, whose reply `result` reads; arguments and errors as `eval`."""
+        """Send *call*; `result` reads the reply. Arguments and errors as `eval`."""
         self.set_timeout(timeout)
         self._write([pack_evalsha(call)])
 
     def result(self, call: Eval[object], timeout: float) -> object:
-        """Return the reply to *call*, which was started; arguments and errors as `eval`."""
+        """Return the reply to *call*, which `start` sent; arguments and errors as `eval`."""
         self.set_timeout(timeout)
         [reply] = self._replies(1, timeout)
         return self._judged(call, reply) if isinstance(reply, ReplyError) else reply
 
     def _judged(self, call: Eval[object], reply: object) -> object:
-        """Return what becomes of *call*, which was answered by the error *reply*."""
+        """Return the outcome of *call*, which was answered with the error *reply*."""
         if unknown_script(reply):
             self._write([pack_eval(call)])
             [reply] = self._replies(1, self._timeout)
@@ -160,13 +160,13 @@ class Connection:
     ) -> list[object]:
         """Run *calls* in one write.
 
-        Return each one's reply or `InterlockError`. Where nothing was granted, replicas may still
-        owe theirs.
+        Return each one's reply or `InterlockError`. If nothing was granted, the answer of the
+        replicas may still be to come.
 
         Args:
             calls: the scripts.
             timeout: seconds of silence after which the connection counts as dead.
-            meanwhile: called every `TICK` seconds while nothing comes; what it raises goes on.
+            meanwhile: called every `TICK` seconds while nothing comes; its errors are raised.
 
         Raises:
             ServerUnavailableError: the connection failed before the last reply was read.
@@ -175,19 +175,19 @@ class Connection:
         return self.finish(calls, timeout, meanwhile)
 
     def ask(self, call: Eval[object], timeout: float) -> object:
-        """Run *call* on a node that is just taking its slot over.
+        """Run *call* on a node that is just taking over its slot.
 
-        Return what `batch` does for one call.
+        Return its reply or `InterlockError`.
         """
         self.set_timeout(timeout)
-        # The text goes with it: asking for it would be asking once more.
+        # The text goes with it: to send it later, the node must be asked (ASKING) again.
         self._write([ASKING, pack_eval(call, asking=True), *self._inquire([call])])
         [asked] = self._replies(1, timeout)
         [reply] = self.finish([call], timeout)
         return refusal(str(asked), call, self.where) if isinstance(asked, ReplyError) else reply
 
     def begin(self, calls: Sequence[Eval[object]], timeout: float) -> None:
-        """Send *calls*, whose replies `finish` reads; arguments and errors as `batch`."""
+        """Send *calls*; `finish` reads the replies. Arguments and errors as `batch`."""
         self.set_timeout(timeout)
         self._write([packed(call, self) for call in calls] + self._inquire(calls))
 
@@ -222,24 +222,24 @@ class Connection:
             self._confirm(self._wait_command, answers, timeout)
         for answer in answers:
             if isinstance(answer, ServerUnavailableError) and left(answer):
-                answer.sent = True  # by those of the others that came before the server was demoted
+                answer.sent = True  # calls before the demotion may have been executed
                 raise answer
         return answers
 
     def _inquire(self, calls: Sequence[Eval[object]]) -> list[bytes]:
-        """Return what asks the replicas about *calls*, if that is wanted."""
+        """Return the commands that ask the replicas about *calls*, if that is wanted."""
         wait_command = self._wait_command = wait_command_for(calls, self)
         return [] if wait_command is None else wait_command.commands()
 
     def _answers(self, timeout: float) -> list[object]:
-        """Return what was answered to the present wait_command."""
+        """Return the answers to the present wait command."""
         if self._wait_command is None:
             return []
         self.set_timeout(self._wait_command.timeout + timeout)
         return self._replies(self._wait_command.answers, self._timeout)
 
     def _confirm(self, wait_command: WaitCommand, replies: list[object], timeout: float) -> None:
-        """Have what was granted by *replies* confirmed, and put the errors of what was not in its place."""
+        """Wait for the replicas; put an error in place of each grant that they do not confirm."""
         if not wait_command.concerns(replies):
             # The answer comes at once unless replicas lag behind what others wrote.
             _ = self.drain(REFUSED_WAIT)
@@ -277,7 +277,7 @@ class Connection:
         return replies
 
     def send(self, *parts: str | int) -> None:
-        """Send one command whose reply somebody else reads (the subscriber connection).
+        """Send one command; somebody else reads its reply (on a subscriber's connection).
 
         Raises:
             ServerUnavailableError: the connection failed.
@@ -292,7 +292,7 @@ class Connection:
 
         Raises:
             TimeoutError: nothing came within the time-out; the connection is still good.
-            ServerUnavailableError: it failed.
+            ServerUnavailableError: the connection failed.
         """
         try:
             return self._read()
@@ -304,7 +304,7 @@ class Connection:
     def drain(self, timeout: float) -> bool:
         """Read the replies that an interrupted caller did not wait for.
 
-        False when the connection is useless now.
+        Return False if the connection is useless now.
         """
         try:
             self.set_timeout(timeout)
@@ -319,18 +319,18 @@ class Connection:
         """Send packed *commands* in one write; return the replies, the server's errors among them.
 
         Raises:
-            ServerUnavailableError: the connection failed, or *timeout* seconds of silence.
+            ServerUnavailableError: the connection failed, or was silent for *timeout* seconds.
         """
         self.set_timeout(timeout)
         self._write(commands)
         return self._replies(len(commands), timeout)
 
     def shutdown(self) -> None:
-        """Make a thread that reads here see the end."""
+        """End the connection for a thread that reads from it."""
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
-            return  # it is closed already, which is what is wanted
+            return  # it is closed already, as intended
 
     def close(self) -> None:
         """Close; doing it twice changes nothing."""
@@ -346,7 +346,7 @@ class Connection:
                 raise ConnectionResetError("the server closed the connection")
             reader.feed(data)
             reply = reader.gets()
-            # A reply that goes on and on must end, too.
+            # A reply that never ends must time out, too.
             now = monotonic()
             deadline = deadline or now + self._timeout
             self._unfinished = 0 if reply is not False else self._unfinished + len(data)

@@ -1,9 +1,9 @@
-"""Until when replies are waited for that may not take as long as their connection.
+"""The deadlines of replies that have less time than their connection.
 
-One timer for all of them.
+One timer serves all of them.
 
-A timer for each reply would cost more than the reply; so a reply that has come leaves its entry
-behind, which is dropped when the timer looks at it, or when too many have gathered.
+A timer for each reply would cost more than the reply. So the entry of a reply stays when the reply
+has come. It is dropped when the timer looks at it, or when too many entries have gathered.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOM = 64
-"""Entries for which it is not worth looking for those whose replies have come."""
+"""With fewer entries it is not worth looking for those whose replies have come."""
 
 
 class Deadlines:
@@ -23,7 +23,7 @@ class Deadlines:
 
     Args:
         loop: the running one.
-        late: told of a reply that has not come, and of the seconds that it was given.
+        late: called with the future of a reply that has not come, and the seconds that it had.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, slot: asyncio.Future[object], seconds: float) -> None:
-        """Have the reply in *slot* waited for no longer than *seconds* from now."""
+        """Wait for the reply in *slot* no longer than *seconds* from now."""
         if len(self._entries) >= self._room:
             self._entries = [entry for entry in self._entries if not entry[1].done()]
             self._room = max(2 * len(self._entries), ROOM)
@@ -48,7 +48,7 @@ class Deadlines:
             self._look_at(due)
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Forget all deadlines."""
         self._entries.clear()
         if self._timer is not None:
             self._timer.cancel()

@@ -1,4 +1,4 @@
-"""Where a server is and how to log in there; redis-py's connections do the connecting."""
+"""The address of a server, and how to log in; redis-py's connections do the connecting."""
 
 from __future__ import annotations
 
@@ -23,22 +23,25 @@ from interlock.errors import ConfigError, InterlockError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-# What redis-py would do on its own account: retry, check health, decode, cache. We decide what
-# may be sent again.
+# Options by which redis-py would retry, check health, decode or cache by itself. They are dropped:
+# we decide what may be sent again.
 _OURS = {
-    "cache", "cache_allow_list", "cache_config", "cache_deny_list", "cache_enabled", "cache_max_size",
-    "cache_policy", "cache_ttl", "client_cache", "command_packer", "valkey_connect_func", "connection_class", "connection_pool_class", "decode_responses", "driver_info",
-    "encoder_class", "encoding", "encoding_errors", "event_dispatcher", "health_check_interval", "himport_registry", "legacy_responses",
-    "lib_name", "lib_version", "maint_notifications_config", "maint_notifications_pool_handler", "max_connections",
-    "maintenance_notification_hash", "maintenance_state", "orig_host_address", "orig_socket_connect_timeout",
-    "orig_socket_timeout", "oss_cluster_maint_notifications_handler", "parser_class", "protocol", "redis_connect_func",
-    "retry", "retry_on_error", "retry_on_timeout", "single_connection_client", "socket_connect_timeout",
-    "socket_read_size", "socket_timeout", "timeout",
+    "cache", "cache_allow_list", "cache_config", "cache_deny_list", "cache_enabled",
+    "cache_max_size", "cache_policy", "cache_ttl", "client_cache", "command_packer",
+    "valkey_connect_func", "connection_class", "connection_pool_class", "decode_responses",
+    "driver_info", "encoder_class", "encoding", "encoding_errors", "event_dispatcher",
+    "health_check_interval", "himport_registry", "legacy_responses", "lib_name", "lib_version",
+    "maint_notifications_config", "maint_notifications_pool_handler", "max_connections",
+    "maintenance_notification_hash", "maintenance_state", "orig_host_address",
+    "orig_socket_connect_timeout", "orig_socket_timeout",
+    "oss_cluster_maint_notifications_handler", "parser_class", "protocol", "redis_connect_func",
+    "retry", "retry_on_error", "retry_on_timeout", "single_connection_client",
+    "socket_connect_timeout", "socket_read_size", "socket_timeout", "timeout",
 }  # fmt: skip
 
 
 class Origin(Protocol):
-    """What blocking connections come from."""
+    """A source of blocking connections."""
 
     where: str
     moves: bool
@@ -61,13 +64,13 @@ class Endpoint:
 
     Attributes:
         where: the address, for messages; never a password.
-        moves: whether another server may take its place; what leads to the former one is then
+        moves: whether another server may take its place. Then connections to the former one are
             given up.
-        rights: commands that finding it takes, in the words of an ACL.
+        rights: the commands that find it, as an ACL names them.
         command_timeout: seconds, when the URL gave ``socket_timeout``.
         max_connections: how many connections threads may share, when the URL gave it.
-        opening: called with every redis-py connection before it connects, and the loop that it
-            belongs to.
+        opening: called before a redis-py connection connects, with the connection and its event
+            loop (None for a blocking one).
         seen: True once a connection succeeded; from then on a failure is an outage rather than a
             mistake.
         served: True once a script succeeded; from then on it is an outage if a replica answers.
@@ -85,12 +88,12 @@ class Endpoint:
         where: str | None = None,
     ) -> None:
         self._prepare = prepare
-        # redis-py's or valkey-py's, or a class of the user's that is derived from it.
+        # The class is redis-py's or valkey-py's, or the user has derived it from one of these.
         tls = any("SSL" in kind.__name__ for kind in connection_class.__mro__)
         self._kind = "unix" if "path" in kwargs else "tls" if tls else "tcp"
         self._kwargs = {key: value for key, value in kwargs.items() if key not in _OURS}
         if self._kind == "tls":
-            # redis-py before 6 does not look at the host name unless it is told to.
+            # redis-py before 6 checks the host name only if it is told to.
             certified = self._kwargs.get("ssl_cert_reqs", "required")
             if certified in (None, "none", ssl.CERT_NONE):
                 self._kwargs["ssl_check_hostname"] = False
@@ -110,34 +113,34 @@ class Endpoint:
     ) -> Self:
         """Read a ``redis://``, ``rediss://`` or ``unix://`` URL.
 
-        Query parameters are as redis-py takes them.
+        The query has the parameters of redis-py.
 
         Args:
             url: the URL.
-            prepare: called before every connection; blocks.
+            prepare: called before every connection; it may block.
             shown: what the user wrote, if that is another URL.
 
         Raises:
-            ConfigError: for what cannot be read, or an unknown parameter.
+            ConfigError: the URL cannot be read, or has an unknown parameter.
         """
         kwargs = read_url(url, shown)
         return cls(kwargs.pop("connection_class", sync.Connection), kwargs, prepare)
 
     @classmethod
     def from_pool(cls, pool: Any) -> Self:
-        """Take server and credentials of a redis-py connection pool (sync or asyncio)."""
+        """Take the server and credentials from a redis-py connection pool (sync or asyncio)."""
         return cls(pool.connection_class, read_pool(pool))
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
-        """Take credentials and TLS settings of what a redis-py cluster client gives its connections."""
+        """Take credentials and TLS settings from a redis-py cluster client's connection options."""
         connection_class, given = read_options(options)
         return cls(connection_class, given)
 
     def at(self, host: str, port: int) -> Self:
         """Return the endpoint of another server of the same kind.
 
-        The same credentials, TLS settings and time-outs.
+        It has the same credentials, TLS settings and time-outs.
         """
         other = copy.copy(self)
         other._kwargs = {**self._kwargs, "host": host, "port": port}  # noqa: SLF001 - our own kind
@@ -156,7 +159,7 @@ class Endpoint:
 
     @property
     def identity(self) -> str:
-        """What tells this database from those of other servers, and from the server's other ones."""
+        """The name that tells this database from all others, on this server and elsewhere."""
         return f"{self.where}/{self.db}"
 
     @property
@@ -165,7 +168,7 @@ class Endpoint:
         return self._kind == "tls"
 
     def pool_options(self, timeout: float) -> dict[str, Any]:
-        """Return the arguments for a connection pool of redis-py, but for host and port.
+        """Return the arguments of a redis-py connection pool, without host, port and database.
 
         Args:
             timeout: seconds for connecting, and for each reply.
@@ -193,11 +196,14 @@ class Endpoint:
         return [self]
 
     def unconnected(self, error: Exception) -> ServerUnavailableError:
-        """Return what a caller is to be told when no connection could be made because of *error*."""
+        """Return the error for a caller when *error* has prevented a connection."""
         return unconnected(error, self.where, seen=self.seen, tls=self.tls)
 
     def epoch(self) -> int:
-        """Return a number that is larger each time that another server has taken its place, as far as is known: 0 for ever here."""
+        """Return a number that grows each time another server takes its place.
+
+        It is always 0 here.
+        """
         return 0
 
     def _check(self) -> None:
@@ -224,8 +230,8 @@ class Endpoint:
     def _new(self, module: Any, retry: object, timeout: float) -> Any:
         connection_class = self._class(module)
         known = parameters(connection_class)
-        # A configured client of the other module may carry what this one does not know; unset, it
-        # means nothing.
+        # A client of the other module may have options that this one does not know. Those that are
+        # not set are dropped.
         options = {key: value for key, value in self._kwargs.items() if value or key in known}
         if unknown := sorted(set(options) - known):
             raise ConfigError(f"{module.__name__} cannot do {unknown[0]!r}")
@@ -233,7 +239,7 @@ class Endpoint:
             **options,
             protocol=2,
             socket_timeout=timeout,
-            # Shorter than both: the time of one command, and what the URL allows for connecting.
+            # The shorter of two: the time of one command, and the URL's limit for connecting.
             socket_connect_timeout=min(timeout, self.connect_timeout or timeout),
             retry=retry,
             **anonymous(),
@@ -243,7 +249,7 @@ class Endpoint:
         """Return a connected and authenticated redis-py connection.
 
         Raises:
-            ServerUnavailableError: within about *timeout* seconds.
+            ServerUnavailableError: no connection within about *timeout* seconds.
         """
         if self._prepare is not None:
             _ = self._prepare()
@@ -252,7 +258,7 @@ class Endpoint:
         try:
             connection.connect()
             if self.tls:
-                # TLS 1.3: that it refuses our certificate the server says after the handshake.
+                # With TLS 1.3 the server refuses our certificate only after the handshake.
                 connection.send_command("PING")
                 with suppress(redis.ResponseError):  # any answer will do
                     connection.read_response()
@@ -260,16 +266,16 @@ class Endpoint:
             connection.disconnect()
             if not isinstance(error, Exception) or isinstance(error, InterlockError):
                 raise
-            # Whatever it is: a credential provider of the user's may raise anything.
+            # Any error: a credential provider of the user's may raise anything.
             raise self.unconnected(error) from error
         self.seen = True
         return connection
 
     def ask(self, connection: Any, *command: str) -> Any:
-        """Return the reply to *command* on a *connection* made by `connect`; closed on an error.
+        """Return the reply to *command*; on an error, close the *connection* (of `connect`).
 
         Raises:
-            ServerUnavailableError: an error of the server's or of the connection's.
+            ServerUnavailableError: the reply is an error, or the connection failed.
         """
         try:
             connection.send_command(*command)

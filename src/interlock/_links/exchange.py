@@ -1,8 +1,8 @@
-"""Sending to a server and receiving from it within a time, in C or in Python.
+"""Sending to a server and receiving from it within a time limit, in C or in Python.
 
-The C part gives up the interpreter lock once for a round trip. It needs a socket that the kernel
-blocks on. Python's own way works for every socket: TLS, and those of gevent and eventlet, which
-only look as if they were blocking.
+The C part releases the interpreter lock (GIL) once for a round trip. It needs a socket in blocking
+mode. The Python part works with every socket: with TLS, and with those of gevent and eventlet,
+which only seem to block.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _in_c: tuple[Ask, Exchange, Send] | None
 try:
     from interlock._links._exchange import ask, exchange, send_all
-except ImportError:  # there was no compiler, or it was run before the source changed
+except ImportError:  # there was no compiler, or the C part is older than its source
     _in_c = None
 else:
     _in_c = ask, exchange, send_all
@@ -31,16 +31,16 @@ else:
 COMPILED = _in_c is not None
 """Whether the C part is there."""
 CHUNK = 65536
-"""Bytes that are read at a time, at the most."""
+"""The most bytes that are read at a time."""
 
 
 def exchange_in_python(sock: socket.socket, data: bytes, seconds: float, /) -> bytes:
-    """Send *data*; return what comes first of the reply, nothing if that is the end.
+    """Send *data*; return the first bytes of the reply, or none at the end of the connection.
 
     Args:
         sock: the socket, whose timeout `set_timeout` has set to *seconds*.
         data: the command; empty to receive only.
-        seconds: of silence before it fails.
+        seconds: the longest silence before it fails.
 
     Raises:
         BlockingIOError, TimeoutError: the time is up.
@@ -59,24 +59,24 @@ def send_in_python(sock: socket.socket, data: bytes, seconds: float, /) -> None:
 
 
 def kernel_timeout(sock: socket.socket, seconds: float) -> None:
-    """Let each read and write of a blocking socket fail after *seconds*."""
+    """Make each read and write of a blocking socket fail after *seconds*."""
     value = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6) or 1)
     for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
         sock.setsockopt(socket.SOL_SOCKET, option, value)
 
 
 def python_timeout(sock: socket.socket, seconds: float) -> None:
-    """Let each read and write of any socket fail after *seconds*."""
+    """Make each read and write of any socket fail after *seconds*."""
     sock.settimeout(seconds)
 
 
 class Methods(NamedTuple):
-    """The fastest ways that work with one socket.
+    """The fastest functions that work with one socket.
 
     Attributes:
-        handle: what `ask` wants for the socket.
-        ask: sends, and returns the reply if it can read it, else what comes first of it.
-        exchange: sends, and returns what comes first of the reply.
+        handle: stands for the socket in calls of `ask`.
+        ask: sends, and returns the reply if it can parse it, else the first bytes of the reply.
+        exchange: sends, and returns the first bytes of the reply.
         send_all: sends.
         limit: sets the timeout of the socket.
     """
@@ -89,7 +89,7 @@ class Methods(NamedTuple):
 
 
 def methods_for(sock: socket.socket) -> Methods:
-    """Return the fastest ways that work with *sock*."""
+    """Return the fastest functions that work with *sock*."""
     if _in_c is not None and not isinstance(sock, ssl.SSLSocket):
         sock.settimeout(None)
         # A socket of gevent or eventlet stays non-blocking: other greenlets run while it waits.

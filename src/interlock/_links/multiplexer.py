@@ -1,6 +1,6 @@
 """The connections that all tasks of one client share.
 
-One for each node, connected when it is needed, and again when it was lost.
+There is one for each node. It is opened when it is needed, and again after a loss.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class NodeMultiplexer:
 
     Args:
         endpoint: the node.
-        timeout: seconds for connecting, and without an answer after which a connection is dead.
+        timeout: seconds for connecting, and of silence after which a connection is dead.
     """
 
     def __init__(self, endpoint: Endpoint, timeout: float) -> None:
@@ -52,13 +52,13 @@ class NodeMultiplexer:
         return await (await self._connected(seconds)).eval(call, seconds)
 
     def ready(self, call: Eval[object]) -> Pipeline | None:
-        """Return the connection to send *call* by, if there is one already."""
+        """Return the connection for *call* if it is open already, else None."""
         del call
         pipeline = self._pipeline
         return None if pipeline is None or pipeline.dead else pipeline
 
     async def ask(self, call: Eval[object], seconds: float) -> object:
-        """Run *call* on a node that is just taking its slot over.
+        """Run *call* on a node that is just taking over its slot.
 
         Arguments and errors as `Pipeline.eval`.
         """
@@ -71,20 +71,21 @@ class NodeMultiplexer:
             return self._pipeline
         if self._connecting is None:
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
-            # Those who waited may all be gone when it fails; what it failed by is theirs alone.
+            # Read the error: all waiters may be gone then, and asyncio would report it as unread.
             self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())
         connecting = self._connecting
         done, _ = await asyncio.wait({connecting}, timeout=timeout)
         if not done:
             where, seen, tls = self._endpoint.where, self._endpoint.seen, self._endpoint.tls
             error = silent(where, seen=seen, tls=tls)
-            # It goes on being made, whoever waits: asked again, it may be there.
+            # Connecting goes on without this caller. When the caller asks again, the connection
+            # may be there.
             error.transient = seen or timeout < self._timeout
             raise error
         pipeline = connecting.result()
         if self._closed:
-            # It closed while this task waited for its turn: what was sent now would come after
-            # the releases.
+            # The client closed while this task waited for its turn. A command that is sent now
+            # would come after the releases.
             raise ClosedError("the client is closed")
         return pipeline
 
@@ -100,9 +101,9 @@ class NodeMultiplexer:
             self._connecting = None
 
     async def answered(self) -> None:
-        """Send nothing more, and wait until all that was sent is answered, or will never be.
+        """Refuse new calls, and wait until all that were sent are answered or have failed.
 
-        May be repeated.
+        It may be repeated.
         """
         self._closed = True
         if self._pipeline is not None:
@@ -112,7 +113,7 @@ class NodeMultiplexer:
                 await self._ending.finish()
 
     async def close(self) -> None:
-        """Close the connection; whoever still waits hears of it."""
+        """Close the connection; waiters get an error."""
         self._closed = True
         if self._connecting is not None:
             _ = await asyncio.wait({self._connecting})
@@ -131,7 +132,7 @@ class NodeMultiplexer:
                 pipeline.close()
 
     def forget(self) -> None:
-        """Be as new in another loop, or in a forked child."""
+        """Reset everything, for another loop or in a forked child."""
         self._pipeline = self._ending = self._connecting = None
 
 
@@ -140,12 +141,12 @@ class Multiplexer:
 
     Args:
         topology: the client's servers.
-        timeout: seconds for connecting, and without an answer after which a connection is dead.
+        timeout: seconds for connecting, and of silence after which a connection is dead.
 
     Attributes:
         eval: runs a call on the node that serves its keys; arguments and errors as
             `Pipeline.eval`. A redirection is followed.
-        ready: returns the connection to send a call by, if there is one already.
+        ready: returns the connection for a call if it is open already, else None.
     """
 
     eval: Callable[[Eval[object], float], Awaitable[object]]
@@ -164,7 +165,7 @@ class Multiplexer:
             self.eval, self.ready = lane.eval, lane.ready
 
     async def open(self, pubsub: PubSub, timeout: float) -> None:
-        """Learn who serves what, and whether there are sharded channels.
+        """Learn which node serves which slot, and whether there are sharded channels.
 
         Errors as `Topology.open`.
         """
@@ -196,11 +197,9 @@ class Multiplexer:
     async def judged(
         self, pipeline: Pipeline, call: Eval[object], reply: object, seconds: float
     ) -> object:
-        """Return what becomes of *call*, which *pipeline* has answered by the error *reply*.
+        """Return the outcome of *call*, which *pipeline* answered with the error *reply*.
 
-        As `Pipeline.judged`.
-
-        A redirection is followed.
+        A redirection is followed. Arguments and errors as `Pipeline.judged`.
         """
         try:
             return await pipeline.judged(call, reply, seconds)
@@ -228,15 +227,15 @@ class Multiplexer:
                 raise
 
     def _check_open(self, call: Eval[object]) -> None:
-        """Tell that a node has left the cluster just now, with its connection.
+        """Raise an error if the client is open: then the node of *call* has left the cluster.
 
-        Unless the client is closed.
+        The connection was closed with it.
         """
         if not self._closed:
             raise self._topology.nobody(call.keys[0]) from None
 
     def _opened(self, node: Endpoint) -> NodeMultiplexer:
-        """Return a new connection to *node*, and close those to nodes that are no more."""
+        """Return a new connection to *node*; close those to nodes that left the cluster."""
         if self._closed:
             raise ClosedError("the client is closed")
         lane = self._lanes[node] = NodeMultiplexer(node, self._timeout)
@@ -247,24 +246,24 @@ class Multiplexer:
         return lane
 
     async def answered(self) -> None:
-        """As `NodeMultiplexer.answered`, on all nodes at once."""
+        """Do the same as `NodeMultiplexer.answered`, on all nodes at once."""
         self._closed = True
         _ = await asyncio.gather(*(lane.answered() for lane in self._lanes.values()))
 
     async def close(self) -> None:
-        """Close all connections; whoever still waits hears of it."""
+        """Close all connections; waiters get an error."""
         self._closed = True
         closing = [lane.close() for lane in self._lanes.values()]
         _ = await asyncio.gather(*closing, *self._leaving)
 
     def abort(self) -> None:
-        """As `NodeMultiplexer.abort`, for all nodes."""
+        """Do the same as `NodeMultiplexer.abort`, for all nodes."""
         self._closed = True
         for lane in self._lanes.values():
             lane.abort()
 
     def forget(self) -> None:
-        """Be as new in another loop, or in a forked child."""
+        """Reset everything, for another loop or in a forked child."""
         self._topology.after_fork()
         self._leaving.clear()
         for lane in self._lanes.values():

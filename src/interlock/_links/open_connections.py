@@ -1,4 +1,7 @@
-"""The open connections to a primary that may move, so that those to a former one can be cut from any thread."""
+"""The open connections to a primary that may move.
+
+Any thread can cut the connections to a former primary.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,17 @@ Loop = asyncio.AbstractEventLoop
 
 
 class OpenConnections:
-    """What leads to one address or another.
+    """The open connections, each with the address that it leads to.
 
-    A server that hangs says nothing. Those who wait for its replies learn only by a cut that they
-    wait for the wrong one.
+    A server that hangs says nothing. Only a cut tells its waiters that they wait for the wrong
+    server.
 
     No mutex: a signal handler or ``__del__`` may strike anywhere, and use the client. Each step
     is one assignment or one method of a dict. `cut` first notes the address and then looks for
     connections; a connection is first added and then looks for cuts.
 
     Attributes:
-        cuts: another object after each cut.
+        cuts: an object that is replaced at each cut.
     """
 
     def __init__(self) -> None:
@@ -37,31 +40,35 @@ class OpenConnections:
     def add(self, address: Address, connection: Any, loop: Loop | None) -> None:
         """Take in a redis-py connection before it connects.
 
-        A server may hang before it has logged anybody in.
+        A server may already hang while the connection logs in.
 
         Args:
             address: where it leads to.
-            connection: of redis-py.
-            loop: that of a redis.asyncio connection.
+            connection: the redis-py connection.
+            loop: the event loop of a redis.asyncio connection, else None.
         """
         key, connections = id(connection), self._connections
         ref = weakref.ref(connection, lambda _: connections.pop(key, None))
         connections[key] = (ref, address, loop)
 
     def add_transport(self, address: Address, connection: Any) -> None:
-        """Take in what a connected redis.asyncio connection goes by, which will be used without it."""
-        transport: asyncio.Transport = connection._writer.transport  # noqa: SLF001 - redis-py connects, we drive
+        """Take in the transport of a connected redis.asyncio connection.
+
+        The transport will be used without the connection.
+        """
+        # redis-py connects, we drive.
+        transport: asyncio.Transport = connection._writer.transport  # noqa: SLF001
         for key, (each, _, _) in self._transports.copy().items():
             if each.is_closing():
                 _ = self._transports.pop(key, None)
         self._transports[id(transport)] = (transport, address, asyncio.get_running_loop())
 
     def stands(self, address: Address, at: object) -> bool:
-        """Return whether *address* is still good, which was asked for when `cuts` was *at*."""
+        """Return whether *address*, looked up when `cuts` was *at*, is still good."""
         return self.cuts is at or address == self._only
 
     def cut(self, address: Address) -> None:
-        """Cut all connections but those to *address*; who uses one sees it end."""
+        """Cut each connection that does not lead to *address*; its user sees it end."""
         self._only = address
         self.cuts = object()
         for ref, to, loop in list(self._connections.values()):
@@ -80,8 +87,9 @@ class OpenConnections:
 def _shut(connection: Any) -> None:
     sock = connection._sock  # noqa: SLF001 - redis-py connects, we drive
     if sock is not None:
-        with suppress(OSError):  # it is closed already, which is what is wanted
-            # The plain socket's: that of TLS would pull the session from under who is reading.
+        with suppress(OSError):  # it is closed already, as intended
+            # The method of the plain socket. That of a TLS socket also drops the TLS session,
+            # which another thread may use.
             socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 

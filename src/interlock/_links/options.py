@@ -1,4 +1,4 @@
-"""What users configure, read: URLs, and the options of redis-py's clients."""
+"""Reads the configuration of users: URLs, and the options of redis-py's clients."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ if TYPE_CHECKING:
 _DATABASE = re.compile(r"/*(-?\d+/?)?")
 _PASSWORD = re.compile(r"(?<=[?&])([^=&]*password)=[^&]*")
 
-_parse_url: Callable[[str], dict[str, Any]] = getattr(redis.connection, "parse_url")  # noqa: B009 - it has no types
+# By `getattr`, because it has no types.
+_parse_url: Callable[[str], dict[str, Any]] = getattr(redis.connection, "parse_url")  # noqa: B009
 
-# What the user left to redis-py's defaults is left to ours; a Sentinel's pool names itself.
+# Options that are dropped: they may be redis-py's defaults, and ours must count then. A Sentinel
+# pool also has itself among its options (connection_pool).
 _DEFAULTED = ("socket_timeout", "socket_connect_timeout", "max_connections", "connection_pool")
 
 
 def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
-    """Return what *url*, of one server, means as keyword arguments of a redis-py connection pool.
+    """Turn *url*, of one server, into keyword arguments for a redis-py connection pool.
 
     Args:
         url: a URL with a scheme that redis-py knows.
-        shown: what the user wrote, if that is another one.
+        shown: the URL that the user wrote, if that is another one.
 
     Raises:
         ConfigError: it cannot be read.
@@ -40,8 +42,8 @@ def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
         kwargs: dict[str, Any] = _parse_url(url)
         _ = urlsplit(url).port
     except ValueError as error:
-        # Where a port is expected there may stand half a password: that error is neither quoted
-        # nor kept.
+        # Half a password may stand where a port is expected. So that error is neither quoted nor
+        # kept.
         why = str(error)
         if why.startswith("Port"):
             why = "the port must be 0 to 65535, and / ? # @ : in a password percent-encoded"
@@ -51,7 +53,7 @@ def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
             f"cannot use the URL {shown!r}: nothing may follow a #; "
             "percent-encode / ? # @ : in a password"
         )
-    # redis-py takes a path that is no number for database 0, and /0/1 for database 1.
+    # redis-py reads a path that is not a number as database 0, and /0/1 as database 1.
     if "path" not in kwargs and not _DATABASE.fullmatch(urlsplit(url).path):
         raise ConfigError(
             f"cannot use the URL {shown!r}: its path must be the number of a database"
@@ -60,7 +62,7 @@ def read_url(url: str, shown: str | None = None) -> dict[str, Any]:
 
 
 def read_pool(pool: Any) -> dict[str, Any]:
-    """Return the keyword arguments of a redis-py connection pool that are the user's will."""
+    """Return the keyword arguments of a redis-py connection pool that the user chose."""
     given: dict[str, Any] = dict(pool.connection_kwargs)
     for name in _DEFAULTED:
         given.pop(name, None)
@@ -68,7 +70,11 @@ def read_pool(pool: Any) -> dict[str, Any]:
 
 
 def read_options(options: Mapping[str, Any]) -> tuple[type, dict[str, Any]]:
-    """Return the connection class and the keyword arguments that a redis-py cluster client makes connections with, by the user's will."""
+    """Return the connection class, and the keyword arguments for it that the user chose.
+
+    Args:
+        options: the connection options of a redis-py cluster client.
+    """
     given = dict(options)
     tls = given.pop("ssl", False)
     plain = redis.connection.SSLConnection if tls else redis.connection.Connection
@@ -81,13 +87,13 @@ def read_options(options: Mapping[str, Any]) -> tuple[type, dict[str, Any]]:
 
 
 class _Provider(redis.CredentialProvider):
-    """A credential provider of another library's, as redis-py wants it."""
+    """Adapts the credential provider of another library to redis-py."""
 
     def __init__(self, provider: Any) -> None:
         self._provider = provider
 
     def get_credentials(self) -> Any:
-        """Return what the provider has now."""
+        """Return the credentials that the provider has now."""
         return self._provider.get_credentials()
 
 
@@ -100,11 +106,11 @@ def _with_provider(given: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def parameters(connection_class: Any) -> frozenset[str]:
-    """Return the names of all that a connection can be told."""
+    """Return the names of all parameters of a connection class."""
     inits = (part.__init__ for part in connection_class.__mro__)
-    # Not those written in C: inspect has to parse theirs, and two threads that parse at a time
-    # are a SystemError ("AST constructor recursion depth mismatch", CPython 3.11), in whatever
-    # the other thread was parsing too.
+    # Not of functions in C: inspect has to parse their signatures. If two threads parse at a time,
+    # CPython 3.11 may raise a SystemError ("AST constructor recursion depth mismatch"). The other
+    # thread may get the error too, even if it parses something else.
     names = (inspect.signature(init).parameters for init in inits if inspect.isfunction(init))
     return frozenset[str]().union(*names)
 
@@ -123,7 +129,7 @@ def redact(url: str) -> str:
     """Return *url* without its password."""
     scheme, found, rest = _PASSWORD.sub(r"\1=***", url).partition("://")
     if not found:
-        # No URL at all, but whoever mistyped one may have meant to give a password.
+        # Not a URL, but perhaps a mistyped one with a password.
         _, at, address = scheme.rpartition("@")
         return f"***@{address}" if at else scheme
     credentials, at, address = rest.rpartition("@")

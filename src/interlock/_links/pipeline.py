@@ -1,15 +1,15 @@
 """One asyncio connection that all tasks of a client share.
 
-What gathers in a loop turn is written together, and answered in order.
+Commands that gather in a turn of the loop are written together, and answered in order.
 
 Rules:
 
-* Every command has a slot. Who stops waiting leaves the slot behind, and its reply is dropped
-  when it comes: nobody ever reads somebody else's.
-* A server with nothing to do is written to at once, and one with something to do when as much has
-  gathered, or when the turn ends: a turn in which many tasks run is long, and both sides are to
-  work at the same time.
-* A connection that does not answer for a command time-out is closed, and every slot hears of it.
+* Every command has a slot. A task that stops waiting leaves the slot behind, and its reply is
+  dropped when it comes. So nobody ever reads a reply to somebody else.
+* If the server has nothing to do, a command is written at once. Otherwise commands gather. They are
+  written when they are as many as the server still has to answer, or when the turn ends. A turn in
+  which many tasks run is long, and the server should work meanwhile.
+* If no answer comes for a command time-out, the connection is closed. Every slot gets an error.
 
 redis-py connects and logs in; then its transport is given to this protocol.
 """
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from interlock._links.endpoint import Endpoint
 
 FEW = 4
-"""Commands that are not worth a write of their own while the server has something to do."""
+"""Fewer commands than this are not worth a write while the server has something to do."""
 
 
 class Pipeline(asyncio.Protocol):
@@ -54,11 +54,11 @@ class Pipeline(asyncio.Protocol):
     Args:
         where: the server's address, for messages.
         timeout: seconds without an answer after which it is dead.
-        moves: as of the endpoint.
+        moves: as in `Endpoint`.
 
     Attributes:
-        replicas, told, served: as of `Link`.
-        known: the digests of scripts that the server knows, as far as was seen.
+        replicas, told, served: as in `Link`.
+        known: the digests of the scripts that have run on this connection.
         dead: True when nothing can be sent any more.
     """
 
@@ -97,7 +97,7 @@ class Pipeline(asyncio.Protocol):
         self._endpoint = endpoint
         self.served = endpoint.served
         inner = await endpoint.connect_async(timeout)
-        # redis-py connects, we drive: it must not close, or complain of, what is ours from here on.
+        # redis-py connects, we drive. From here on it must not close the transport, or complain.
         self._writer, inner._writer, inner._reader = inner._writer, None, None  # noqa: SLF001
         self._transport = self._writer.transport
         self._transport.set_protocol(self)
@@ -108,12 +108,12 @@ class Pipeline(asyncio.Protocol):
 
         Args:
             call: the script.
-            seconds: how long to wait for the reply, where that is less than the connection's
+            seconds: how long to wait for the reply, if that is less than the connection's
                 time-out.
 
         Raises:
-            InterlockError: what the server's error means, ServerUnavailableError for no reply, or
-                ReplicationError.
+            InterlockError: the meaning of the server's error, ServerUnavailableError if there was
+                no reply, or ReplicationError.
         """
         if call.replication is not None:
             return await self._confirmed(call, call.replication, seconds)
@@ -124,9 +124,9 @@ class Pipeline(asyncio.Protocol):
         return reply
 
     def begin(self, call: Eval[object], seconds: float) -> asyncio.Future[object]:
-        """Send *call*, which nobody has to confirm.
+        """Send *call*, which replicas need not confirm; return the future of its reply.
 
-        What becomes of the future that is returned may be for `judged`. Else as `eval`.
+        If the reply is an error, pass it to `judged`. Arguments and errors as `eval`.
         """
         slot = self.send(call.packed or pack_evalsha(call))
         if call.then is not None:
@@ -134,11 +134,10 @@ class Pipeline(asyncio.Protocol):
         return slot if seconds >= self._timeout else self.reply(slot, seconds)
 
     async def judged(self, call: Eval[object], reply: object, seconds: float) -> object:
-        """Return what becomes of *call*, which was answered by *reply*, or was not by that error.
+        """Return the outcome of *call* after its *reply*, or after the error in place of a reply.
 
-        Errors as `eval`.
-
-        It is sent with its text if the server does not know it.
+        If the server does not know the script, *call* is sent again with the text. Errors as
+        `eval`.
         """
         if isinstance(reply, ServerUnavailableError):
             raise reply
@@ -161,7 +160,7 @@ class Pipeline(asyncio.Protocol):
         return await self._wait_connections.eval(call, confirm, seconds, asking=asking)
 
     async def ask(self, call: Eval[object], seconds: float) -> object:
-        """Run *call* on a node that is just taking its slot over.
+        """Run *call* on a node that is just taking over its slot.
 
         Arguments and errors as `eval`.
         """
@@ -169,7 +168,7 @@ class Pipeline(asyncio.Protocol):
             return await self._confirmed(call, call.replication, seconds, asking=True)
         asked = self.send(ASKING, more=True)
         try:
-            # The text goes with it: asking for it would be asking once more.
+            # The text goes with it: to send it later, the node must be asked (ASKING) again.
             reply = await self._send(pack_eval(call, asking=True), seconds)
             for answer in (asked.result(), reply):
                 if isinstance(answer, ReplyError):
@@ -177,10 +176,10 @@ class Pipeline(asyncio.Protocol):
             return reply
         finally:
             if not asked.cancel() and not asked.cancelled():
-                _ = asked.exception()  # whoever was told of it by the other one has heard it
+                _ = asked.exception()  # the caller has heard it from the other reply
 
     async def answered(self) -> None:
-        """Wait until all that was sent so far has been answered, whoever waits for it.
+        """Wait until everything sent so far is answered, even if nobody else waits for it.
 
         Raises:
             ServerUnavailableError: no reply within the connection's time-out.
@@ -189,9 +188,9 @@ class Pipeline(asyncio.Protocol):
             _ = await self._send(pack(("PING",)), self._timeout)
 
     async def finish(self) -> None:
-        """Refuse what is not sent yet, and wait until what was sent is answered.
+        """Refuse new commands, and wait until those that were sent are answered.
 
-        May be repeated. Errors as `answered`.
+        It may be repeated. Errors as `answered`.
         """
         if not self.dead:
             if self._slots:
@@ -199,7 +198,7 @@ class Pipeline(asyncio.Protocol):
             self._flush()
             self.dead = True
         if self._last is not None:
-            # Not awaited itself: a cancellation here must not cancel it.
+            # Not awaited directly: a cancellation here must not cancel it.
             answered, _ = await asyncio.wait({self._last}, timeout=self._timeout)
             if not answered:
                 self._die(f"no reply in {self._timeout:.3g} s")
@@ -209,15 +208,15 @@ class Pipeline(asyncio.Protocol):
 
     @property
     def owes(self) -> bool:
-        """Return whether a reply is still to come, be it that nobody waits for it."""
+        """Return whether a reply is still to come, even if nobody waits for it."""
         return bool(self._slots)
 
     def send(self, packed: bytes, *, more: bool = False) -> asyncio.Future[object]:
-        """Have *packed* sent; return the future of its reply.
+        """Send *packed*; return the future of its reply.
 
         Args:
             packed: the command.
-            more: whether to write it with the next one, which is sent directly after it.
+            more: whether another command follows at once, to be written together with it.
 
         Raises:
             ServerUnavailableError: the connection is dead; nothing was sent.
@@ -238,7 +237,7 @@ class Pipeline(asyncio.Protocol):
         return slot
 
     def send_all(self, commands: Sequence[bytes]) -> list[asyncio.Future[object]]:
-        """Have *commands* sent in one write.
+        """Send *commands* in one write.
 
         Return the futures of their replies. Errors as `send`.
         """
@@ -249,9 +248,9 @@ class Pipeline(asyncio.Protocol):
         return self.reply(self.send(packed), seconds)
 
     def reply(self, slot: asyncio.Future[object], seconds: float) -> asyncio.Future[object]:
-        """Have the reply in *slot*, of what was sent just now, within *seconds*.
+        """Make *slot*, of a command sent just now, fail after *seconds* without a reply.
 
-        Errors as `eval`.
+        Return *slot*. Errors as `eval`.
         """
         if seconds < self._timeout:
             if self._out:
@@ -267,7 +266,7 @@ class Pipeline(asyncio.Protocol):
             return
         if out:
             self._transport.write(b"".join(out))
-        # The server's time runs from here: what a crowded loop needed to get here is not its fault.
+        # The server's time begins here: delays in a crowded loop are not its fault.
         for slot, seconds in hurried:
             self._deadlines.add(slot, seconds)
 
@@ -284,7 +283,7 @@ class Pipeline(asyncio.Protocol):
             self._check = self._loop.call_later(self._timeout, self._check_alive, self._answers)
 
     def data_received(self, data: bytes) -> None:
-        """Give each reply to the slot that is due."""
+        """Put each reply into the slot whose turn it is."""
         reader = self._reader
         try:
             reader.feed(data)
@@ -313,14 +312,14 @@ class Pipeline(asyncio.Protocol):
             self._die(f"it answered nonsense: {error}")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell every slot."""
+        """Give every slot an error."""
         why = str(exc or "the server closed the connection")
         if not self.served and self._transport.get_extra_info("ssl_object") is None:
             why += maybe_tls(exc)
         self._die(why)
 
     def close(self) -> None:
-        """Close; whoever still waits hears of it."""
+        """Close the connection; waiters get an error."""
         self._die("the client closed it")
 
     def _die(self, why: str) -> None:

@@ -1,6 +1,6 @@
 """Blocking connections shared by threads.
 
-A pool for each node, last in first out, so that few connections are busy and warm.
+Each node has a pool. It is last in, first out: a few connections are used, and stay warm.
 
 Rules:
 
@@ -51,7 +51,7 @@ class NodePool:
         # waits for it.
         self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._opening: set[object] = set()
-        # The locks on which threads wait for a connection, or for the end of all.
+        # The locks on which threads wait for a connection, or for the end of all connections.
         self._waiting: deque[threading.Lock] = deque()
         self._closed = False
 
@@ -79,7 +79,7 @@ class NodePool:
         return reply
 
     def ask(self, call: Eval[object], timeout: float) -> object:
-        """Run *call* on a node that is just taking its slot over; errors as `Connection.ask`."""
+        """Run *call* on a node that is just taking over its slot; errors as `Connection.ask`."""
         connection = self._take(timeout)
         try:
             reply = connection.ask(call, timeout)
@@ -94,7 +94,7 @@ class NodePool:
     def idle(self) -> Connection | None:
         """Return a connection that can be written to at once, or None.
 
-        `take_back` wants it again.
+        The caller must give it back by `take_back` or `failed`.
         """
         try:
             return self._idle.pop()
@@ -122,7 +122,10 @@ class NodePool:
         return replies
 
     def close(self, timeout: float) -> None:
-        """Close the idle connections now and each busy one when it comes back, for at most *timeout* seconds."""
+        """Close the idle connections now, and each busy one when it comes back.
+
+        Wait at most *timeout* seconds for the busy ones.
+        """
         self._closed = True
         self._given()
         deadline = time.monotonic() + timeout
@@ -130,7 +133,7 @@ class NodePool:
             self._wait(deadline)
 
     def forget(self) -> None:
-        """Close everything in a forked child, without a word on the wire."""
+        """Close everything in a forked child, but send nothing."""
         self._waiting.clear()
         self._drop_idle()
         self._open.clear()
@@ -153,7 +156,7 @@ class NodePool:
             self._wait(deadline)
 
     def _wait(self, deadline: float) -> None:
-        """Wait until something came back, at the longest for a tick or until *deadline*."""
+        """Wait for a connection that comes back, but only for a tick, and until *deadline*."""
         woken = threading.Lock()
         _ = woken.acquire()
         self._waiting.append(woken)
@@ -165,10 +168,10 @@ class NodePool:
                 self._waiting.remove(woken)
 
     def _another(self, deadline: float) -> Connection | None:
-        """Return one more connection, or None if there are as many as may be."""
+        """Open one more connection; return None if the limit is reached."""
         place = object()
-        # First taken, then counted: two threads may both have to wait for a tick, but never open
-        # one too many.
+        # First take a place, then count. Two threads may both have to wait for a tick, but they
+        # never open one too many.
         self._opening.add(place)
         try:
             if len(self._open) + len(self._opening) > self._limit:
@@ -201,7 +204,7 @@ class NodePool:
                 return
 
     def failed(self, connection: Connection, error: BaseException) -> None:
-        """Take a connection back whose command ended by *error*."""
+        """Take back a connection whose command ended with *error*."""
         answered = isinstance(error, InterlockError) and not (error.sent or left(error))
         interrupted = not isinstance(error, Exception)
         if answered or (interrupted and connection.drain(DRAIN_TIMEOUT)):
@@ -210,7 +213,7 @@ class NodePool:
             return
         self._end(connection)
         if isinstance(error, ServerUnavailableError):
-            # The others were opened to the same server and have most likely died with it.
+            # The idle ones were opened to the same server, and have most likely died with it.
             self._drop_idle()
 
     def _drop_idle(self) -> None:
@@ -230,7 +233,7 @@ class Pool:
         topology: the client's servers.
 
     Attributes:
-        eval: runs a call on the node that serves its keys, within so many seconds; errors as
+        eval: runs a call on the node that serves its keys, within a number of seconds; errors as
             `NodePool.eval`. A redirection is followed.
     """
 
@@ -245,7 +248,7 @@ class Pool:
         self.eval = self._eval if only is None else self._opened(only).eval
 
     def open(self, pubsub: PubSub, timeout: float) -> None:
-        """Learn what must be known of the servers; errors as `Topology.open`."""
+        """Learn everything that must be known of the servers; errors as `Topology.open`."""
         if self._closed:
             raise ClosedError("the client is closed")
         try:
@@ -277,7 +280,7 @@ class Pool:
         return self._pools.get(owner) or self._opened(owner)
 
     def after(self, call: Eval[object], failure: ServerUnavailableError, timeout: float) -> object:
-        """Go on with *call* after the node that should serve its keys answered by *failure*.
+        """Go on with *call* after it ended with *failure* at the node that should serve it.
 
         Raises:
             InterlockError: as `eval`.
@@ -296,15 +299,15 @@ class Pool:
                 raise
 
     def _check_open(self, call: Eval[object]) -> None:
-        """Tell that a node has left the cluster just now, with its pool.
+        """Raise an error if the client is open: then the node of *call* has left the cluster.
 
-        Unless the client is closed.
+        Its pool was closed with it.
         """
         if not self._closed:
             raise self._topology.nobody(call.keys[0]) from None
 
     def _opened(self, node: Endpoint) -> NodePool:
-        """Return a new pool for *node*, and close those of nodes that are no more."""
+        """Return a new pool for *node*; close those of nodes that left the cluster."""
         pool = self._pools.setdefault(node, NodePool(node))
         if self._closed:
             pool.close(0)
@@ -322,7 +325,7 @@ class Pool:
             pool.close(max(deadline - time.monotonic(), 0))
 
     def forget(self) -> None:
-        """Close everything in a forked child, without a word on the wire."""
+        """Close everything in a forked child, but send nothing."""
         self._topology.after_fork()
         for pool in self._pools.values():
             pool.forget()

@@ -1,10 +1,10 @@
-"""What to do when a node of a cluster did not serve a command.
+"""The next step when a node of a cluster did not serve a command.
 
-The same for threads, tasks and the renewal thread.
+It is the same for threads, tasks and the renewal thread.
 
-A redirection is followed at once, a few times: those who send us on may not all know the latest.
-Everything else is the caller's: a trouble that passes is transient, and `session.persist` asks
-again within the time there is. But the map is fetched anew meanwhile, so that asking again helps.
+A redirection is followed at once, a few times: not all nodes may know the latest map. Any other
+error goes to the caller. If the problem may pass, the error is transient, and `session.persist`
+asks again as long as there is time. Meanwhile the map is fetched anew, so that asking again helps.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Route:
         """Return where to send the command that was answered by *failure*.
 
         Raises:
-            ServerUnavailableError: *failure*, when it is not to be sent on; or it was sent on too
-                often.
+            ServerUnavailableError: *failure*, if the command is not to be sent on; another error,
+                if it was sent on too often.
         """
         if not isinstance(failure, RedirectedError):
             if failure.transient and failure.code != "TRYAGAIN":

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def redis_client(endpoint: Endpoint, timeout: float) -> redis.Redis:
-    """Return a client of the server at *endpoint*, which its user closes; it never tries again.
+    """Return a client of the server at *endpoint*. It never retries; the caller closes it.
 
     Args:
         endpoint: one server.

@@ -1,4 +1,4 @@
-"""What the server's errors and redis-py's mean to a caller of interlock."""
+"""The meaning of the server's and redis-py's errors for a caller of interlock."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 _CODE = re.compile(r"(?:@user_script:\s*\d+:\s*)?-?([A-Z][A-Z0-9]{2,})(?= |$)")
 _WRAPPED = re.compile(r"@user_script:\s*\d+:\s*-?([A-Z][A-Z0-9]{2,})(?= |$)")
 
-# What a script stumbles on whose slot is just moving, after what stands before in it has been done.
+# The error of a script whose slot is just moving. Its commands before the error were executed.
 _HALFWAY = "attempted to access a non local key"
 
-# What the server says under the code ERR.
+# Parts of the texts that the server sends with the code ERR, and the codes that we use for them.
 _UNCODED = (
     ("The user executing the script can't", "NOPERM"),
     ("ACL failure in script", "NOPERM"),
@@ -67,7 +67,7 @@ class RedirectedError(ServerUnavailableError):
     Attributes:
         slot: the slot.
         address: host and port.
-        asking: only for this one command (ASK).
+        asking: whether that is so only for this one command (ASK).
     """
 
     def __init__(self, text: str, where: str) -> None:
@@ -76,7 +76,7 @@ class RedirectedError(ServerUnavailableError):
         super().__init__(f"the server at {where} {what} ({text})", code=code)
         self.slot = int(slot)
         host, _, port = address.rpartition(":")
-        # A node that does not know its own name sends us to where we found it.
+        # A node that does not know its own host leaves it out: it is the host that we asked.
         self.address = host or where.rpartition(":")[0], int(port)
         self.asking = code == "ASK"
 
@@ -91,7 +91,7 @@ def error_code(text: str) -> str:
 
 
 ELSEWHERE = ("READONLY", "MASTERDOWN")
-"""What only a replica says: where the primary may move, it has moved."""
+"""Codes that only a replica sends. If the primary may move, they mean that it has moved."""
 
 
 def refusal(
@@ -102,18 +102,18 @@ def refusal(
     moves: bool = False,
     served: bool = False,
 ) -> InterlockError:
-    """Return what a caller is to be told when the server answered *call* by an error.
+    """Return the error for a caller when the server answered *call* with an error.
 
-    Nothing was changed unless it says so.
+    Nothing was changed on the server, unless the returned error says so (``sent``).
 
     Args:
         text: the error.
         call: the script.
         where: the server's address.
-        moves: whether a replica's answer means that the primary is another one now, which is to
-            be looked for.
-        served: whether scripts succeeded there before. The address may lead to the next primary
-            soon, or this one may be it again.
+        moves: whether a replica's answer means that there is another primary now, which the client
+            must look for.
+        served: whether scripts succeeded there before. Then a replica's answer is transient: the
+            address may soon lead to the next primary, or this server may become the primary again.
     """
     code = error_code(text)
     if code == "WRONGTYPE":
@@ -139,7 +139,7 @@ def refusal(
 
 
 def left(error: object) -> bool:
-    """Return whether *error* says that the connection which it came by leads to a former primary."""
+    """Return whether *error* says that its connection leads to a former primary."""
     return isinstance(error, ServerUnavailableError) and error.code in ELSEWHERE and error.transient
 
 
@@ -149,14 +149,14 @@ def _unavailable(text: str, where: str) -> ServerUnavailableError:
     return ServerUnavailableError(
         f"the server at {where} {what}" + (f" ({text})" if code in _MEANING else ""),
         code=code,
-        # A script that is stopped at a forbidden command has done what stands before it.
+        # If a script stops at a forbidden command, the commands before it were executed.
         sent=(code == "NOPERM" and "script" in text) or _HALFWAY in text,
         transient=transient,
     )
 
 
 def unconnected(error: Exception, where: str, *, seen: bool, tls: bool) -> ServerUnavailableError:
-    """Return what a caller is to be told when no connection could be made.
+    """Return the error for a caller when no connection could be made.
 
     Args:
         error: what redis-py, the socket or a credential provider raised.
@@ -166,8 +166,8 @@ def unconnected(error: Exception, where: str, *, seen: bool, tls: bool) -> Serve
     """
     text = str(error)
     if not isinstance(error, redis.RedisError | OSError):
-        # It is of neither the server nor the network: of a credential provider, or of a host that
-        # cannot be one.
+        # It comes neither from the server nor from the network, but from a credential provider or
+        # from an impossible host name.
         return _not_connected(where, f"{type(error).__name__}: {text}", seen=seen)
     code = _login_code(error, text)
     if code in _MEANING or isinstance(error, ResponseError):
@@ -178,8 +178,8 @@ def unconnected(error: Exception, where: str, *, seen: bool, tls: bool) -> Serve
     )
     reached = not any(isinstance(link, ConnectionRefusedError | socket.gaierror) for link in chain)
     _shorten(error)
-    # A server that does not like our certificate may just hang up, and what it said is lost on
-    # the way. One that does not speak TLS waits for the end of our first line.
+    # A server that rejects our certificate may just hang up, and its message is lost on the way.
+    # A server that does not speak TLS waits for the end of our first line.
     if refused or (tls and not seen and reached):
         return _no_tls(where, _reason(error, chain))
     why = _reason(error, chain)
@@ -189,9 +189,9 @@ def unconnected(error: Exception, where: str, *, seen: bool, tls: bool) -> Serve
 
 
 def silent(where: str, *, seen: bool, tls: bool) -> ServerUnavailableError:
-    """Return what a caller is to be told when there is no connection yet.
+    """Return the error for a caller when there is no connection in time.
 
-    Arguments as of `unconnected`.
+    Arguments as for `unconnected`.
     """
     tell = _no_tls if tls and not seen else partial(_not_connected, seen=seen)
     return tell(where, _IN_TIME)
@@ -213,16 +213,16 @@ def _no_tls(where: str, why: str) -> ServerUnavailableError:
 
 
 def _reason(error: Exception, chain: Sequence[BaseException]) -> str:
-    """Return why there is no connection, in the same words for both faces.
+    """Return why there is no connection, in the same words for threads and asyncio.
 
-    redis-py repeats the address, and asyncio words the errors of the system its own way.
+    redis-py repeats the address, and asyncio has its own words for errors of the system.
     """
     text = str(error)
     if any(isinstance(link, TimeoutError | redis.TimeoutError) for link in chain):
         return _IN_TIME
     for link in chain:
         if isinstance(link, OSError) and not isinstance(link, ssl.SSLError | socket.gaierror):
-            # Of several addresses asyncio lists all errors, and has no number.
+            # For a host with several addresses asyncio lists all errors, and sets no errno.
             listed = [int(number) for number in re.findall(r"\[Errno (\d+)\]", str(link))]
             numbers = [link.errno] if link.errno else listed
             if numbers:
@@ -232,7 +232,10 @@ def _reason(error: Exception, chain: Sequence[BaseException]) -> str:
 
 
 def maybe_tls(*errors: BaseException | None) -> str:
-    """Return what to add to a message about a server that has never answered, when *errors* say that it hung up."""
+    """Return the end of a message about a server that has never answered.
+
+    It is a hint at TLS if *errors* say that the server hung up, else an empty text.
+    """
     hung_up = any(error is None or isinstance(error, _HUNG_UP) for error in errors)
     return "; if this port speaks TLS, connect by rediss://" if hung_up else ""
 
@@ -252,15 +255,15 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _shorten(error: Exception) -> None:
-    """Drop from *error* what would be shown above ours and tells no more.
+    """Drop the traceback and the causes of *error*: they would be shown above our error.
 
-    Redis-py's steps, and the error of the socket.
+    They are redis-py's steps and the error of the socket, and tell nothing more.
     """
     error.__cause__ = error.__context__ = error.__traceback__ = None
 
 
 def _login_code(error: Exception, text: str) -> str:
-    # redis-py has taken the code off the text.
+    # redis-py has removed the code from the text.
     if isinstance(error, BusyLoadingError):
         return "LOADING"
     if isinstance(error, NoPermissionError):

@@ -19,7 +19,7 @@ _pack = cast("Callable[[tuple[str, ...]], bytes]", _untyped.pack_command)
 _packed_in_c: Callable[[tuple[object, ...]], bytes | None]
 try:
     from interlock._links._exchange import packed as _packed_in_c
-except ImportError:  # there was no compiler, or it was run before the source changed
+except ImportError:  # there was no compiler, or the C part is older than its source
 
     def _packed_in_c(_: tuple[object, ...], /) -> bytes | None:
         return None
@@ -39,24 +39,24 @@ def pack(parts: Sequence[str | int]) -> bytes:
 
 
 def pack_in_python(parts: Sequence[str | int]) -> bytes:
-    """As `pack`, by hiredis."""
+    """Do the same as `pack`, with hiredis."""
     # hiredis 3.5.0 turns numbers into text by itself, and crashes the process when a Ctrl-C
     # strikes just there.
     return _pack(tuple(map(str, parts)))
 
 
 ASKING = pack(("ASKING",))
-"""Before a command to a node that is just taking its slot over."""
+"""Goes before a command to a node that is just taking over its slot."""
 
 
 @lru_cache(maxsize=256)
 def _packed(script: Script[object], keys: tuple[str, ...], args: tuple[str | int, ...]) -> bytes:
-    """A lock's commands come again and again, and looking up is faster than packing."""
+    """Return a command, often from the cache: a lock's commands repeat, and packing is slower."""
     return pack(("EVALSHA", script.sha, len(keys), *keys, *args))
 
 
 def pack_evalsha(call: Eval[object]) -> bytes:
-    """Return *call* by its digest."""
+    """Return the bytes of *call* with the digest of its script."""
     if call.packed is None:
         script, keys = call.script, call.keys
         if script.varies:
@@ -66,9 +66,12 @@ def pack_evalsha(call: Eval[object]) -> bytes:
 
 
 def pack_eval(call: Eval[object], *, asking: bool = False) -> bytes:
-    """Return *call* with its text, for a server that does not know the digest.
+    """Return the bytes of *call* with the text of its script, which the server may not know.
 
-    Or, *asking*, for a node that is just taking its slot over.
+    Args:
+        call: the script.
+        asking: whether the node is just taking over the slot. Then the arguments about the queue
+            are left out.
     """
     keys = call.keys
     args = call.args[: len(call.args) - call.queued] if asking else call.args
@@ -76,5 +79,5 @@ def pack_eval(call: Eval[object], *, asking: bool = False) -> bytes:
 
 
 def unknown_script(reply: object) -> bool:
-    """Return whether the server asks for the text."""
+    """Return whether *reply* says that the server does not know the script."""
     return isinstance(reply, ReplyError) and str(reply).startswith("NOSCRIPT")

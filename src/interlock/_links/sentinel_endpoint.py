@@ -1,14 +1,16 @@
-"""A primary under Sentinel: connections that lead to it and to nobody else.
+"""A primary under Sentinel: connections that lead to it and to no other server.
 
-Theory. Sentinels name the primary, and may be wrong for a moment: so each connection counts only
-once its server itself says that it is one (ROLE). After that the hot path is that of a single
-server. What may still go wrong with a connection is told in three ways, each of which ends in
-asking the Sentinels again: it breaks; its server answers as a replica does; a Sentinel announces
-another primary, and the connections to the former one are cut, which also frees those who wait
-for a server that hangs.
+Theory. Sentinels name the primary, and may be wrong for a moment. So a connection counts only once
+its server itself says that it is a primary (ROLE). After that the hot path is that of a single
+server. A connection may still fail in three ways, and after each the Sentinels are asked again:
 
-New connections go where a Sentinel says, never to an address that was good once: a former primary
-that comes back takes itself for one until it is told otherwise.
+* It breaks.
+* Its server answers as a replica does.
+* A Sentinel announces another primary. Then the connections to the former one are cut. The cut
+  also frees callers that wait for a server that hangs.
+
+New connections go where a Sentinel says, never to an address that was good once. A former primary
+that comes back believes that it is still the primary, until it is told otherwise.
 
 Source: https://redis.io/docs/latest/develop/reference/sentinel-clients/.
 """
@@ -33,23 +35,29 @@ if TYPE_CHECKING:
     from interlock._links.sentinel import Sentinels
 
 FRESH = 0.1
-"""Seconds for which an answer of the Sentinels serves all connections that are opened at about the same time."""
+"""Seconds for which an answer of the Sentinels is used.
+
+It serves all connections that are opened at about the same time.
+"""
 LOGIN = 1.0
-"""Seconds after which a server that does not log us in counts as one that hangs, unless the caller has much more time."""
+"""Seconds after which a server that does not log us in counts as one that hangs.
+
+A caller that has much more time waits longer.
+"""
 
 
 class SentinelEndpoint(Endpoint):
     """The primary of a service, wherever it is.
 
     Args:
-        sentinels: who knows.
-        connection_class: of redis-py, for the data nodes.
-        kwargs: for it; host and port are not looked at.
+        sentinels: the Sentinels that know where it is.
+        connection_class: the class of redis-py for connections to the data nodes.
+        kwargs: the arguments of that class; host and port are ignored.
 
     Attributes:
-        sentinels: who knows.
-        connected: called after every connection that was made.
-        left: called when the primary is another one than before.
+        sentinels: the Sentinels that know where it is.
+        connected: called after every new connection.
+        left: called when there is another primary than before.
     """
 
     moves = True
@@ -67,7 +75,7 @@ class SentinelEndpoint(Endpoint):
         self.after_fork()
 
     def after_fork(self) -> None:
-        """Know nothing of the connections of the parent process."""
+        """Forget the connections of the parent process."""
         # Reentrant: a signal handler may strike while its thread asks.
         self._asking = threading.RLock()
         self._found: tuple[float, Address] | None = None
@@ -97,7 +105,7 @@ class SentinelEndpoint(Endpoint):
         with self._reaching():
             connection = await node.connect_async(_patience(until))
             role = await node.ask_async(connection, "ROLE")
-            # Before it is looked for cuts: one that comes in between must find it.
+            # Added before the check for cuts: a cut that comes in between must find it.
             self._open.add_transport(address, connection)
             if role[0] != b"master" or not self._open.stands(address, at):
                 await connection.disconnect(nowait=True)
@@ -112,15 +120,15 @@ class SentinelEndpoint(Endpoint):
     def epoch(self) -> int:
         """Return the epoch of the primary that connections lead to.
 
-        It is larger only when the connections to the former primary are cut. Else that could
-        still draw a fencing token of the new epoch, and the next primary would repeat it.
+        It grows only after the connections to the former primary were cut. Else the former primary
+        could still draw a fencing token of the new epoch, and the next primary would repeat it.
         """
         return self._epoch
 
     def moved(self, address: Address) -> None:
-        """Take *address* for the primary's, and cut the connections to any other.
+        """Note that the primary is at *address*, and cut the connections to any other address.
 
-        From any thread.
+        Any thread may call this.
         """
         former, self._primary = self._primary, address
         if former not in (None, address):
@@ -139,8 +147,8 @@ class SentinelEndpoint(Endpoint):
 
     def _look_up(self, timeout: float) -> Address:
         until = time.monotonic() + timeout
-        # Many threads that connect at once ask once. But the one that asks may be in a signal
-        # handler, and take its time.
+        # If many threads connect at the same time, one asks for all. But a signal handler may have
+        # interrupted that thread, so the others do not wait for long.
         alone = self._asking.acquire(timeout=max(timeout / 2, LEAST))
         try:
             address = self._fresh()
@@ -168,7 +176,10 @@ class SentinelEndpoint(Endpoint):
 
     @contextmanager
     def _reaching(self) -> Generator[None]:
-        """See to it that when the server that was named cannot be reached the next try asks again, and makes sense."""
+        """Make the next try ask the Sentinels again if the named server cannot be reached.
+
+        An error without a code becomes transient: a next try makes sense.
+        """
         try:
             yield
         except ServerUnavailableError as error:
@@ -178,7 +189,8 @@ class SentinelEndpoint(Endpoint):
 
     def _demoted(self, node: Endpoint) -> ServerUnavailableError:
         return ServerUnavailableError(
-            f"{node.where}, which the Sentinels named for {self.where}, is not the primary: a failover is under way",
+            f"{node.where}, which the Sentinels named for {self.where}, is not the primary: "
+            "a failover is under way",
             transient=True,
         )
 
@@ -186,7 +198,7 @@ class SentinelEndpoint(Endpoint):
 def _patience(until: float) -> float:
     """Return how long connecting may take.
 
-    A server that does not log us in for long hangs, and another may be there by then.
+    A server that takes long to log us in hangs, and there may be another primary by then.
     """
     seconds = until - time.monotonic()
     return max(min(seconds, LOGIN), seconds / 3, LEAST)

@@ -1,4 +1,4 @@
-"""From a URL, or a redis-py client, to the Sentinels and the primary that it means."""
+"""Turns a URL, or a redis-py client, into the Sentinels and the primary that it means."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from interlock._links.sentinel_endpoint import SentinelEndpoint
 from interlock.errors import ConfigError
 
 OWN = "sentinel_"
-"""What a parameter begins with that is meant for the Sentinels and not for the data nodes."""
+"""The prefix of parameters for the Sentinels. Parameters without it are for the data nodes."""
 PORT = 26379
 _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
@@ -22,13 +22,13 @@ _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 def from_sentinel_url(url: str) -> SentinelEndpoint:
     """Read ``redis+sentinel://[user:password@]host[:port],.../service[/db][?parameters]``.
 
-    Parameters are redis-py's, for the data nodes; with ``sentinel_`` before the name, for the
-    Sentinels. ``rediss+sentinel://`` speaks TLS with both, in the data nodes' settings unless the
-    Sentinels have some of their own; ``sentinel_ssl`` says otherwise for the Sentinels. User and
-    password are never passed on from one to the other.
+    Parameters are redis-py's, for the data nodes. With ``sentinel_`` before the name, they are for
+    the Sentinels. ``rediss+sentinel://`` speaks TLS with both. The Sentinels then have the TLS
+    settings of the data nodes, except for settings of their own. ``sentinel_ssl`` turns TLS on or
+    off for the Sentinels alone. User and password are never passed on from one to the other.
 
     Raises:
-        ConfigError: for what cannot be read, or an unknown parameter.
+        ConfigError: the URL cannot be read, or has an unknown parameter.
     """
     scheme, _, rest = url.partition("://")
     address, _, query = rest.partition("?")
@@ -75,23 +75,24 @@ def is_sentinel_pool(pool: object) -> bool:
 
 
 def from_sentinel_pool(pool: Any) -> SentinelEndpoint:
-    """Take service, Sentinels and credentials of a redis-py connection pool.
+    """Take the service, Sentinels and credentials from a redis-py pool that asks Sentinels.
 
-    It is for threads or asyncio, and asks Sentinels.
+    The pool is for threads or asyncio.
 
     Raises:
-        ConfigError: it leads to replicas.
+        ConfigError: the pool leads to replicas.
     """
     if not pool.is_master:
         raise ConfigError(
-            f"locks need the primary of {pool.service_name!r}: give the client that master_for() returns, not slave_for()"
+            f"locks need the primary of {pool.service_name!r}: "
+            "give the client that master_for() returns, not slave_for()"
         )
     manager = pool.sentinel_manager
     sentinels = Sentinels(
         pool.service_name,
         [Endpoint.from_pool(sentinel.connection_pool) for sentinel in manager.sentinels],
         others=manager.min_other_sentinels,
-        # redis-py has no other way to ask, and valkey-py no such thing.
+        # redis-py has no public name for it, and valkey-py does not have it at all.
         host=getattr(manager, "_force_master_ip", None),
     )
     return SentinelEndpoint(sentinels, pool.connection_class, read_pool(pool))

@@ -1,4 +1,4 @@
-"""Hash slots: which one a key is in, and who serves which; redis-py asks the cluster."""
+"""Hash slots: the slot of a key, and the node that serves a slot. redis-py asks the cluster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def slot_of(key: str) -> int:
 def ask_who_serves(
     nodes: Iterable[Endpoint], timeout: float, remap: Remap | None
 ) -> tuple[Mapping[int, Address], list[Address]]:
-    """Ask one of *nodes* after the other, in any order, until one tells who serves what.
+    """Ask *nodes* one after another, in any order, until one tells which node serves which slot.
 
     Args:
         nodes: where to ask.
@@ -45,7 +45,7 @@ def ask_who_serves(
         The primary of each slot that has one, and all nodes there are.
 
     Raises:
-        Exception: the last one of what went wrong with each of them.
+        Exception: no node answered; it is the error of the last one.
     """
     asked = list(nodes)
     try:
@@ -69,7 +69,7 @@ def ask_who_serves(
 
 
 def _root(error: Exception) -> Exception:
-    """Return what a node said or did that redis-py tells in words of its own."""
+    """Return the error of a node that redis-py has wrapped in errors of its own."""
     seen: list[BaseException] = []
     while isinstance(error, RedisClusterException):
         seen.append(error)

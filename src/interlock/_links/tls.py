@@ -10,10 +10,10 @@ import redis.connection as sync
 
 
 class SettledTLS(sync.SSLConnection):
-    """A TLS connection on which nothing is left to be read.
+    """A TLS connection without unread bytes after the handshake.
 
-    The server sends its session tickets (TLS 1.3) after the handshake, and redis-py's pools (8.1)
-    take what lies there unread for somebody else's reply: "Connection not ready".
+    After the handshake the server sends its session tickets (TLS 1.3). The pools of redis-py (8.1)
+    take unread bytes for a reply to somebody else, and fail with "Connection not ready".
     """
 
     def connect(self) -> None:

@@ -30,7 +30,7 @@ class Topology(Protocol):
     """What one client knows of its servers.
 
     Attributes:
-        where: for messages, and to tell these servers from others.
+        where: their name in messages, which no other servers have.
         only: the single server, or None where keys belong to several nodes.
         sharded: whether there are sharded channels; None until the nodes were asked.
         on_change: called, in any thread, when another node serves some slot.
@@ -63,7 +63,7 @@ class Topology(Protocol):
         ...
 
     def fetch(self, pause: float = ONCE_MORE) -> Future[None]:
-        """Ask the nodes again who serves what, unless that was done less than *pause* seconds ago."""
+        """Ask the nodes again who serves what, unless that was done in the last *pause* seconds."""
         ...
 
     def nobody(self, key: str) -> ServerUnavailableError:
@@ -75,7 +75,7 @@ class Topology(Protocol):
         ...
 
     def after_fork(self) -> None:
-        """Go on in a forked child, with what is known."""
+        """Go on in a forked child with the map that is known."""
         ...
 
 
@@ -112,31 +112,31 @@ class SingleServer:
         raise redirected
 
     def open(self, pubsub: PubSub) -> Future[None]:
-        """Return at once: there is nothing to learn."""
+        """Return a future that is done: there is nothing to learn."""
         del pubsub
         return self.fetch()
 
     def fetch(self, pause: float = ONCE_MORE) -> Future[None]:
-        """Return at once: there is nothing to ask."""
+        """Return a future that is done: there is nothing to ask."""
         del pause
         done = Future[None]()
         done.set_result(None)
         return done
 
     def nobody(self, key: str) -> ServerUnavailableError:
-        """Return what is never needed here: the server serves every key."""
+        """Fail: this is never needed, because the server serves every key."""
         raise AssertionError(key)
 
     def silent(self, seconds: float) -> ServerUnavailableError:
-        """Return what is never needed here: `open` returns at once."""
+        """Fail: this is never needed, because `open` is done at once."""
         raise AssertionError(seconds)
 
     def after_fork(self) -> None:
-        """Do nothing: what is known stays true."""
+        """Do nothing: there is no map that could change."""
 
 
 class AnyNode:
-    """Any node of a cluster: where plain channels are heard, all of them by every node."""
+    """Any node of a cluster: every node hears all messages of plain channels."""
 
     moves = served = False
 
@@ -151,11 +151,12 @@ class AnyNode:
         return self._node is not None and self._node not in self._topology.nodes
 
     def connect(self, timeout: float) -> Any:
-        """Return a connection of redis-py's to a node, another one each time.
+        """Return a redis-py connection to a node, which is drawn at random each time.
 
         Errors as `Endpoint.connect`.
         """
-        node = self._node = random.choice(self._topology.nodes or [self._topology.any_owner()])  # noqa: S311 - no secret
+        nodes = self._topology.nodes or [self._topology.any_owner()]
+        node = self._node = random.choice(nodes)  # noqa: S311 - no secret
         return node.connect(timeout)
 
 

@@ -1,4 +1,4 @@
-"""From a URL, or none, or a configured client, to the servers it means."""
+"""Turns a URL, no URL, or a configured client into the servers that it means."""
 
 from __future__ import annotations
 
@@ -41,20 +41,21 @@ def open_url(url: str | None) -> Endpoint | Cluster:
     """Return the servers that *url* means.
 
     Args:
-        url: None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server; the first
-            time in a process that is a warning.
+        url: None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server. A process
+            warns once if it has to use the embedded server like this.
 
     Raises:
-        ConfigError: it cannot be used.
+        ConfigError: the URL cannot be used.
     """
     if url is None:
         url = os.environ.get("INTERLOCK_URL") or os.environ.get("REDIS_URL")
     if url is None:
         _warn_once()
         url = "embedded://"
-    if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users may not check types
+    # Users may not check types.
+    if not isinstance(url, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"a URL must be a str, not {type(url).__name__}")
-    # valkeys:// is rediss://, and so with +sentinel and +cluster.
+    # valkeys:// means rediss://, also with +sentinel and +cluster.
     url = _VALKEY.sub("redis", url, count=1) if url.startswith("valkey") else url
     scheme, found, rest = url.partition("://")
     if not found or scheme not in SCHEMES:
@@ -76,7 +77,7 @@ def open_url(url: str | None) -> Endpoint | Cluster:
 
 def _embedded(name: str) -> Endpoint:
     try:
-        # Here, because Windows lacks what it needs.
+        # Imported here, because Windows lacks modules that it needs.
         from interlock._embedded import EmbeddedServer, ensure  # noqa: PLC0415
         from interlock._embedded.place import place_of  # noqa: PLC0415
     except ImportError as error:
@@ -92,10 +93,10 @@ def servers_of(client: Any) -> Endpoint | Cluster:
     """Return the servers that a *client* of redis-py's or valkey-py's is configured for.
 
     Raises:
-        ConfigError: it cannot be used.
+        ConfigError: the client cannot be used.
     """
-    # By what it has, not by its class: valkey-py has classes of its own, and is not loaded for
-    # this.
+    # Judged by its attributes, not by its class: valkey-py has classes of its own, and is not
+    # imported for this.
     if hasattr(client, "nodes_manager"):
         return Cluster.from_client(client)
     if isinstance(client, str):

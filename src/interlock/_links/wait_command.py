@@ -1,10 +1,10 @@
-"""The question to replicas that goes out behind a script, and what its answers mean.
+"""The question to replicas that is sent after a script, and the meaning of the answers.
 
-Bytes and numbers, no I/O.
+There is no I/O here, only bytes and numbers.
 
-WAIT counts the replicas that have what its connection wrote. "All" is not a number it takes: how
-many are connected the primary tells besides (INFO), in the same write, and is asked for as many
-the next time; should that have been too few, WAIT is sent once more.
+WAIT counts the replicas that have the writes of its connection. It takes a number, not "all". So
+INFO is sent with it in the same write, and tells how many replicas are connected. The next WAIT
+asks for that number. If a WAIT has asked for too few, it is sent once more.
 
 Prior art: syncedEval of Redisson 4.7.0, which learns the number beforehand.
 """
@@ -32,13 +32,13 @@ _pack = lru_cache(maxsize=64)(pack)
 
 
 class Link(Protocol):
-    """What is asked: a connection.
+    """The part of a connection that the question needs.
 
     Attributes:
         where: the server's address, for messages.
         moves: whether another server may take its place.
-        replicas: how many are connected to the server, as far as it was asked.
-        told: the digests of the scripts whose texts went out by it.
+        replicas: how many were connected to the server when it was asked last.
+        told: the digests of the scripts whose texts were sent on it.
     """
 
     where: str
@@ -53,15 +53,15 @@ class Link(Protocol):
 
 
 class WaitCommand:
-    """One question about all that *calls*, which share a policy, were granted.
+    """One question about all grants of *calls*, which share a policy.
 
     Args:
         calls: the scripts.
-        link: the connection that they go out by.
+        link: the connection that they are sent on.
 
     Attributes:
         timeout: seconds that the replicas are given.
-        answers: how many replies `commands` has.
+        answers: how many replies the commands get.
     """
 
     def __init__(self, calls: Sequence[Eval[object]], link: Link) -> None:
@@ -79,7 +79,7 @@ class WaitCommand:
         self.answers = 2 if self._all else 1
 
     def commands(self) -> list[bytes]:
-        """Return what is to be sent."""
+        """Return the commands to send."""
         self._asked = self._wanted
         left = max(1, round((self._until - monotonic()) * 1000))
         if self._policy.fsync:
@@ -89,7 +89,7 @@ class WaitCommand:
         return [wait, _pack(("INFO", "replication"))] if self._all else [wait]
 
     def heard(self, answers: Sequence[object]) -> bool:
-        """Take the *answers*; return whether they are final, or there is more to ask."""
+        """Take the *answers*; return whether they are final. If not, ask again."""
         for answer in answers:
             if isinstance(answer, ReplyError):
                 text = str(answer)
@@ -113,7 +113,7 @@ class WaitCommand:
         )
 
     def conclude(self, replies: list[object]) -> None:
-        """Put into *replies* the errors of what was granted and is not replicated well enough."""
+        """Put an error into *replies* for each grant that is not replicated well enough."""
         for place, call in enumerate(self._calls):
             if call.replication is None or not call.replication.concerns(
                 call.script.decode, replies[place]
@@ -129,7 +129,7 @@ class WaitCommand:
                 replies[place] = error
 
     def _lost(self, call: Eval[object]) -> InterlockError:
-        """Return the error for a grant by a primary that became a replica before others had it."""
+        """Return the error for a grant whose primary became a replica before others had it."""
         error = refusal(
             f"READONLY {self._demoted}",
             call,
@@ -142,10 +142,10 @@ class WaitCommand:
         return error
 
     def _number(self) -> int:
-        """Return how many replicas must have it, as far as is known."""
+        """Return how many replicas must have the grants, as far as is known."""
         if self._policy.count != "all":
             return self._policy.count
-        # A primary that is cut off from all of its replicas has none connected: that must not be
+        # A primary that is cut off from all of its replicas counts 0 of them. That must not be
         # enough.
         return max(self._link.replicas, 1 if self._policy.mode == "required" else 0)
 
@@ -159,11 +159,11 @@ class WaitCommand:
 
 
 def packed(call: Eval[object], link: Link) -> bytes:
-    """Return *call* as it goes out by *link*.
+    """Return the bytes of *call*, to be sent on *link*.
 
-    The first time that replicas are asked behind it, its text does: a server that does not know
-    the digest, as after a failover, would have us wait for replicas in vain before the text could
-    be sent.
+    If replicas must confirm it, the first call of a script has the text. A server may not know the
+    digest, for example after a failover. With the digest alone we would wait for replicas in vain
+    before the text could be sent.
     """
     if call.replication is None or call.script.sha in link.told:
         return pack_evalsha(call)
@@ -172,7 +172,7 @@ def packed(call: Eval[object], link: Link) -> bytes:
 
 
 def wait_command_for(calls: Sequence[Eval[object]], link: Link) -> WaitCommand | None:
-    """Return the question about *calls*, if there is any to be confirmed."""
+    """Return the question about *calls*; None if replicas need not confirm any of them."""
     for call in calls:
         if call.replication is not None:
             return WaitCommand(calls, link)

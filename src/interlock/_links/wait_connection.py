@@ -1,9 +1,8 @@
-"""Asyncio connections for scripts that replicas are to confirm.
+"""Asyncio connections for scripts that replicas must confirm.
 
-While a server waits for replicas it does nothing else for that connection: behind a WAIT on the
-one that all tasks share, everybody's releases would wait too. So each such script has a
-connection to itself until the answer is there; they are opened as they are needed, and used
-again.
+While a server waits for replicas, it does nothing else for that connection. A WAIT on the
+connection that all tasks share would delay the releases of all. So each such script has a
+connection to itself until the answer is there. These are opened when needed, and used again.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ MAX_CONNECTIONS = 100
 
 
 class Pipeline(Link, Protocol):
-    """A connection, as far as it is used here; `pipeline.Pipeline` is one.
+    """The part of a connection that is used here; `pipeline.Pipeline` has it.
 
     Attributes:
         dead: whether it is closed.
@@ -42,7 +41,7 @@ class Pipeline(Link, Protocol):
         ...
 
     def send(self, packed: bytes, *, more: bool = False) -> asyncio.Future[object]:
-        """Send a command, with *more* together with the next one.
+        """Send a command; if *more*, in one write with the next command.
 
         Return the future of its reply.
         """
@@ -53,7 +52,7 @@ class Pipeline(Link, Protocol):
         ...
 
     def reply(self, slot: asyncio.Future[object], seconds: float) -> asyncio.Future[object]:
-        """Give the reply in *slot* no more than *seconds*."""
+        """Make *slot* fail after *seconds* without a reply; return it."""
         ...
 
     async def answered(self) -> None:
@@ -61,11 +60,11 @@ class Pipeline(Link, Protocol):
         ...
 
     async def finish(self) -> None:
-        """Refuse what is not sent yet, and wait for what was sent."""
+        """Refuse new commands, and wait for the replies to those that were sent."""
         ...
 
     def close(self) -> None:
-        """Close; those who still wait hear of it."""
+        """Close the connection; waiters get an error."""
         ...
 
 
@@ -74,9 +73,9 @@ class WaitConnections:
 
     Args:
         endpoint: the server.
-        timeout: seconds without an answer after which a connection is dead, besides what replicas
-            are given.
-        connect: opens one.
+        timeout: seconds without an answer after which a connection is dead. The time of the
+            replicas comes on top.
+        connect: opens a connection.
     """
 
     def __init__(
@@ -92,14 +91,14 @@ class WaitConnections:
         self._room = asyncio.Semaphore(self._limit)
         self._idle: list[Pipeline] = []
         self._busy: set[Pipeline] = set()
-        # Those that still owe what nobody waits for.
+        # Connections on which replies are still to come that nobody waits for.
         self._resting: dict[asyncio.Task[None], Pipeline] = {}
         self._closed = False
 
     async def eval(
         self, call: Eval[object], confirm: Replication, seconds: float, *, asking: bool = False
     ) -> object:
-        """Run *call* and have what it grants confirmed.
+        """Run *call*, and wait until replicas confirm its grant.
 
         Arguments and errors as `Pipeline.eval`, or with *asking* `Pipeline.ask`.
         """
@@ -120,13 +119,13 @@ class WaitConnections:
         return reply
 
     async def finish(self) -> None:
-        """Refuse what is not sent yet, and wait for what was sent; errors as `Pipeline.finish`."""
+        """Refuse new commands, and wait for all replies; errors as `Pipeline.finish`."""
         self._closed = True
         for pipeline in self._busy.copy():
             await pipeline.finish()
 
     def close(self) -> None:
-        """Close all; who still waits hears of it."""
+        """Close all connections; waiters get an error."""
         self._closed = True
         for task in self._resting:
             task.cancel()
@@ -150,7 +149,8 @@ class WaitConnections:
                     raise
         except TimeoutError as error:
             raise ServerUnavailableError(
-                f"none of {self._limit} connections to {self._endpoint.where} was to be had in {seconds:g} s",
+                f"none of {self._limit} connections to {self._endpoint.where} "
+                f"was to be had in {seconds:g} s",
                 transient=True,
             ) from error
         if self._closed:
@@ -183,7 +183,7 @@ class WaitConnections:
                     served=pipeline.served,
                 )
             replies = [reply]
-            # Who was refused does not wait for replicas.
+            # A refused caller does not wait for replicas.
             if wait_command.concerns(replies):
                 while not wait_command.heard([await answer for answer in answers]):
                     answers = pipeline.send_all(wait_command.commands())
@@ -199,7 +199,7 @@ class WaitConnections:
     ) -> tuple[object, list[asyncio.Future[object]]]:
         """Send *script* and *wait_command* in one write.
 
-        Return the reply to the one and the slots of the other's.
+        Return the reply to *script*, and the slots of the replies to *wait_command*.
         """
         slot, *answers = pipeline.send_all([script, *wait_command.commands()])
         try:
@@ -209,7 +209,7 @@ class WaitConnections:
             raise
 
     def _give_back(self, pipeline: Pipeline) -> None:
-        """Have *pipeline* used again, once it owes nothing any more."""
+        """Make *pipeline* available again once all its replies have come."""
         self._busy.discard(pipeline)
         if pipeline.owes and not pipeline.dead and not self._closed:
             task = asyncio.get_running_loop().create_task(self._rest(pipeline))
@@ -227,7 +227,7 @@ class WaitConnections:
 
 
 def drop(answers: list[asyncio.Future[object]]) -> None:
-    """Have nobody wait for *answers*; what comes is dropped."""
+    """Stop waiting for *answers*; replies that still come are dropped."""
     for answer in answers:
         if not answer.cancel() and not answer.cancelled():
             _ = answer.exception()

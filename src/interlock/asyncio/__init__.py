@@ -1,7 +1,10 @@
-"""The asyncio face: the names of `interlock`, awaited. It holds no logic; the sync face is generated from it.
+"""The asyncio face: the names of `interlock`, awaited.
 
-The owner of a lock is the task that acquired it. Give `acquire` a *timeout* instead of putting it into
-`asyncio.wait_for`. On Python 3.11 that makes a child task, which is then the owner.
+It holds no logic. The sync face is generated from it. The owner of a lock is the task that acquired
+it.
+
+With asyncio, give `acquire` a *timeout* instead of putting it into `asyncio.wait_for`. On Python
+3.11 that makes a child `asyncio.Task`, which is then the owner.
 """
 
 from interlock._core.election import LeaderInfo

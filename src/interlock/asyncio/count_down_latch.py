@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 @suggests(LATCH_NAMES)
 class CountDownLatch(metaclass=Suggesting):
-    """A count that opens a gate at 0, shared with Java's RCountDownLatch; made by `Client.count_down_latch`.
+    """A count that opens a gate at 0; made by `Client.count_down_latch`.
+
+    It is shared with Java's RCountDownLatch.
 
     Attributes:
         name: what it is called.
@@ -41,18 +43,19 @@ class CountDownLatch(metaclass=Suggesting):
         return await self._driver.run(self._recipe.try_set_count(count))
 
     async def count_down(self) -> None:
-        """Take one from the count, and open the latch at 0; nothing happens to one that is open. One round trip.
+        """Take one from the count, and open the latch at 0; one round trip.
 
-        It is carried through when it is interrupted.
+        Nothing happens to an open latch. A call that is interrupted is carried through.
 
         Raises:
-            ServerUnavailableError: no reply in time; it is still being sent in the background for a while, so do not repeat it.
+            ServerUnavailableError: no reply in time. The call is still being sent in the background
+                for a while, so do not repeat it.
             WrongTypeError: the name is in use by something else.
         """
         await self._driver.perform(self._recipe.count_down())
 
     async def count(self) -> int:
-        """Return what is left to be counted down; 0 when it is open or was never set; one round trip."""
+        """Return the count that is left; 0 if the latch is open or never set; one round trip."""
         return await self._driver.run(self._recipe.count())
 
     async def wait(self, timeout: Duration | None = None) -> bool:
@@ -78,5 +81,8 @@ class CountDownLatch(metaclass=Suggesting):
         return await driver.run(self._recipe.wait(driver.session.clock() + limit))
 
     async def delete(self) -> bool:
-        """Remove the latch, and have who waits for it raise LatchDeletedError; return whether there was one. One round trip."""
+        """Remove the latch; return whether there was one; one round trip.
+
+        Every `wait` for it raises LatchDeletedError.
+        """
         return await self._driver.run(self._recipe.delete())

@@ -34,7 +34,10 @@ class Observation:
         self._watching = watching
 
     async def close(self) -> None:
-        """Tell of no more changes; wait for a callback that runs, unless that calls this."""
+        """Tell of no more changes; wait for a callback that runs, unless that calls this.
+
+        During an outage it also waits for a look that is under way, at most the outage time-out.
+        """
         await self._watching.close()
 
     async def __aenter__(self) -> Self:
@@ -102,8 +105,8 @@ class Election(Lock):
     def observe(self, callback: Callable[[LeaderInfo | None], object]) -> Observation:
         """Call *callback* with the leader now and after every change; None for nobody.
 
-        It runs in the event loop. Changes that follow each other fast are told as one. An error in
-        it is reported and stops nothing.
+        It runs in the event loop. An error in it is reported and stops nothing.
+        Changes that follow each other fast are told as one.
 
         Returns:
             An observation: close it, or enter it by ``async with``.

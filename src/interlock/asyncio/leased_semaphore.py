@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Permit(Hold):
     """One or more permits that were acquired together; truthy while they last.
 
-    Without a lease of their own they are renewed as long as this object is referred to. Leaving their ``async with`` block
-    gives them back.
+    Without a lease of their own they are renewed as long as this object is referred to. Leaving
+    their ``async with`` block gives them back.
     """
 
     def __init__(
@@ -51,7 +51,8 @@ class Permit(Hold):
         Raises:
             NotHeldError: they were given back before; nothing was changed.
             HoldLostError: they were lost before.
-            ServerUnavailableError: no reply; they are not renewed any more, and releasing them may be tried again.
+            ServerUnavailableError: no reply; they are not renewed any more, and releasing them may
+                be tried again.
 
         Cost:
             One round trip.
@@ -80,9 +81,10 @@ class Permit(Hold):
 
 @suggests(SEMAPHORE_NAMES)
 class LeasedSemaphore(metaclass=Suggesting):
-    """A number of permits with ids and leases, shared with Java's RPermitExpirableSemaphore; made by `Client.leased_semaphore`.
+    """A number of permits with ids and leases; made by `Client.leased_semaphore`.
 
-    What a killed process had comes back when its leases end.
+    It is shared with Java's RPermitExpirableSemaphore. The permits of a killed process come back
+    when their leases end.
 
     Attributes:
         name: what it is called.
@@ -104,7 +106,8 @@ class LeasedSemaphore(metaclass=Suggesting):
         Args:
             n: how many, at most 10,000.
             timeout: seconds to wait; None or -1 for ever, 0 for one try.
-            lease: seconds after which they end by themselves; None for permits that are renewed until they are released.
+            lease: seconds after which they end by themselves; None for permits that are renewed
+                until they are released.
 
         Raises:
             AcquireTimeoutError: they did not become free in time.
@@ -113,7 +116,8 @@ class LeasedSemaphore(metaclass=Suggesting):
             OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
             ServerUnavailableError: no usable answer in time; nothing stays taken.
             WrongTypeError: the name is in use by something else.
-            ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires them; nothing stays taken.
+            ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires
+                them; nothing stays taken.
             ClosedError: the client is closed.
 
         Cost:
@@ -151,7 +155,8 @@ class LeasedSemaphore(metaclass=Suggesting):
             TypeError: it is neither a permit nor a string.
             NotHeldError: nobody holds it; nothing was changed.
             HoldLostError: it was lost before.
-            ValueError: it is the id of one of several that were acquired together; give the permit for all of them.
+            ValueError: it is the id of one of several that were acquired together; give the permit
+                for all of them.
             ServerUnavailableError: no reply; releasing it may be tried again.
 
         Cost:
@@ -168,7 +173,8 @@ class LeasedSemaphore(metaclass=Suggesting):
 
         Args:
             permit: which.
-            lease: seconds after which it ends by itself; None to have a permit of this client renewed.
+            lease: seconds after which it ends by itself; None for a permit of this client, which
+                then renews it.
 
         Raises:
             TypeError: it is neither a permit nor a string.
@@ -188,11 +194,18 @@ class LeasedSemaphore(metaclass=Suggesting):
             await driver.run(self._recipe.update_lease_of_id(permit, lease_of(lease, driver)))
 
     async def try_set_permits(self, n: int) -> bool:
-        """Make the semaphore with *n* permits unless there is one; return whether it was made; one round trip."""
+        """Make the semaphore with *n* permits unless it exists; one round trip.
+
+        Returns:
+            Whether it was made.
+        """
         return await self._driver.run(self._recipe.try_set_permits(n))
 
     async def set_permits(self, n: int) -> None:
-        """Have free and held permits add up to *n*; nothing is taken from who holds some. One round trip."""
+        """Make free and held permits add up to *n*; one round trip.
+
+        No held permit is taken away.
+        """
         await self._driver.run(self._recipe.set_permits(n))
 
     async def add_permits(self, n: int) -> None:
@@ -201,7 +214,7 @@ class LeasedSemaphore(metaclass=Suggesting):
         Raises:
             TypeError: *n* is not an int.
             ValueError: *n* is 0.
-            ServerUnavailableError: no reply in time; it is being undone should it have been executed.
+            ServerUnavailableError: no reply in time; it is being undone if it was executed.
         """
         await self._driver.perform(self._recipe.add_permits(n))
 

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 class Lock(metaclass=Suggesting):
     """A reentrant lock, shared with Java's RLock; made by `Client.lock`.
 
-    Its owner is the task that acquired it (a child task is another one), unless ``owner=`` was given.
+    Its owner is the task that acquired it (a child task is another one), unless ``owner=`` was
+    given.
 
     Attributes:
         name: what it is called.
@@ -83,8 +84,8 @@ class Lock(metaclass=Suggesting):
         Args:
             blocking: False for one try.
             timeout: seconds to wait; None or -1 for ever, 0 for one try.
-            lease: seconds after which it ends by itself; None for the one given at making, or else a hold that is renewed
-                until it is released.
+            lease: seconds after which it ends by itself; None for the one given at making, or else
+                a hold that is renewed until it is released.
 
         Returns:
             Whether it is held now.
@@ -97,7 +98,8 @@ class Lock(metaclass=Suggesting):
                 *lease* ran out does not count, unless a block is still inside.
             ServerUnavailableError: no usable answer in time.
             WrongTypeError: the name is in use by something else.
-            ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires them; it is given back.
+            ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires
+                them; it is given back.
             ClosedError: the client is closed.
 
         Cost:
@@ -126,7 +128,8 @@ class Lock(metaclass=Suggesting):
         Raises:
             NotHeldError: another owner holds it, or nobody; nothing was changed.
             HoldLostError: it was lost before.
-            ServerUnavailableError: no reply; it is not renewed any more, and releasing it may be tried again.
+            ServerUnavailableError: no reply; it is not renewed any more, and releasing it may be
+                tried again.
             ClosedError: the client is closed.
 
         Cost:
@@ -215,7 +218,7 @@ class Lock(metaclass=Suggesting):
             error.name_holder((await self.driver.run(self.core.refusal(0))).holder)
 
     def _enter_by_hand(self, owner: Owner, hold: Possession) -> None:
-        """Note that *owner* called ``__aenter__`` by hand, and may leave by ``__aexit__`` or `release`."""
+        """Note that *owner* entered by hand, and may leave by ``__aexit__`` or `release`."""
         block = Block(self)
         block.owner = owner
         self._by_hand = [
@@ -227,7 +230,10 @@ class Lock(metaclass=Suggesting):
         hold.hand(weakref.ref(block), alone=False)
 
     def _left_by_hand(self) -> Owner:
-        """Return for whom an ``__aexit__`` releases that was called by hand: the caller, or else who entered last."""
+        """Return the owner that a call of ``__aexit__`` by hand releases for.
+
+        It is the caller. If the caller has nothing to leave, it is the owner that entered last.
+        """
         me = self._fixed_owner or current_owner()
         blocks = self._by_hand
         mine = [block for block in blocks if block.owner is me]
@@ -243,15 +249,26 @@ class Lock(metaclass=Suggesting):
         return (await self.driver.run(self.core.status())).remaining is not None
 
     async def owned(self) -> bool:
-        """Return whether this owner holds it: False without a round trip if not, else as the server says."""
+        """Return whether this owner holds it.
+
+        The answer is False without a round trip if the client knows of no hold. Otherwise it is the
+        server's.
+        """
         return await self.hold_count() > 0
 
     async def hold_count(self) -> int:
-        """Return how often this owner holds it: 0 without a round trip if not, else as the server says."""
+        """Return how often this owner holds it.
+
+        The answer is 0 without a round trip if the client knows of no hold. Otherwise it is the
+        server's.
+        """
         return await self.driver.run(self.core.depth_of(self._fixed_owner or current_owner()))
 
     async def remaining(self) -> float | None:
-        """Return the seconds until any holder's lease ends unless it is renewed; None if nobody holds it; one round trip."""
+        """Return the seconds until the lease ends unless it is renewed; None if nobody holds it.
+
+        The holder may be any owner. One round trip.
+        """
         return (await self.driver.run(self.core.status())).remaining
 
     async def extend(self, lease: Duration) -> None:

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 class Semaphore(metaclass=Suggesting):
     """A number of permits, shared with Java's RSemaphore; made by `Client.semaphore`.
 
-    Every client may release, and the permits of a killed process stay taken. If they must come back, use
-    `Client.leased_semaphore`. Used by ``async with``, it acquires one permit and releases it.
+    Every client may release, and the permits of a killed process stay taken. If they must come
+    back, use `Client.leased_semaphore`. Used by ``async with``, it acquires one permit and releases
+    it.
 
     Attributes:
         name: what it is called.
@@ -58,7 +59,8 @@ class Semaphore(metaclass=Suggesting):
             OverflowError: *timeout* is above `threading.TIMEOUT_MAX`.
             ServerUnavailableError: no usable answer in time; nothing stays taken.
             WrongTypeError: the name is in use by something else.
-            ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires them; nothing stays taken.
+            ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires
+                them; nothing stays taken.
             ClosedError: the client is closed.
 
         Cost:
@@ -70,13 +72,14 @@ class Semaphore(metaclass=Suggesting):
     async def release(self, n: int = 1) -> None:
         """Give *n* permits back; a semaphore that does not exist is made.
 
-        Nobody asks where they come from: to release more than was acquired adds permits. A release that is interrupted is
-        carried through.
+        Nobody asks where they come from: to release more than was acquired adds permits. A release
+        that is interrupted is carried through.
 
         Raises:
             TypeError: *n* is not an int.
             ValueError: *n* is less than 1.
-            ServerUnavailableError: no reply in time; it is still being sent in the background for a while, so do not repeat it.
+            ServerUnavailableError: no reply in time. The release is still being sent in the
+                background for a while, so do not repeat it.
             WrongTypeError: the name is in use by something else.
             ClosedError: the client is closed.
 
@@ -86,7 +89,11 @@ class Semaphore(metaclass=Suggesting):
         await self._driver.perform(self._recipe.release(n))
 
     async def release_if_exists(self, n: int = 1) -> bool:
-        """Give *n* permits back unless there is no such semaphore; return whether there was. Raises as `release`."""
+        """Give *n* permits back if the semaphore exists. Raises as `release`.
+
+        Returns:
+            Whether there was one.
+        """
         return await self._driver.perform(self._recipe.release_if_exists(n))
 
     async def __aenter__(self) -> Self:
@@ -111,18 +118,23 @@ class Semaphore(metaclass=Suggesting):
             error.add_note(f"interlock: {trouble}")
 
     async def try_set_permits(self, n: int) -> bool:
-        """Make the semaphore with *n* permits unless there is one; return whether it was made; one round trip."""
+        """Make the semaphore with *n* permits unless it exists; one round trip.
+
+        Returns:
+            Whether it was made.
+        """
         return await self._driver.run(self._recipe.try_set_permits(n))
 
     async def add_permits(self, n: int) -> None:
         """Add *n* permits for good, or take them away when *n* is negative; one round trip.
 
-        Taking away does not wait: the number of free ones may fall below 0, and rises again with each release.
+        Taking away does not wait: the number of free ones may fall below 0, and rises again with
+        each release.
 
         Raises:
             TypeError: *n* is not an int.
             ValueError: *n* is 0.
-            ServerUnavailableError: no reply in time; it is being undone should it have been executed.
+            ServerUnavailableError: no reply in time; it is being undone if it was executed.
             WrongTypeError: the name is in use by something else.
         """
         await self._driver.perform(self._recipe.add_permits(n))
@@ -135,7 +147,8 @@ class Semaphore(metaclass=Suggesting):
         Raises:
             ServerUnavailableError: no reply in time; what was taken is being given back.
             WrongTypeError: the name is in use by something else.
-            ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires them; nothing stays taken.
+            ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires
+                them; nothing stays taken.
         """
         return await self._driver.perform(self._recipe.drain_permits())
 

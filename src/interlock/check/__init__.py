@@ -2,9 +2,9 @@
 
 `Client.check` and ``interlock doctor``.
 
-Facts are gathered (`collect`), then judged (`rules`): the judgement is pure, so that every
-finding can be had without a server that is configured that badly. `rights` knows what a user must
-be permitted, from the scripts themselves.
+`collect` gathers facts, then `rules` judges them. The judgement is pure: every finding can be
+produced without a server that is configured that badly. `rights` knows what a user must be
+permitted, from the scripts themselves.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Find out what the user may do by trying it, in ways that change nothing.
 
 ACL DRYRUN would tell as well, but the user that locks need may not run it, and Redis 6.2 does not
-have it. The server looks at the rights first and at the arguments later: a command with arguments
-that cannot work is refused for them by a server that would have permitted it. What has no such
-arguments (RPUSH, DECR) is tried on a key of this check's own, and taken back.
+have it. The server looks at the rights first and at the arguments later. So commands are sent with
+arguments that cannot work: a server that permits the command refuses the arguments. Commands
+without such arguments (RPUSH, DECR) are tried on a key of this check's own, and taken back.
 
-What is refused is told in the server's ACL LOG.
+The server's ACL LOG shows the commands that were refused.
 """
 
 from __future__ import annotations

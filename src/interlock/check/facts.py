@@ -27,13 +27,13 @@ class RightsFacts:
 class Facts:
     """One server as it was found.
 
-    What could not be found out is None or missing, and `silent` says why.
+    A fact that could not be found out is None or missing, and `silent` says why.
 
     Attributes:
         where: its address.
         transport: how it was reached.
-        local: whether that leads out of this machine.
-        user: as whom.
+        local: whether that is on this machine.
+        user: the user that asked it.
         round_trip: seconds of a PING, the median of some.
         info: INFO, as redis-py reads it.
         config: those settings that were told.

@@ -53,7 +53,8 @@ class Requirements:
             raise ConfigError(f"wanted objects of {', '.join(KINDS)}, found {unknown or 'none'}")
         if not _PATTERN.fullmatch(check_name(self.names)):
             raise ConfigError(
-                f"names must be a name, or the beginning of names and *, such as 'locks:*', not {self.names!r}"
+                "names must be a name, or the beginning of names and *, such as 'locks:*', "
+                f"not {self.names!r}"
             )
 
     @property
@@ -96,7 +97,12 @@ class Requirements:
         return (asking, "info") if policy.count == "all" else (asking,)
 
     def reaching(self, finding: Iterable[str], *, sharded: bool) -> Self:
-        """Return the same for servers that it takes the commands *finding* to find, and with this kind of channels."""
+        """Return the same for the servers that the commands *finding* lead to.
+
+        Args:
+            finding: commands that it takes to find them; they join those of `finding`.
+            sharded: whether messages go by sharded channels there.
+        """
         return replace(
             self, finding=tuple(dict.fromkeys((*self.finding, *finding))), sharded=sharded
         )

@@ -31,10 +31,10 @@ SHORT_IDLE = 60
 """Seconds. A pooled connection of a calm application may well be idle for longer."""
 
 _HOW_TO_LOOK = {
-    "INFO": "with a user that may (redis-cli INFO), or in the console of a managed service: version, role, replicas, memory and its"
-    " maxmemory-policy, persistence, number of clients",
-    "CONFIG": "with a user that may (redis-cli CONFIG GET '*'), or in the console of a managed service: appendfsync, save, timeout,"
-    " min-replicas-to-write",
+    "INFO": "with a user that may (redis-cli INFO), or in the console of a managed service: "
+    "version, role, replicas, memory and its maxmemory-policy, persistence, number of clients",
+    "CONFIG": "with a user that may (redis-cli CONFIG GET '*'), or in the console of a managed "
+    "service: appendfsync, save, timeout, min-replicas-to-write",
     "TIME": "on both machines, at the same moment: date +%s.%N",
 }
 _SPARED = {
@@ -174,7 +174,8 @@ def _rights(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
             "rights",
             NOTE if rights.missing else WARNING,
             f"unknown whether user {facts.user!r} may do the rest: {rights.unknown}",
-            "permit what is missing and check again; --names (names=) tells how the application's names begin",
+            "permit what is missing and check again; "
+            "--names (names=) tells how the application's names begin",
         )
     if not rights.missing and not rights.unknown:
         yield Finding("rights", OK, f"user {facts.user!r} may run the scripts of {what}")
@@ -204,14 +205,18 @@ def _clock(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
     del requirements
     if facts.clock_offset is None:
         return
-    found = f"the server's clock is {abs(facts.clock_offset):.3f} s {'ahead' if facts.clock_offset > 0 else 'behind'}"
+    found = (
+        f"the server's clock is {abs(facts.clock_offset):.3f} s "
+        f"{'ahead' if facts.clock_offset > 0 else 'behind'}"
+    )
     if abs(facts.clock_offset) < MUCH_OFFSET + facts.round_trip:
         yield Finding("clock", OK, found)
     else:
         yield Finding(
             "clock",
             WARNING,
-            f"{found}: leases do not depend on that, but a clock that is put right in one step lets them end early or late",
+            f"{found}: leases do not depend on that, "
+            "but a clock that is put right in one step lets them end early or late",
             "have both machines follow a time server, by slewing",
         )
 
@@ -245,7 +250,8 @@ def _idle(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
         yield Finding(
             "idle",
             NOTE,
-            f"connections are closed after {seconds} s of silence (timeout): the next command connects anew, which takes longer",
+            f"connections are closed after {seconds} s of silence (timeout): "
+            "the next command connects anew, which takes longer",
             f"CONFIG SET timeout 0, or {SHORT_IDLE} and more",
         )
 
@@ -266,6 +272,6 @@ def _transport(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
 
 
 RULES: tuple[Callable[[Facts, Requirements], Iterator[Finding]], ...] = (
-    _latency, _version, _role, _cluster, replicas, eviction, persistence, _writes, _rights, _messages, _clock, _clients, _idle,
-    _transport, _silence,
+    _latency, _version, _role, _cluster, replicas, eviction, persistence, _writes, _rights,
+    _messages, _clock, _clients, _idle, _transport, _silence,
 )  # fmt: skip

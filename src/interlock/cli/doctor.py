@@ -56,7 +56,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         dest="urls",
         action="append",
         metavar="URL",
-        help="the server (default: $INTERLOCK_URL, $REDIS_URL, else one of this machine's own); several times: each of them; of a cluster every primary",
+        help="the server (default: $INTERLOCK_URL, $REDIS_URL, else one of this machine's own); "
+        "several times: each of them; of a cluster every primary",
     )
     parser.add_argument(
         "--url-file",
@@ -72,7 +73,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="append",
         choices=(*KINDS, *OPERATIONS, "all"),
         metavar="OBJECT",
-        help=f"what the application uses, several times for several: {', '.join(KINDS)}, or all of them (default: lock); `interlock run` needs fenced_lock; cards for those that operators read; operator for interlock list, show, deadlocks and, with the locks' kinds, release",
+        help=f"what the application uses, several times for several: {', '.join(KINDS)}, "
+        "or all of them (default: lock); `interlock run` needs fenced_lock; "
+        "cards for those that operators read; "
+        "operator for interlock list, show, deadlocks and, with the locks' kinds, release",
     )
     parser.add_argument(
         "--names",

@@ -1,9 +1,15 @@
 """Which lock a run asks for, and how it is entered.
 
-The options choose one object under the name: the plain lock (fenced, so that the job has a token), a side of the read/write
-lock, the fair lock, a permit of a leased semaphore (which comes back by itself when we are killed), or, over several servers, a
-majority of plain locks. The locks exclude each other whatever their kind, for each refuses a hash that it does not know; but only
-those of one kind hear of each other's releases.
+The options choose one object under the name:
+
+* the plain lock, fenced, so that the job has a token;
+* a side of the read/write lock;
+* the fair lock;
+* a permit of a leased semaphore, which comes back by itself when we are killed;
+* a majority of plain locks, over several servers.
+
+The locks exclude each other whatever their kind, for each refuses a hash that it does not know. But
+only those of one kind hear of each other's releases.
 """
 
 from __future__ import annotations
@@ -25,14 +31,14 @@ Entrance: TypeAlias = "AbstractContextManager[Hold]"
 
 
 def entrance(clients: Sequence[Client], options: RunOptions, timeout: float | None) -> Entrance:
-    """Return what, when it is entered, waits up to *timeout* seconds (None: for ever) and gives the hold.
+    """Return a context manager that waits for the lock and gives the hold.
 
     A permit is acquired here already.
 
     Args:
         clients: one for each URL, in their order.
         options: what is asked for.
-        timeout: seconds; 0 for one try.
+        timeout: seconds to wait; None for ever, 0 for one try.
 
     Raises:
         UsageError: the semaphore has another limit.
@@ -57,13 +63,14 @@ def entrance(clients: Sequence[Client], options: RunOptions, timeout: float | No
 
 
 def _permit(client: Client, name: str, limit: int, timeout: float | None) -> Permit:
-    """Return a permit of the semaphore *name*, which has *limit* of them or is made with so many."""
+    """Return a permit of the semaphore *name*, which has *limit* permits or is made with them."""
     semaphore = client.leased_semaphore(name)
-    # One try first: it fails at once when there is no server, where the rest would sit the outage out.
+    # One try first: without a server it fails at once, where the rest would wait out the outage.
     permit = semaphore.try_acquire()
     if not semaphore.try_set_permits(limit) and (found := semaphore.permits()) != limit:
-        # What was acquired goes back when the client closes.
+        # A permit that was acquired goes back when the client closes.
         raise UsageError(
-            f"wanted --limit {limit}, found {found} for {name!r} on the server: all who share the name must give the same limit"
+            f"wanted --limit {limit}, found {found} for {name!r} on the server: "
+            "all who share the name must give the same limit"
         )
     return semaphore.acquire(timeout=timeout) if permit is None else permit

@@ -1,8 +1,10 @@
 """The options of `interlock run`: one row each, from the command line or from INTERLOCK_ variables.
 
-A new option is a row in `OPTIONS` and a field of `RunOptions`; its variable, its place in the help and its errors
-follow from the row. Rows that fill the same field exclude each other. The command line is read first and wins: a variable
-is looked at only for a field that the command line left open, so that a bad value in the environment can be overridden.
+A new option is a row in `OPTIONS` and a field of `RunOptions`. Its variable, its place in the help
+and its errors follow from the row. Rows that fill the same field exclude each other.
+
+The command line is read first and wins. A variable is looked at only for a field that the command
+line left open. So a bad value in the environment can be overridden.
 """
 
 from __future__ import annotations
@@ -158,7 +160,8 @@ OPTIONS = (
         field="lease",
         metavar="SECS",
         parse=lease,
-        help="keep others out so long should this machine die; renewed while CMD runs (default: 30)",
+        help="keep others out so long should this machine die; "
+        "renewed while CMD runs (default: 30)",
     ),
     Option(
         flags=("--min-hold",),
@@ -298,7 +301,7 @@ def run_options(
         raise UsageError("the same --url twice: a majority needs independent servers")
     if len(options.urls) > 1 and options.mode is not Mode.PLAIN:
         raise UsageError(
-            f"wanted one --url, found {len(options.urls)}: a majority of servers gives the plain lock only,"
-            " without -s, -x, --fair or --limit"
+            f"wanted one --url, found {len(options.urls)}: "
+            "a majority of servers gives the plain lock only, without -s, -x, --fair or --limit"
         )
     return options

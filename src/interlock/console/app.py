@@ -457,4 +457,5 @@ def _matches(info: LockInfo, search: str, chosen: str) -> bool:
 
 
 def _whole(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0  # noqa: PLR2004
+    is_number = text.isascii() and text.isdecimal() and len(text) < 10  # noqa: PLR2004
+    return int(text) if is_number else 0

@@ -50,7 +50,8 @@ class Barrier:
         Raises:
             BrokenBarrierError: the barrier is broken, was reset, or the time is up.
             ValueError: others wait here for another number of parties.
-            ServerUnavailableError: no usable answer in time; the arrival is taken back.
+            ServerUnavailableError: no usable answer in time; the arrival is taken back. If it was
+                the last one and was executed, the others have passed.
             ClosedError: the client is closed.
 
         Cost:

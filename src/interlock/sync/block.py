@@ -1,14 +1,18 @@
 # Generated from interlock/asyncio/block.py by tools/make_sync.py; change that file.
 """One ``with`` statement over a lock, which releases what it acquired wherever it is left.
 
-Theory. Frameworks enter and leave a block in different threads: a dependency or a fixture that yields inside it, an exit stack that
-is closed elsewhere. So the block must know who acquired. Python looks ``__exit__`` up before it calls ``__enter__``, and keeps
-what it found until the block is left; an exit stack does the same. Each look-up here makes a new `Block`, and ``__enter__`` notes
-its owner there. Nothing is guessed from threads or frames, and a block that exists is a block that is still open.
+Theory. Frameworks enter and leave a block in different threads: a dependency or a fixture that
+yields inside it, an exit stack that is closed elsewhere. So the block must know who acquired.
+Python looks ``__exit__`` up before it calls ``__enter__``, and keeps what it found until the
+block is left; an exit stack does the same. Each look-up here makes a new `Block`, and
+``__enter__`` notes its owner there. Nothing is guessed from threads or frames, and a block that
+exists is a block that is still open.
 
-Who calls ``__enter__`` by hand has looked nothing up. The lock itself keeps such a block until ``__exit__`` is called by hand.
+A caller of ``__enter__`` by hand has looked nothing up. The lock itself keeps such a block until
+``__exit__`` is called by hand.
 
-Source: the language reference, "The with statement": ``__exit__`` is loaded before ``__enter__`` is invoked.
+Source: the language reference, "The with statement": ``__exit__`` is loaded before ``__enter__`` is
+invoked.
 """
 
 from __future__ import annotations
@@ -82,7 +86,7 @@ class Exit:
 
 
 def entered(lock: Entered) -> weakref.ref[Block] | None:
-    """Return the block that the running ``__enter__`` of *lock* is for; None when that is called by hand."""
+    """Return the block that the running ``__enter__`` of *lock* is for; None if called by hand."""
     here = _here()
     newest = here.newest
     if newest is None:

@@ -69,8 +69,9 @@ def connect(
     """Return a client of the server at *url*; connections are made when they are needed.
 
     Args:
-        url: ``redis://``, ``rediss://``, ``unix://``, ``redis+sentinel://``, ``redis+cluster://`` (with ``rediss`` for TLS, and
-            ``valkey`` for ``redis``) or ``embedded://``; None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server.
+        url: ``redis://``, ``rediss://``, ``unix://``, ``redis+sentinel://``, ``redis+cluster://``
+            or ``embedded://``. ``rediss`` asks for TLS, and ``valkey`` may stand for ``redis``.
+            None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server.
         options: how the client behaves.
         **changes: single fields of `Options`, as keywords.
 
@@ -93,7 +94,8 @@ def _checked_lock(lock: object) -> Lock:
 class Client(metaclass=Suggesting):
     """Makes locks on one server; close it, or use it in a ``with`` statement.
 
-    Locks that are held when it closes are released. In a forked child it is another client, which holds nothing.
+    Locks that are held when it closes are released. In a forked child it is another client, which
+    holds nothing.
     """
 
     def __init__(
@@ -111,9 +113,8 @@ class Client(metaclass=Suggesting):
         """Return a client of the server that a *client* of redis-py is configured for, as it is.
 
         Args:
-            client: a `Redis` or `RedisCluster` of redis-py's, sync or asyncio, `Sentinel.master_for`
-                too, or one of valkey-py's; its connections are
-                not used.
+            client: a `Redis` or `RedisCluster` of redis-py's, sync or asyncio, also from
+                `Sentinel.master_for`, or one of valkey-py's. Its connections are not used.
             options: how the client behaves.
             **changes: single fields of `Options`, as keywords.
 
@@ -150,9 +151,10 @@ class Client(metaclass=Suggesting):
             error.add_note(f"interlock: {trouble}")
 
     def close(self) -> None:
-        """Release what is still held, and end every connection and thread; a waiter gets ClosedError.
+        """Release what is still held, and end every connection and thread.
 
-        If it is interrupted, call it again: it goes on until it is complete.
+        A waiter gets ClosedError. If the close is interrupted, call it again: it goes on until it
+        is complete.
 
         Raises:
             ServerUnavailableError: what was held could not be released and ends with its lease.
@@ -160,12 +162,15 @@ class Client(metaclass=Suggesting):
         self._driver.close()
 
     def check(self, *, objects: Sequence[str] = ("lock",), names: str = "*") -> Report:
-        """Look at the servers for whatever endangers locks: version, role, persistence, eviction, the user's rights and more.
+        """Look at the servers for everything that endangers locks.
 
-        Nothing is changed, and a server that cannot be reached is a finding like any other. The same is ``interlock doctor``.
+        It looks at their version, role, persistence, eviction, the user's rights and more. Nothing
+        is changed. A server that cannot be reached is a finding like any other.
+        ``interlock doctor`` does the same.
 
         Args:
-            objects: what the application uses, by the names of the factories: ``"lock"``, ``"semaphore"``, ...
+            objects: what the application uses, by the names of the factories: ``"lock"``,
+                ``"semaphore"``, ...
             names: how its objects are called: a name, or the beginning of names and ``*``.
 
         Raises:
@@ -304,7 +309,8 @@ class Client(metaclass=Suggesting):
         Args:
             name: the key in Redis, unless a name mapper says otherwise.
             timeout: seconds (or a `timedelta`) that a ``with`` statement waits; None for ever.
-            lease: seconds (or a `timedelta`) after which a hold ends by itself; None for a hold that is renewed until it is released.
+            lease: seconds (or a `timedelta`) after which a hold ends by itself; None for a hold
+                that is renewed until it is released.
             reentrant: whether its owner may take it again.
             owner: who holds it, instead of the thread: everything under the same word is one owner.
         """
@@ -321,9 +327,10 @@ class Client(metaclass=Suggesting):
         reentrant: bool = True,
         owner: str | None = None,
     ) -> Lock:
-        """Return the fair lock *name*, which serves its waiters in the order of arrival; arguments as for `lock`.
+        """Return the fair lock *name*, which serves its waiters in the order of arrival.
 
-        A waiter that is silent for `Options.fair_wait` counts as dead. Use the same value in all clients of one lock.
+        The arguments are as for `lock`. A waiter that is silent for `Options.fair_wait` counts as
+        dead. Use the same value in all clients of one lock.
         """
         core = FairLock(self._driver.session, name, reentrant=reentrant)
         return self._face(core, timeout, lease, owner)
@@ -337,9 +344,10 @@ class Client(metaclass=Suggesting):
         reentrant: bool = True,
         owner: str | None = None,
     ) -> Lock:
-        """Return the fenced lock *name*, whose holds have a `Hold.token` that only grows; arguments as for `lock`.
+        """Return the fenced lock *name*, whose holds have a `Hold.token` that only grows.
 
-        See `interlock.fencing` for the check that the protected resource makes.
+        The arguments are as for `lock`. See `interlock.fencing` for the check that the protected
+        resource makes.
         """
         core = FencedLock(self._driver.session, name, reentrant=reentrant)
         return self._face(core, timeout, lease, owner)
@@ -375,7 +383,10 @@ class Client(metaclass=Suggesting):
         lease: Duration | None = None,
         owner: str | None = None,
     ) -> ReadWriteLock:
-        """Return the read/write lock *name*: many owners hold ``read``, or one holds ``write``; arguments as for `lock`."""
+        """Return the read/write lock *name*: many owners hold ``read``, or one holds ``write``.
+
+        The arguments are as for `lock`.
+        """
         session = self._driver.session
         return ReadWriteLock(
             self._face(ReadLock(session, name), timeout, lease, owner),
@@ -392,7 +403,9 @@ class Client(metaclass=Suggesting):
         reentrant: bool = True,
         owner: str | None = None,
     ) -> Lock:
-        """Return the spin lock *name*, which sends no messages: a waiter tries again; arguments as for `lock`.
+        """Return the spin lock *name*, which sends no messages: a waiter tries again.
+
+        The arguments other than *backoff* are as for `lock`.
 
         Args:
             name: the lock.
@@ -429,9 +442,10 @@ class Client(metaclass=Suggesting):
         return Lock(self._driver, core, timeout=timeout, lease=lease, owner=named)
 
     def try_lock(self, name: str, *, timeout: Duration = 0, lease: Duration | None = None) -> Hold:
-        """Acquire the lock *name* in one call: ``with client.try_lock(name) as hold: if hold: ...``.
+        """Acquire the lock *name* in one call, and return its hold.
 
-        The hold is renewed as long as it is referred to, and released when its block is left.
+        For example ``with client.try_lock(name) as hold: if hold: ...``. The hold is renewed
+        as long as it is referred to, and released when its block is left.
 
         Args:
             name: the lock.
@@ -439,7 +453,8 @@ class Client(metaclass=Suggesting):
             lease: as for `lock`.
 
         Returns:
-            The hold. It is falsy if the lock was not acquired, and its ``holder`` tells who holds the lock, if that is known.
+            The hold. It is falsy if the lock was not acquired, and its ``holder`` tells who holds
+            the lock, if that is known.
 
         Raises:
             InterlockError: as `Lock.acquire`.
@@ -468,11 +483,14 @@ class Client(metaclass=Suggesting):
         """Take over a hold that another process gave away by `Hold.hand_over`.
 
         Args:
-            ticket: what ``hand_over()`` returned there. Both clients need the same `Options.name_mapper`.
-            lease: seconds after which it ends by itself; None for a hold that is renewed until it is released.
+            ticket: what ``hand_over()`` returned there. Both clients need the same
+                `Options.name_mapper`.
+            lease: seconds after which it ends by itself; None for a hold that is renewed until it
+                is released.
 
         Returns:
-            The hold, of this thread. It is renewed as long as it is referred to and its thread lives.
+            The hold, of this thread. It is renewed as long as it is referred to and its
+            thread lives.
 
         Raises:
             ConfigError: *ticket* is not one.
@@ -512,18 +530,21 @@ class Client(metaclass=Suggesting):
         timeout: Duration | None = None,
         lease: Duration | None = None,
     ) -> Locked:
-        """Return a decorator that holds a lock during each call of a function; also a context manager.
+        """Return a decorator that holds a lock during each call of a function.
 
-        ``@client.locked("pay:{order_id}")`` takes the name from the call's arguments: ``{parameter}``, ``{parameter.attribute}``
-        or ``{parameter[item]}``. Braces that belong to the name are doubled.
+        It is also a context manager. ``@client.locked("pay:{order_id}")`` takes the name from the
+        call's arguments: ``{parameter}``, ``{parameter.attribute}`` or ``{parameter[item]}``.
+        Braces that belong to the name are doubled.
 
         Args:
             name: the lock, or a template for it.
-            timeout: seconds (or a `timedelta`) that a call waits, before it raises AcquireTimeoutError; None for ever.
+            timeout: seconds (or a `timedelta`) that a call waits, before it raises
+                AcquireTimeoutError; None for ever.
             lease: as for `lock`.
 
         Raises:
-            ConfigError: not a template for a name; when a function is decorated, one that names a parameter which that lacks.
+            ConfigError: not a template for a name. When a function is decorated: the template names
+                a parameter that the function lacks.
         """
 
         def make(called: str) -> Lock:
@@ -550,13 +571,14 @@ class Client(metaclass=Suggesting):
         min_hold: Duration = 0,
         lease: Duration | None = None,
     ) -> Once[Any]:
-        """Return a decorator that skips calls of a function while another call, in any process, holds the lock.
+        """Return a decorator that skips a call while another call, in any process, holds the lock.
 
         Args:
             name: the lock, or a template for it as for `locked`.
             otherwise: what a call returns that is skipped.
-            min_hold: seconds (or a `timedelta`) that the lock stays locked from the beginning of a call. The call may end
-                earlier, by an exception too, and so may its process. Choose more than the clocks of schedulers differ by.
+            min_hold: seconds (or a `timedelta`) that the lock stays locked from the beginning of a
+                call that ends earlier, by an exception too. Then the process may end as well.
+                Choose more than the clocks of schedulers differ by.
             lease: as for `lock`.
 
         Raises:
@@ -587,7 +609,10 @@ class Client(metaclass=Suggesting):
         return Semaphore(self._driver, core, timeout=timeout)
 
     def leased_semaphore(self, name: str) -> LeasedSemaphore:
-        """Return the semaphore *name*, whose permits have ids and come back when their leases end; no round trip."""
+        """Return the semaphore *name*, whose permits have ids and leases; no round trip.
+
+        A permit comes back when its lease ends.
+        """
         core = core_leased.LeasedSemaphore(self._driver.session, name)
         return LeasedSemaphore(self._driver, core)
 

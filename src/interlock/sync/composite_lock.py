@@ -22,14 +22,16 @@ if TYPE_CHECKING:
 class MultiLock(Lock):
     """All of several locks or none; also made by `Client.multi_lock`.
 
-    Members may be of any kind and of several clients. They are acquired in one canonical order, so that multi locks that share members
-    do not wait for each other in a ring. Its owner is that of its members: the thread, or the ``owner=`` that all of them name.
-    A *timeout* or *lease* that a member was made with does not count.
+    Members may be of any kind and of several clients. They are acquired in one canonical order, so
+    that multi locks that share members do not wait for each other in a ring. Its owner is that of
+    its members: the thread, or the ``owner=`` that all of them name. A *timeout* or *lease* that a
+    member was made with does not count.
 
     Args:
         *locks: the members.
         timeout: seconds that a ``with`` statement waits; None for ever.
-        lease: seconds after which a hold ends by itself; longer than it takes to acquire all members.
+        lease: seconds after which a hold ends by itself; longer than it takes to acquire all
+            members.
 
     Raises:
         ConfigError: no members, one of them twice, or members that cannot be held together.
@@ -46,10 +48,11 @@ class MultiLock(Lock):
 
 
 class RedLock(Lock):
-    """A majority of locks on independent servers, asked all at once; also made by `Client.red_lock`.
+    """A majority of locks on independent servers; also made by `Client.red_lock`.
 
-    It survives the loss of a minority of the servers. Each has a fiftieth of the lease to answer, 0.05 s at least and 0.5 s at
-    most. Its owner is that of its members: the thread, or the ``owner=`` that all of them name.
+    It survives the loss of a minority of the servers. All servers are asked at once. Each has a
+    fiftieth of the lease to answer, 0.05 s at least and 0.5 s at most. The lock's owner is that of
+    its members: the thread, or the ``owner=`` that all of them name.
 
     Args:
         *locks: one for each server; an odd number from 3, or a warning says why.
@@ -87,9 +90,9 @@ def _members(locks: Sequence[object]) -> list[LockBase]:
 
 
 def _shared(core: CompositeLock, locks: Sequence[Lock]) -> tuple[ThreadDriver, Owner | None]:
-    """Return who performs for *core*, which is of *locks*, and whom all of them name by ``owner=``."""
+    """Return the driver of *core*, which is of *locks*, and the ``owner=`` that they all name."""
     owners = {
-        lock.core: lock._fixed_owner  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - of its own kind
+        lock.core: lock._fixed_owner  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         for lock in locks
     }
     if len({owner and owner.label for owner in owners.values()}) > 1:

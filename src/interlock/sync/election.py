@@ -33,7 +33,10 @@ class Observation:
         self._watching = watching
 
     def close(self) -> None:
-        """Tell of no more changes; wait for a callback that runs, unless that calls this."""
+        """Tell of no more changes; wait for a callback that runs, unless that calls this.
+
+        During an outage it also waits for a look that is under way, at most the outage time-out.
+        """
         self._watching.close()
 
     def __enter__(self) -> Self:
@@ -97,8 +100,8 @@ class Election(Lock):
     def observe(self, callback: Callable[[LeaderInfo | None], object]) -> Observation:
         """Call *callback* with the leader now and after every change; None for nobody.
 
-        It runs in a thread of the client's. Changes that follow each other fast are told as one. An error in
-        it is reported and stops nothing.
+        It runs in a thread of the client's. An error in it is reported and stops nothing.
+        Changes that follow each other fast are told as one.
 
         Returns:
             An observation: close it, or enter it by ``with``.

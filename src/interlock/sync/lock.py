@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 class Lock(metaclass=Suggesting):
     """A reentrant lock, shared with Java's RLock; made by `Client.lock`.
 
-    Its owner is the thread that acquired it (a child thread is another one), unless ``owner=`` was given.
+    Its owner is the thread that acquired it (a child thread is another one), unless ``owner=`` was
+    given.
 
     Attributes:
         name: what it is called.
@@ -80,8 +81,8 @@ class Lock(metaclass=Suggesting):
         Args:
             blocking: False for one try.
             timeout: seconds to wait; None or -1 for ever, 0 for one try.
-            lease: seconds after which it ends by itself; None for the one given at making, or else a hold that is renewed
-                until it is released.
+            lease: seconds after which it ends by itself; None for the one given at making, or else
+                a hold that is renewed until it is released.
 
         Returns:
             Whether it is held now.
@@ -94,7 +95,8 @@ class Lock(metaclass=Suggesting):
                 *lease* ran out does not count, unless a block is still inside.
             ServerUnavailableError: no usable answer in time.
             WrongTypeError: the name is in use by something else.
-            ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires them; it is given back.
+            ReplicationError: too few replicas acknowledged it, and `Options.replicas` requires
+                them; it is given back.
             ClosedError: the client is closed.
 
         Cost:
@@ -123,7 +125,8 @@ class Lock(metaclass=Suggesting):
         Raises:
             NotHeldError: another owner holds it, or nobody; nothing was changed.
             HoldLostError: it was lost before.
-            ServerUnavailableError: no reply; it is not renewed any more, and releasing it may be tried again.
+            ServerUnavailableError: no reply; it is not renewed any more, and releasing it may be
+                tried again.
             ClosedError: the client is closed.
 
         Cost:
@@ -208,7 +211,7 @@ class Lock(metaclass=Suggesting):
             error.name_holder((self.driver.run(self.core.refusal(0))).holder)
 
     def _enter_by_hand(self, owner: Owner, hold: Possession) -> None:
-        """Note that *owner* called ``__enter__`` by hand, and may leave by ``__exit__`` or `release`."""
+        """Note that *owner* entered by hand, and may leave by ``__exit__`` or `release`."""
         block = Block(self)
         block.owner = owner
         self._by_hand = [
@@ -220,7 +223,10 @@ class Lock(metaclass=Suggesting):
         hold.hand(weakref.ref(block), alone=False)
 
     def _left_by_hand(self) -> Owner:
-        """Return for whom an ``__exit__`` releases that was called by hand: the caller, or else who entered last."""
+        """Return the owner that a call of ``__exit__`` by hand releases for.
+
+        It is the caller. If the caller has nothing to leave, it is the owner that entered last.
+        """
         me = self._fixed_owner or current_owner()
         blocks = self._by_hand
         mine = [block for block in blocks if block.owner is me]
@@ -236,15 +242,26 @@ class Lock(metaclass=Suggesting):
         return (self.driver.run(self.core.status())).remaining is not None
 
     def owned(self) -> bool:
-        """Return whether this owner holds it: False without a round trip if not, else as the server says."""
+        """Return whether this owner holds it.
+
+        The answer is False without a round trip if the client knows of no hold. Otherwise it is the
+        server's.
+        """
         return self.hold_count() > 0
 
     def hold_count(self) -> int:
-        """Return how often this owner holds it: 0 without a round trip if not, else as the server says."""
+        """Return how often this owner holds it.
+
+        The answer is 0 without a round trip if the client knows of no hold. Otherwise it is the
+        server's.
+        """
         return self.driver.run(self.core.depth_of(self._fixed_owner or current_owner()))
 
     def remaining(self) -> float | None:
-        """Return the seconds until any holder's lease ends unless it is renewed; None if nobody holds it; one round trip."""
+        """Return the seconds until the lease ends unless it is renewed; None if nobody holds it.
+
+        The holder may be any owner. One round trip.
+        """
         return (self.driver.run(self.core.status())).remaining
 
     def extend(self, lease: Duration) -> None:

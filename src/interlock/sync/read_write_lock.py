@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 @suggests(READ_WRITE_NAMES)
 class ReadWriteLock(metaclass=Suggesting):
-    """A lock that many read or one writes, shared with Java's RReadWriteLock; made by `Client.read_write_lock`.
+    """A lock that many read or one writes; made by `Client.read_write_lock`.
 
-    Each side is a lock of its own. Who holds `write` may take `read` besides and then release `write`, and goes on reading; who holds
-    only `read` gets `UpgradeError` for wanting `write`.
+    It is shared with Java's RReadWriteLock. Each side is a lock of its own. An owner of `write` may
+    take `read` besides, then release `write` and go on reading. An owner of `read` alone gets
+    `UpgradeError` if it asks for `write`.
 
     Attributes:
         name: what it is called.

@@ -1,11 +1,13 @@
 """Lua 5.1 as Redis runs it, and the only place that knows lupa.
 
 A script sees ``KEYS``, ``ARGV``, ``redis.call``, ``redis.pcall``, ``redis.error_reply``,
-``redis.status_reply``, ``redis.sha1hex`` and the harmless part of Lua's library. What is left out
-fails aloud as an unknown global does on a server: cjson, cmsgpack, bit, struct, coroutines, loading
-of code, ``_G``, ``rawset``, and random numbers, because a simulation has one seed and Lua's
-generator has another. Tables that stand for RESP3 types are not converted, and an error message
-leaves out the line number that a server adds when ``return redis.call(...)`` was a tail call.
+``redis.status_reply``, ``redis.sha1hex`` and the harmless part of Lua's library. The rest fails
+aloud, as an unknown global does on a server: cjson, cmsgpack, bit, struct, coroutines, loading of
+code, ``_G`` and ``rawset``. So do random numbers, because a simulation has one seed and Lua's
+generator has another.
+
+Tables that stand for RESP3 types are not converted. An error message leaves out the line number
+that a server adds when ``return redis.call(...)`` was a tail call.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """What a Redis server stores, and the rules that all its commands share.
 
-Follows Redis 7.0: a key with a deadline is still there in the very millisecond of the deadline and
-gone in the next; a list, hash or sorted set that becomes empty is removed; writing a string anew
-drops the deadline, changing a value in place keeps it.
+It follows Redis 7.0:
+
+* A key with a deadline is still there in the very millisecond of the deadline, and gone in the
+  next.
+* A list, hash or sorted set that becomes empty is removed.
+* Writing a string anew drops the deadline. Changing a value in place keeps it.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ModelError(Exception):
-    """An error reply, with the server's own text, for example ``WRONGTYPE Operation against ...``."""
+    """An error reply, with the server's own text, such as ``WRONGTYPE Operation against ...``."""
 
 
 class Status(bytes):

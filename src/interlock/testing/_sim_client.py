@@ -90,7 +90,9 @@ class Process(Runner["SimulatedClient"]):
     def acquire(
         self, lock: LockBase, timeout: float | None = None, *, lease: float | None = None
     ) -> Step[Hold | None]:
-        """Return the operation that acquires *lock*; its result is the hold, or None when *timeout* came first.
+        """Return the operation that acquires *lock*.
+
+        Its result is the hold, or None when *timeout* came first.
 
         Args:
             lock: of whatever kind.
@@ -103,7 +105,7 @@ class Process(Runner["SimulatedClient"]):
         return lock.acquire(self.owner, deadline, lease)
 
     def holds(self, lock: LockBase) -> bool:
-        """Return whether this process has acquired *lock* and neither released nor lost it, as far as it knows."""
+        """Return whether this process holds *lock*, as far as it knows."""
         hold = self.client.session.holds.get(lock.hold_key, self.owner)
         return hold is not None and hold.depth > 0 and hold.state in (State.HELD, State.ENDING)
 
@@ -207,7 +209,7 @@ class SimulatedClient:
             process.kill()
 
     def pause(self, seconds: float) -> None:
-        """Stand still for *seconds*; what happens meanwhile reaches it afterwards, in whatever order."""
+        """Stand still for *seconds*; what happens meanwhile reaches it afterwards, in any order."""
         self.note(self.name, f"is paused for {seconds:.4f} s")
         self._paused_until = max(self._paused_until, self._timeline.now + seconds)
         self._simulator.disturbed()
@@ -291,7 +293,7 @@ class SimulatedClient:
         self._simulator.ended(runner)
 
     def blur(self, keys: Sequence[str]) -> None:
-        """Have no depths compared under *keys* for a while: what decides them may arrive in any order."""
+        """Compare no depths under *keys* for a while: what decides them may arrive in any order."""
         self._simulator.doubts.blur(self.network, keys)
 
     def check_bound(self, runner: Runner[Any], began: float, due_by: float) -> None:

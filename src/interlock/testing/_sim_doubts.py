@@ -1,4 +1,7 @@
-"""What a client cannot know, or the order of things leaves open: the invariants must not ask for it."""
+"""Facts that a client cannot know, or that the order of events leaves open.
+
+The invariants must not ask for them.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,9 @@ class Doubts:
 
     A hold is *tainted* when its key is removed from outside, so that its client cannot know.
 
-    A key is *blurred* when a script ran for it after its sender had given up, when the background repeats one, or when a clean-up was
-    interrupted. Scripts tell depths absolutely, so that nothing worse comes of it than another depth being shown for a while.
+    A key is *blurred* when a script ran for it after its sender had given up. It is also blurred
+    when the background repeats a script, or when a clean-up was interrupted. Scripts tell depths
+    absolutely. So at worst, another depth is shown for a while.
     """
 
     def __init__(self, networks: Sequence[Network], clients: Sequence[SimulatedClient]) -> None:
@@ -40,7 +44,7 @@ class Doubts:
         return id(hold) in self._tainted
 
     def blur(self, network: Network, keys: Iterable[str]) -> None:
-        """Have no depths compared under *keys* until they are gone and nothing is under way for them."""
+        """Compare no depths under *keys* until they are gone and nothing is under way for them."""
         self._blurred.update((network.where, key) for key in keys)
 
     def blurred(self, where: str, key: str) -> bool:

@@ -32,7 +32,7 @@ def _plan_next(simulator: World) -> None:
 
 
 def strike(simulator: World, fault: Fault) -> None:
-    """Have *fault* happen now; one whose target is gone does nothing."""
+    """Cause *fault* now; one whose target is gone does nothing."""
     random = simulator.random
     alive = [c for c in simulator.clients if not c.crashed and fault.target in ("", c.name)]
     network = random.choice(simulator.networks)

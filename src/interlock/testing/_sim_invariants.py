@@ -1,4 +1,4 @@
-"""What must always be true of a simulation; the numbers are those of the list in the simulator's documentation."""
+"""The invariants of a simulation; their numbers are those of the simulator's documentation."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class ServerExclusion:
 
 
 class ValidHolds:
-    """I-02, I-03, I-08: what a client believes is so on the server, and two valid holds do not exclude each other.
+    """I-02, I-03, I-08: the server agrees with a client, and no valid holds exclude each other.
 
-    Left out are holds that the outside ended: a restart, an operator. A hold's depth is compared while nothing is under way for
-    its key and nothing has arrived there after its sender gave up.
+    Left out are holds that the outside ended: a restart, an operator. A hold's depth is compared
+    while nothing is under way for its key and nothing has arrived there after its sender gave up.
     """
 
     def after_step(self, simulator: World, dumps: Dumps) -> None:
@@ -133,8 +133,8 @@ class GrowingTokens:
 class NoLostWakeUp:
     """I-05: nobody waits past a free lock for longer than the poll cap and what the network takes.
 
-    Where nothing goes wrong and the lock was released, not expired, for no longer than some round trips, and what others are given
-    to take it first now and then.
+    The bound is shorter where nothing goes wrong and the lock was released, not expired. Then it is
+    some round trips, and the time that others get now and then to take the lock first.
     """
 
     def __init__(self) -> None:
@@ -214,7 +214,7 @@ class EveryKeyEnds:
 
 
 class NothingLeft:
-    """I-11: at rest nothing is left: no key, no subscription, no hold, no waiter, nothing to settle."""
+    """I-11: nothing is left at rest: no key, subscription, hold or waiter, nothing to settle."""
 
     def after_step(self, simulator: World, dumps: Dumps) -> None:
         """Do nothing before the end."""

@@ -16,10 +16,15 @@ if TYPE_CHECKING:
 
 
 class EverythingMinded:
-    """I-19: what is held in the name of a client that lives, it has, is just acquiring or releasing, or is going to release.
+    """I-19: a living client minds every hold that the server stores in its name.
 
-    Left out is what its lease has to end: what was lost, what the outside ended, what belonged to a process that is gone or was
-    interrupted twice, and what came so late that its client need not expect it any more.
+    The client has the hold, is just acquiring or releasing it, or is going to release it.
+
+    Left out are holds that only their lease has to end:
+
+    * a hold that was lost, or that the outside ended;
+    * a hold of a process that is gone or was interrupted twice;
+    * a hold that came so late that its client need not expect it any more.
     """
 
     def __init__(self) -> None:
@@ -78,8 +83,10 @@ class EverythingMinded:
         minded |= numbers(
             hold.holder
             for hold in self._holds.values()
-            if (hold.abandoned() and hold.depth) or hold.reason is not None or simulator.doubts.tainted(hold)
+            if (hold.abandoned() and hold.depth)
+            or hold.reason is not None
+            or simulator.doubts.tainted(hold)
             or 0 < hold.valid_until <= now
-        )  # fmt: skip
+        )
         if forgotten := found - minded:
             simulator.fail(f"I-19: {client.name} has forgotten {sorted(forgotten)}")

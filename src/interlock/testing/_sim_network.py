@@ -1,4 +1,7 @@
-"""The simulated server and the way to it: requests and replies that take time, overtake each other, get lost or come late."""
+"""The simulated server and the way to it.
+
+Requests and replies take time, overtake each other, get lost or come late.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 EPOCH = 1_700_000_000.0
 DRIFT = 0.0005
-"""By how much the simulation's clocks are fast or slow: what the core allows for, split between client and server."""
+"""The most by which a clock is fast or slow. Client and server share what the core allows for."""
 REFUSED = 0.5
 """How often an unreachable server's host refuses a connection, and does not just keep silent."""
 
@@ -41,11 +44,12 @@ class Exchange:
     Args:
         network: the way to the server.
         calls: what is sent.
-        answer: called once, with the replies (an error that the server gave stands among them) or with what went wrong.
+        answer: called once, with the replies or with what went wrong. An error that the server gave
+            stands among the replies.
         who: for the trace.
 
     Attributes:
-        arriving: until when the request may still reach the server; None when it has, or never will.
+        arriving: when the request arrives at the server; None when it has, or never will.
         abandoned: nobody waits for the answer any more.
     """
 
@@ -171,7 +175,8 @@ class Network:
         server: the model.
         lossy_until: messages published before that time are lost.
         generation: how often the server was restarted.
-        replicas: seconds after which each of its replicas has what it wrote; infinite for one that stands still.
+        replicas: seconds after which each of its replicas has what it wrote; infinite for one that
+            stands still.
         travelling: what has been sent and not arrived.
         viewed_at: when `view` last found a change.
     """
@@ -276,7 +281,7 @@ class Network:
         self.drop_subscribers()
 
     def remove(self, key: str) -> None:
-        """Have an operator remove *key*."""
+        """Remove *key*, as an operator does."""
         self.timeline.note(self.where, f"is told by an operator to remove {key!r}")
         self.server.execute("DEL", key)
 

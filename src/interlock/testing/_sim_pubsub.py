@@ -1,4 +1,4 @@
-"""A simulated client's subscriber connection: in order, with latency, and made anew when it breaks."""
+"""A simulated client's subscriber connection: ordered, delayed, and made anew when it breaks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IDLE_INTERVAL = 0.5
 
 
 class Subscriber:
-    """Subscribes for the waiters of one client; what happens to it waits while the client is paused.
+    """Subscribes for the waiters of one client; its events wait while the client is paused.
 
     Args:
         network: the way to the server.
@@ -48,7 +48,7 @@ class Subscriber:
             self._send(channel, wanted=False)
 
     def deliver(self, channel: str, payload: bytes | None = None) -> None:
-        """Have the server send a message, which comes after all that it sent before."""
+        """Send a message from the server; it arrives after all that the server sent before."""
         timeline, epoch = self._network.timeline, self._epoch
         self._received_at = max(self._received_at, timeline.now + self._network.latency())
 
@@ -114,7 +114,7 @@ class Subscriber:
         self._at(self._network.timeline.now + IDLE_INTERVAL, look)
 
     def _send(self, channel: str, *, wanted: bool) -> None:
-        # What is written to a connection that was cut, while nobody has noticed, never arrives.
+        # A request on a connection that was cut never arrives, even if nobody has noticed the cut.
         timeline, epoch = self._network.timeline, self._connection
         channels = self.waiters.channels_of(channel)
         self._sent_at = max(self._sent_at, timeline.now + self._network.latency())

@@ -1,4 +1,7 @@
-"""The replicas of a simulated server: how long each takes to have what the primary wrote, and what WAIT makes of that."""
+"""The replicas of a simulated server.
+
+How long each takes to have what the primary wrote, and what WAIT makes of that.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def patience(calls: Sequence[Eval[object]]) -> float:
-    """Return the seconds for which whoever sends *calls* waits for replicas besides."""
+    """Return how many seconds the sender of *calls* waits for replicas besides."""
     return max(
         (call.replication.timeout for call in calls if call.replication is not None), default=0.0
     )

@@ -47,12 +47,18 @@ def fair_queue(lock: LockBase, dump: Dump) -> str | None:
 
 
 def places(lock: LockBase) -> frozenset[str]:
-    """Return the keys that say who waits for a fair lock, in whose names the list comes before the deadlines."""
+    """Return the keys that say who waits for a fair lock.
+
+    In the order of their names, the list comes before the deadlines.
+    """
     return frozenset({names.fair_queue(lock.key), names.fair_timeouts(lock.key)})
 
 
 def depth_of_reader(hold: Hold, dump: Dump) -> int:
-    """Return how deep the server has *hold* for reading: one without a living entry may be removed at any time."""
+    """Return how deep the server has *hold* for reading; 0 if it has no living entry.
+
+    A hold without one may be removed at any time.
+    """
     entry = names.read_entry(names.read_entries(hold.key), hold.holder, 1)
     return depth_in_hash(hold, dump) if entry in dump else 0
 
@@ -75,7 +81,10 @@ def readers_or_writer(lock: LockBase, dump: Dump) -> str | None:
 
 
 def apart(one: Hold, other: Hold) -> bool:
-    """Return whether two holds of a read/write lock exclude each other: owners differ, and not both read."""
+    """Return whether two holds of a read/write lock exclude each other.
+
+    They do if their owners differ and not both read.
+    """
     both_read = one.core.kind == other.core.kind == "read lock"
     return not both_read and one.owner() is not other.owner()
 
@@ -93,7 +102,10 @@ def depth_in_group(hold: Hold, dump: Dump) -> int:
 
 
 def fields_of_values(lock: LockBase, dump: Dump) -> str | None:
-    """Return what is wrong with a group lock: a value has a holder, a time and a depth, or nothing of it is there."""
+    """Return what is wrong with a group lock.
+
+    A value has a holder, a time and a depth, or nothing of it is there.
+    """
     stored = dump.get(lock.key)
     if stored is None or not isinstance(stored.value, dict):
         return None
@@ -135,7 +147,8 @@ class Rules:
         depth: how deep the server has a hold; 0 when it does not.
         wrong: what is wrong with what the server stores, None when nothing is (I-01).
         exclude: whether two holds of one name by different owners may not be valid together (I-02).
-        free: whether somebody who waits could have it now; None when that cannot be told from the keys (I-05).
+        free: whether somebody who waits could have it now; None when that cannot be told from the
+            keys (I-05).
         survivors: keys that have no TTL, or stay when nobody holds the lock (I-11, I-12).
     """
 
@@ -149,7 +162,7 @@ class Rules:
 RULES: dict[str, Rules] = {
     "lock": Rules(),
     "spin lock": Rules(free=None),
-    # Nobody tidies up behind those who died waiting before somebody asks again; who waits is on a channel of its own.
+    # A dead waiter stays in the queue until somebody asks again. Each waiter has its own channel.
     "fair lock": Rules(wrong=fair_queue, free=None, survivors=places),
     "group lock": Rules(depth_in_group, fields_of_values),
     "read lock": Rules(depth_of_reader, readers_or_writer, apart),

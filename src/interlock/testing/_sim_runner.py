@@ -1,7 +1,7 @@
 """How a simulated process runs: effect by effect, as the drivers for threads and asyncio do it.
 
-Replies are sent into the operation, whatever goes wrong is thrown into it, the clean-up that it then asks for is performed, and its
-waiters are taken back at its end.
+Replies are sent into the operation, and errors are thrown into it. The clean-up that it then asks
+for is performed. Its waiters are taken back at its end.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _NOW: Outcome = (None, None)
 
 
 READ_BEFORE = 0.5
-"""How likely it is that a reply was read when an interruption comes between it and whoever waits for it."""
+"""The chance that a reply was read when an interruption comes between it and its waiter."""
 
 
 class Host(Protocol):
@@ -146,7 +146,8 @@ class Runner(Generic[H]):
         client: what it runs in.
         effects: the effects that its operations have had so far.
         ended: whether the program has returned, raised or been killed.
-        negligent: whether its client may have forgotten what it did: it was killed alone, or interrupted again while it cleaned up.
+        negligent: whether its client may have forgotten what it did: it was killed alone, or
+            interrupted again while it cleaned up.
         result: what the program returned.
         error: what it raised.
     """
@@ -182,13 +183,19 @@ class Runner(Generic[H]):
         self.client.after(0, lambda: self._go(None, None))
 
     def interrupt(self, error: BaseException | None = None) -> None:
-        """Raise *error* (`Interrupted` unless given) in it, wherever it is; what it has sent is on its way."""
+        """Raise *error* (`Interrupted` unless given) in it, wherever it is.
+
+        The requests that it has sent are on their way.
+        """
         if not self.ended:
             self.client.note(self.name, "is interrupted")
             self._go(None, error or Interrupted())
 
     def abandon(self) -> None:
-        """End it as a generator is closed that nobody will run on; the client lives and takes its waiters back."""
+        """End it like a generator that is closed because nobody will run it on.
+
+        The client lives and takes its waiters back.
+        """
         self.negligent = True
         self.kill()
         while self._frames:
@@ -266,7 +273,10 @@ class Runner(Generic[H]):
         self._exchanges.clear()
 
     def _meet(self, effect: Effect) -> Outcome | None:
-        """Perform *effect*, or what befalls it instead; return its outcome, None when that takes time."""
+        """Perform *effect*, or what befalls it instead.
+
+        Return the outcome, or None if it takes time.
+        """
         if isinstance(effect, RunOn):
             return self._perform(effect, None)  # nothing can happen to it but to what it runs
         fault = self.client.fault_at(self, len(self.effects))

@@ -65,11 +65,11 @@ class Timeline:
         self._order = count()
 
     def at(self, when: float, action: Action) -> None:
-        """Have *action* happen at *when*; what is due at one time happens in the order in which it was asked for."""
+        """Do *action* at *when*; actions of one time are done in the order in which they came."""
         heappush(self._agenda, (max(when, self.now), next(self._order), action))
 
     def after(self, seconds: float, action: Action) -> None:
-        """Have *action* happen in *seconds*."""
+        """Do *action* in *seconds*."""
         # Nothing is due before it is asked for.
         heappush(self._agenda, (self.now + seconds, next(self._order), action))
 

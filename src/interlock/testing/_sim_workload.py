@@ -1,4 +1,7 @@
-"""Random programs under random faults: what ``python -m interlock.testing.simulator`` plays, and the tests of every change."""
+"""Random programs under random faults.
+
+``python -m interlock.testing.simulator`` plays them, and so do the tests of every change.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +108,10 @@ LAGS = (0.001, 0.01, 0.05, NEVER)
 
 
 def prepare(seed: int, kind: str = "lock", *, replicated: bool = False) -> Simulator:
-    """Return a simulation of random clients and programs, ready to run; *replicated*: the server has replicas, and they are asked."""
+    """Return a simulation of random clients and programs, ready to run.
+
+    If *replicated*, the server has replicas, and they are asked.
+    """
     simulator = Simulator(seed, schedule=PROFILES[seed % len(PROFILES)])
     random = simulator.random
     names = [f"{kind}:{i}" for i in range(random.randint(1, 2))]
@@ -145,7 +151,7 @@ def _visit(me: Process, lock: LockBase) -> Generator[Any, Any, None]:
             depth -= 1
             yield me.sleep(random.random() ** 6)
     except (HoldLostError, ReplicationError, ServerUnavailableError, Interrupted):
-        # What a program does that is hit: it goes on with something else, some day, or gives up what it holds.
+        # A program that is hit goes on with something else, some day, or gives up what it holds.
         while me.holds(lock) and random.random() < 0.9:  # noqa: PLR2004 - some forget it
             try:
                 yield from _give_back(me, lock)

@@ -88,7 +88,7 @@ class FakeServer:
         self._call(lambda: self._model.execute("DEL", *keys))
 
     def advance(self, seconds: float) -> None:
-        """Let *seconds* pass at once on the server alone: leases end there."""
+        """Move the server's clock, and no other one, ahead by *seconds*: leases end there."""
 
         def advance() -> None:
             self._ahead += seconds

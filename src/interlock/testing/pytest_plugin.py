@@ -1,7 +1,9 @@
-"""Fixtures for tests: ``interlock_server`` and ``interlock_url`` of a real server, ``interlock_fake`` without one.
+"""Fixtures for tests.
 
-pytest loads this module in every run of whoever has interlock installed, so nothing but pytest is imported here, and a
-missing server program fails the tests that ask for a server and no others.
+``interlock_server`` and ``interlock_url`` are of a real server, ``interlock_fake`` needs none.
+
+pytest loads this module in every run, wherever interlock is installed. So nothing but pytest is
+imported here. A missing server program fails the tests that ask for a server, and no others.
 """
 
 from __future__ import annotations
@@ -32,8 +34,8 @@ def interlock_server() -> Generator[str, None, None]:
     with tempfile.TemporaryDirectory(prefix="interlock-") as directory:
         server = EmbeddedServer(Path(directory))
         try:
-            # Joined for as long as the tests run, connected or not. Meanwhile the supervisor asks the server nothing,
-            # so that tests can count commands and connections.
+            # Joined for as long as the tests run, connected or not. Meanwhile the supervisor asks
+            # the server nothing, so that tests can count commands and connections.
             with server.joined(linger=_LINGER) as url:
                 yield url
         finally:
@@ -53,7 +55,10 @@ def interlock_url(interlock_server: str) -> str:
 
 @pytest.fixture
 def interlock_fake() -> Generator[FakeServer, None, None]:
-    """Run an empty imitated server for this test; no server program is needed, but ``interlock[testing]`` is."""
+    """Run an empty imitated server for this test.
+
+    It needs ``interlock[testing]``, but no server program.
+    """
     from interlock.testing.fake import FakeServer  # noqa: PLC0415 - see the head of the module
 
     with FakeServer() as fake:

@@ -1,7 +1,8 @@
 """Which fault happens where in a simulation: planned ones by their place, others by a rate.
 
-A place is an *effect*: the third thing that process ``"a.1"`` asks of the world is ``("a.1", 3)``. A run records how many effects
-each process had, so that a test can visit them all. Other faults come at a time.
+A place is an *effect*: the third thing that process ``"a.1"`` asks of the world is ``("a.1", 2)``.
+A run records how many effects each process had, so that a test can visit them all. Other faults
+come at a time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from random import Random
 
 When: TypeAlias = Literal["before", "after", "late"]
-"""Before the server acts, after it has acted, or so early that it acts only when the operation is over."""
+"""Before the server acts, after it acted, or so early that it acts after the operation's end."""
 
 Kind: TypeAlias = Literal[
     "drop request",
@@ -99,7 +100,7 @@ def abandon(when: When = "before") -> Fault:
 
 
 def drop_request(seconds: float = 0.0) -> Fault:
-    """Lose the request; the client notices after *seconds*, at the latest when its patience ends."""
+    """Lose the request; the client notices after *seconds*, or earlier, when its patience ends."""
     return Fault("drop request", seconds=seconds)
 
 
@@ -114,12 +115,12 @@ def duplicate() -> Fault:
 
 
 def delay_request(seconds: float) -> Fault:
-    """Have the request arrive *seconds* later than it would, however long its sender waits."""
+    """Delay the request by *seconds*, however long its sender waits."""
     return Fault("delay request", seconds=seconds)
 
 
 def delay_reply(seconds: float) -> Fault:
-    """Have the reply arrive *seconds* later than it would."""
+    """Delay the reply by *seconds*."""
     return Fault("delay reply", seconds=seconds)
 
 
@@ -208,7 +209,8 @@ class Schedule:
 
     def _draw(self, kind: Kind, random: Random) -> Fault:
         when = random.choice(_WHENS)
-        # Mostly short: what is about as long as the round trips and pauses finds more than what outlasts everything.
+        # Mostly short: a fault about as long as the round trips and pauses finds more than one that
+        # outlasts everything.
         seconds = self.longest * random.random() ** 4
         if kind == "raise" and random.random() < _REFUSED:
             return fail(sent=when != "before")

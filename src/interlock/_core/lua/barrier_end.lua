@@ -1,9 +1,11 @@
--- barrier_end: break the present generation, or begin a new one; once, however often it arrives.
+-- barrier_end: break the present generation, or begin a new one.
 --
--- KEYS[1]  barrier  hash: generation, parties, broken when it is, and places
+-- A call counts once, however often it arrives.
+--
+-- KEYS[1]  barrier  hash: generation, parties, broken if it is, and places
 -- KEYS[2]  waiting  zset {party: when its lease ends, epoch milliseconds by the server's clock}
--- KEYS[3]  request  string, what this call is known by when it arrives again
--- KEYS[4]  spent    string, the same of an answered call, to be removed; or no key
+-- KEYS[3]  request  string; exists once this call has taken effect, so that a copy does nothing
+-- KEYS[4]  spent    string, the same of an answered call, to be removed; or a key that never exists
 -- ARGV[1]  how      string, "abort" or "reset"
 -- ARGV[2]  ttl      integer > 0, milliseconds that the request is remembered
 -- ARGV[3]  kept     integer > 0, milliseconds that an idle barrier is remembered
@@ -22,7 +24,7 @@ end
 local generation = redis.call('hget', barrier, 'generation')
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
--- A DEL is let through when memory is full, and with it all that follows.
+-- When memory is full, the server lets a DEL through, and then all writes that follow.
 redis.call('del', spent)
 redis.call('del', waiting)
 redis.call('set', request, 1, 'px', ttl)

@@ -1,22 +1,23 @@
--- barrier_look: tell how a generation stands; a dead party breaks it, or one that gives up.
+-- barrier_look: tell how a generation stands; a party that died or gives up breaks it.
 --
--- KEYS[1]  barrier     hash: generation, parties, and broken when it is
+-- KEYS[1]  barrier     hash: generation, parties, and broken if it is
 -- KEYS[2]  waiting     zset {party: when its lease ends, epoch milliseconds by the server's clock}
 -- KEYS[3]  passed      zset {generation that passed: when, epoch milliseconds}
--- ARGV[1]  generation  integer > 0, the one that is asked about
--- ARGV[2]  party       string, who gives up; empty for nobody
+-- ARGV[1]  generation  integer > 0, the generation in question
+-- ARGV[2]  party       string, the party that gives up; empty for none
 -- ARGV[3]  kept        integer > 0, milliseconds that an idle barrier is remembered
 -- ARGV[4]  publish     string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[5]  channel     string, where parties listen
 --
--- Returns  {0, milliseconds until the next lease ends} while it is awaited; {1} passed; {2} broken
+-- Returns  {0, milliseconds until the first lease ends} while parties are missing; {1} if the
+--          generation passed; {2} if it is broken
 -- Source   threading.Barrier of Python 3.13
 -- Wire     ours alone: Redisson has no such object
 local barrier, waiting, passed = KEYS[1], KEYS[2], KEYS[3]
 local generation, party, kept = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local publish, channel = ARGV[4], ARGV[5]
 
--- A server that has lost its data knows of no generation. Those who wait for one did not pass.
+-- A server that has lost its data knows no generation. Those who wait for one did not pass.
 if redis.call('zscore', passed, generation) then
   return {1}
 end
@@ -35,7 +36,7 @@ if first[2] and tonumber(first[2]) > now and not gives_up then
   end
   return {0, tonumber(first[2]) - now}
 end
--- Before the HSET, which a full server would refuse as the first write.
+-- The DEL comes before the HSET: a full server would refuse an HSET as the first write.
 redis.call('del', waiting)
 redis.call('hset', barrier, 'broken', 1)
 redis.call('pexpire', barrier, kept)

@@ -1,6 +1,6 @@
 -- barrier_query: tell how many parties wait, and whether the barrier is broken.
 --
--- KEYS[1]  barrier  hash: generation, parties, broken when it is, and places
+-- KEYS[1]  barrier  hash: generation, parties, broken if it is, and places
 -- KEYS[2]  waiting  zset {party: when its lease ends, epoch milliseconds by the server's clock}
 --
 -- Returns  {number of parties that wait, 1 when it is broken}

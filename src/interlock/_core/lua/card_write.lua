@@ -1,12 +1,12 @@
--- card_write: replace a client's card, which tells operators of its holds and waits, or remove it.
+-- card_write: replace or remove a client's card, which tells operators of its holds and waits.
 --
 -- KEYS[1]     card    hash {client: JSON, written: epoch milliseconds, number: of the card,
 --                     "h <holder> <key>": JSON, "w <holder> <key>": JSON}
--- KEYS[2..n]  index   zset {client id: when its card expires}, where it is in the same slot
+-- KEYS[2..n]  index   zset {client id: when its card expires}; left out if it is in another slot
 -- ARGV[1]     client  string, the client's id
--- ARGV[2]     number  integer > 0, of this card: an older one is not written over a newer one
+-- ARGV[2]     number  integer > 0, of this card: an older card is not written over a newer one
 -- ARGV[3]     keep    integer > 0, milliseconds
--- ARGV[4..n]  field   string, names and values by turns; none to remove the card
+-- ARGV[4..n]  field   string, names and values in turn; none to remove the card
 --
 -- Returns  1 when written, 0 when there is a newer one
 -- Source   none

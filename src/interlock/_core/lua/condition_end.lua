@@ -1,4 +1,4 @@
--- condition_end: end a wait, and tell whether it was notified; the same however often it arrives.
+-- condition_end: end a wait, and tell whether it was notified; copies get the same answer.
 --
 -- KEYS[1]  waiting  zset {waiter: its place}, of those who were not notified
 -- KEYS[2]  leases   zset {waiter: when its lease ends, epoch milliseconds by the server's clock}
@@ -18,6 +18,7 @@ end
 local waits = redis.call('zrem', waiting, waiter)
 local lives = redis.call('zrem', leases, waiter)
 local notified = lives == 1 and waits == 0
--- A server that is out of memory refuses SET, but only as a script's first write.
+-- A server that is out of memory refuses SET, but only as a script's first write. So a ZREM comes
+-- first.
 redis.call('set', request, notified and 'notified' or 'over', 'px', ttl)
 return notified and 1 or 0

@@ -1,11 +1,12 @@
--- condition_enlist: count a waiter, behind all who wait; once, however often it arrives.
+-- condition_enlist: add a waiter behind all others; once, however often the call arrives.
 --
 -- KEYS[1]  waiting  zset {waiter: its place}, of those who were not notified
 -- KEYS[2]  leases   zset {waiter: when its lease ends, epoch milliseconds by the server's clock}
 -- KEYS[3]  request  string, what became of this wait
--- KEYS[4]  spent    string, the same of an answered call, to be removed; or no key
+-- KEYS[4]  spent    string, the same of an answered call, to be removed; or a key that never
+--                   exists
 -- ARGV[1]  waiter   string, an id that nobody else has
--- ARGV[2]  lease    integer > 0, milliseconds that the waiter is believed without a renewal
+-- ARGV[2]  lease    integer > 0, milliseconds for which it counts as alive without a renewal
 -- ARGV[3]  ttl      integer > 0, milliseconds that the request is remembered
 -- ARGV[4]  kept     integer > 0, milliseconds that an idle condition is remembered
 --
@@ -21,7 +22,7 @@ end
 local last = redis.call('zrange', waiting, -1, -1, 'withscores')
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
--- A DEL is let through when memory is full, and with it all that follows.
+-- When memory is full, the server lets a DEL through, and then all writes that follow.
 redis.call('del', spent)
 redis.call('set', request, 'waits', 'px', ttl)
 redis.call('zadd', waiting, (last[2] or 0) + 1, waiter)

@@ -1,4 +1,4 @@
--- condition_leave: undo a wait; who waits next gets the notification that it was given.
+-- condition_leave: undo a wait; if it was notified, the next waiter gets the notification.
 --
 -- KEYS[1]  waiting  zset {waiter: its place}, of those who were not notified
 -- KEYS[2]  leases   zset {waiter: when its lease ends, epoch milliseconds by the server's clock}
@@ -17,7 +17,8 @@ local waiter, ttl, publish, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local waits = redis.call('zrem', waiting, waiter)
 local lives = redis.call('zrem', leases, waiter)
 local notified = lives == 1 and waits == 0 or redis.call('get', request) == 'notified'
--- A server that is out of memory refuses SET, but only as a script's first write.
+-- A server that is out of memory refuses SET, but only as a script's first write. So a ZREM comes
+-- first.
 redis.call('set', request, 'left', 'px', ttl)
 if notified then
   local next = redis.call('zrange', waiting, 0, 0)[1]

@@ -5,7 +5,7 @@
 -- ARGV[1]  waiter   string, its id
 -- ARGV[2]  kept     integer > 0, milliseconds that an idle condition is remembered
 --
--- Returns  {0, milliseconds until the first lease ends, 0 if one has} while it waits; else {1}
+-- Returns  {0, milliseconds until the first lease ends (0: one has ended)} while it waits; else {1}
 -- Source   threading.Condition of Python 3.13
 -- Wire     ours alone: Redisson has no such object
 local waiting, leases, waiter, kept = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2])
@@ -20,5 +20,5 @@ end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local first = redis.call('zrange', leases, 0, 0, 'withscores')
--- A negative number would be a lease that never ends, as PTTL tells it.
+-- Never negative: the caller reads -1 as a lease that never ends, as with PTTL.
 return {0, math.max(tonumber(first[2]) - now, 0)}

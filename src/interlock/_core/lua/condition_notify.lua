@@ -1,11 +1,11 @@
--- condition_notify: notify the first waiters, those of the dead besides; once.
+-- condition_notify: notify the first waiters, and one more for each notified waiter that died.
 --
--- A waiter whose lease has ended is dead. If it was notified, another one gets its notification.
+-- A waiter whose lease has ended is dead. A call counts once, however often it arrives.
 --
 -- KEYS[1]  waiting  zset {waiter: its place}, of those who were not notified
 -- KEYS[2]  leases   zset {waiter: when its lease ends, epoch milliseconds by the server's clock}
--- KEYS[3]  request  string, what this call is known by when it arrives again
--- KEYS[4]  spent    string, the same of an answered call, to be removed; or no key
+-- KEYS[3]  request  string; exists once this call has taken effect, so that a copy does nothing
+-- KEYS[4]  spent    string, the same of an answered call, to be removed; or a key that never exists
 -- ARGV[1]  count    integer >= 0, how many to notify; -1 for all
 -- ARGV[2]  ttl      integer > 0, milliseconds that the request is remembered
 -- ARGV[3]  publish  string, PUBLISH, SPUBLISH, or empty for no message
@@ -23,7 +23,7 @@ end
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local dead = redis.call('zrangebyscore', leases, '-inf', now)
--- A DEL is let through when memory is full, and with it all that follows.
+-- When memory is full, the server lets a DEL through, and then all writes that follow.
 redis.call('del', spent)
 redis.call('set', request, 1, 'px', ttl)
 for _, waiter in ipairs(dead) do

@@ -3,7 +3,8 @@
 -- KEYS[1]  election  hash {holder: 1}; its TTL is the lease
 -- KEYS[2]  leader    hash, who leads or led last: holder, token, candidate, host, pid, since
 --
--- Returns  nil when nobody leads; else {PTTL, milliseconds; holder; token, candidate, ...}
+-- Returns  nil when nobody leads; else {PTTL in milliseconds, holder}, and once the leader is
+--          announced also token, candidate, host, pid, since
 -- Source   the record of Kubernetes' leader election
 -- Wire     nothing is written; ours alone
 local election, leader = KEYS[1], KEYS[2]

@@ -6,7 +6,8 @@
 -- ARGV[3]  channel   string, where candidates listen
 -- ARGV[4]  news      string, where observers listen
 --
--- Returns  1 and how many candidates heard it; nil when this holder does not lead (nothing changed)
+-- Returns  1 plus the number of candidates that heard it; nil when this holder does not lead
+--          (nothing changed)
 -- Source   lock_release of interlock
 -- Wire     ours alone: Redisson has no such object
 local election, holder, publish, channel, news = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]

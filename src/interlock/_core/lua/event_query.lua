@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  event  string, "set <mark>", or "clear <mark>" for a while after it was cleared
 --
--- Returns  {1 when it is set, else 0; the mark of the last setting, nil when there was none lately}
+-- Returns  {1 when it is set, else 0; the mark of the last setting (nil: none lately)}
 -- Source   threading.Event.is_set of Python 3.13
 -- Wire     nothing is written; ours alone
 local event = KEYS[1]

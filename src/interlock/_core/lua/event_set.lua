@@ -1,8 +1,8 @@
--- event_set: set an event and tell the waiters; once, however often it arrives.
+-- event_set: set an event and tell the waiters; once, however often the call arrives.
 --
 -- KEYS[1]  event    string, "set <mark>", or "clear <mark>" for a while after it was cleared
--- KEYS[2]  request  string, what this call is known by when it arrives again
--- KEYS[3]  spent    string, the same of an answered call, to be removed; or no key
+-- KEYS[2]  request  string; exists once this call has taken effect, so that a copy does nothing
+-- KEYS[3]  spent    string, the same of an answered call, to be removed; or a key that never exists
 -- ARGV[1]  ttl      integer > 0, milliseconds that the request is remembered
 -- ARGV[2]  mark     string, tells this setting from others
 -- ARGV[3]  publish  string, PUBLISH, SPUBLISH, or empty for no message
@@ -22,7 +22,7 @@ local word = state:match('^%l+')
 if word ~= 'set' and word ~= 'clear' then
   return redis.error_reply('WRONGTYPE this is not the state of an event')
 end
--- A DEL is let through when memory is full, and with it all that follows.
+-- When memory is full, the server lets a DEL through, and then all writes that follow.
 redis.call('del', spent)
 redis.call('set', request, 1, 'px', ttl)
 if word == 'clear' then

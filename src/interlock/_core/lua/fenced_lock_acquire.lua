@@ -1,23 +1,27 @@
 -- fenced_lock_acquire: reach *depth* on a free or own lock and draw a token when it was free.
 --
--- A re-entry, or the same script sent again, keeps the token of the first entry: nobody else draws one meanwhile. A depth
--- above 1 never takes a lock anew.
+-- A re-entry, or the same script sent again, keeps the token of the first entry: nobody else draws
+-- one meanwhile. A depth above 1 does not take the lock again if it was lost meanwhile.
 --
 -- KEYS[1]  lock     hash {holder: depth}; its TTL is the lease
 -- KEYS[2]  token    string, the last token that was drawn; no TTL
 -- ARGV[1]  lease    integer > 0, milliseconds
 -- ARGV[2]  holder   string, "<client id>:<number>"
 -- ARGV[3]  depth    integer > 0, the depth to reach: sending it twice changes nothing
--- ARGV[4]  floor    integer >= 0, the largest token that may have been drawn as far as this client knows: a counter that went back goes on from there
--- ARGV[5]  unit     integer >= 0, tokens go on above the node's epoch times this; 0: no cluster
+-- ARGV[4]  floor    integer >= 0, the largest token that this client knows may have been drawn: a
+--                   counter that went back goes on from there
+-- ARGV[5]  unit     integer >= 0, tokens are larger than the node's epoch times this; 0: no cluster
 -- ARGV[6]  client   string, the client id: it waits in the queue; may be left out
 -- ARGV[7]  queue    string, a zset {client: when it came, in ms}; may be left out
--- ARGV[8]  more     1: others of the client wait, so it stays there; may be left out
+-- ARGV[8]  more     1: others of the client wait, so it stays in the queue; may be left out
 -- ARGV[9]  keep     integer > 0, milliseconds that the queue is kept; may be left out
 --
--- Returns  {1, token} when held; else {0, what is left of the other's lease in milliseconds (-1: never ends, -2: a re-entry found no lock)}
--- Source   RFencedLock.tryLockAndGetToken, Redisson 4.7.0, which draws a new token for each re-entry too
--- Wire     the hash, its TTL, and the counter; this text is our own
+-- Returns  {1, token} when held; else {0, what is left of the other's lease in milliseconds
+--          (-1: never ends, -2: a re-entry found no lock)}; {0, 20} if a free lock is left to
+--          others
+-- Source   RFencedLock.tryLockAndGetToken, Redisson 4.7.0, which draws a new token for each
+--          re-entry too
+-- Wire     the hash, its TTL, and the counter; this code is our own
 local lock, counter, lease, holder, depth = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 local floor, unit = tonumber(ARGV[4]), tonumber(ARGV[5])
 local client, queue, more, keep = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
@@ -28,11 +32,12 @@ local free = depth == '1' and redis.call('exists', lock) == 0
 local ours = not free and redis.call('hexists', lock, holder) == 1
 if client and not ours then
   if not free then
-    -- The claim of the client is the only field: the lock is free without it.
+    -- The client's claim is the only field, so the lock is free without it.
     free = redis.pcall('hdel', lock, client .. ':0') == 1
   elseif redis.pcall('exists', queue) == 1 and redis.pcall('zscore', queue, client) == false
     and stand_in_queue() then
-    -- The lock is left to others for a moment, or the first one did not take it. The client waits.
+    -- A free lock with a queue: it was left to others for a moment, or the first client did
+    -- not take it. This client joins the queue.
     return {0, 20}
   end
 end

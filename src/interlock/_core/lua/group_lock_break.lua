@@ -6,9 +6,9 @@
 -- ARGV[2]  publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[3]  channel  string, where waiters listen
 --
--- Returns  1 when one was held, else 0
+-- Returns  1 when the holder held a field, else 0
 -- Source   RedissonFasterMultiLock.unlockInnerAsync, Redisson 4.7.0
--- Wire     the hash, and "0" on the channel; this text is our own
+-- Wire     the hash, and "0" on the channel; this code is our own
 local group, holder, publish, channel = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 
 local held, fields = 0, redis.call('hgetall', group)

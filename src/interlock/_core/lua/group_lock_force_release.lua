@@ -1,13 +1,14 @@
--- group_lock_force_release: free every field, whoever holds it, and tell the waiters.
+-- group_lock_force_release: free every field, even if another owner holds it, and tell the waiters.
 --
--- KEYS[1]     group    hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds, "<field>:<holder>:lock_count": depth}
+-- KEYS[1]     group    hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds,
+--                      "<field>:<holder>:lock_count": depth}
 -- ARGV[1]     publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[2]     channel  string, where waiters listen
--- ARGV[3..n]  field    string, what stands for one value
+-- ARGV[3..n]  field    string, the field that stands for one value
 --
 -- Returns  1 when one of them was locked, else 0
 -- Source   RedissonFasterMultiLock.forceUnlockAsync, Redisson 4.7.0
--- Wire     the hash, and "0" on the channel; this text is our own
+-- Wire     the hash, and "0" on the channel; this code is our own
 local group, publish, channel, fields = KEYS[1], ARGV[1], ARGV[2], ARGV
 local FIRST = 3
 

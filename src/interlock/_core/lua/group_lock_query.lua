@@ -1,12 +1,13 @@
 -- group_lock_query: tell who holds some of the fields, how deep, and for how long.
 --
--- KEYS[1]     group  hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds, "<field>:<holder>:lock_count": depth}
--- ARGV[1..n]  field  string, what stands for one value
+-- KEYS[1]     group  hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds,
+--                    "<field>:<holder>:lock_count": depth}
+-- ARGV[1..n]  field  string, the field that stands for one value
 --
--- Returns  {milliseconds until the last of them ends (-2: none is locked), holder, depth, holder, depth, ...}; the depth of who
---          does not hold all of them is 0
+-- Returns  {milliseconds until the last of them ends (-2: none is locked), holder, depth, holder,
+--          depth, ...}; the depth is 0 for a holder that does not hold all of them
 -- Source   RedissonFasterMultiLock.isLocked and getHoldCount, Redisson 4.7.0
--- Wire     nothing is written; this text is our own
+-- Wire     nothing is written; this code is our own
 local group, fields = KEYS[1], ARGV
 
 local clock = redis.call('time')
@@ -16,7 +17,8 @@ local left, order, held, depths = -2, {}, {}, {}
 for i = 1, #fields do
   local owner = redis.call('hget', group, fields[i])
   local theirs = owner and fields[i] .. ':' .. owner
-  local rest = owner and tonumber(redis.call('hget', group, theirs .. ':expire_time') or 0) - now or 0
+  local rest = owner
+    and tonumber(redis.call('hget', group, theirs .. ':expire_time') or 0) - now or 0
   if rest > 0 then
     left = math.max(left, rest)
     if not held[owner] then

@@ -1,16 +1,20 @@
--- group_lock_renew: keep every field for another lease, for each holder only if it still holds all of them.
+-- group_lock_renew: renew the fields for each holder that still holds all of them.
 --
--- A server that is out of memory refuses HSET, but only as a script's first write: hence the HDEL of a field that is never there.
--- What somebody made into something else is a lost lock: hence pcall, and numbers that may be none.
+-- A server that is out of memory refuses HSET, but only as a script's first write. So an HDEL of a
+-- field that never exists comes first.
 --
--- KEYS[1]     group    hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds, "<field>:<holder>:lock_count": depth}
+-- A key of another type is a lost lock: hence pcall. A time that is not a number counts as 0.
+--
+-- KEYS[1]     group    hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds,
+--                      "<field>:<holder>:lock_count": depth}
 -- ARGV[1]     lease    integer > 0, milliseconds
 -- ARGV[2]     count    integer > 0, the number of holders
--- ARGV[3..n]  words    string, the holders, "<client id>:<number>" each; then the fields, what stands for one value each
+-- ARGV[3..n]  words    string, the holders, "<client id>:<number>" each; then the fields, one
+--                      for each value
 --
 -- Returns  a list: 1 for a holder whose fields are kept, 0 for one that has lost one
 -- Source   FastMultilockTask (the watchdog), Redisson 4.7.0; never shortens anything
--- Wire     the times of the fields and the TTL; this text is our own
+-- Wire     the times of the fields and the TTL; this code is our own
 local group, lease, count, words = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV
 local FIRST = 3
 

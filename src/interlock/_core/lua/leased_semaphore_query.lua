@@ -1,13 +1,15 @@
--- leased_semaphore_query: tell how many permits are free and how many are held, once the expired ones are back.
+-- leased_semaphore_query: take the expired permits back, then tell how many are free and held.
 --
 -- KEYS[1]  semaphore  string, the number of free permits
--- KEYS[2]  leases     zset {id, 16 raw bytes: when it ends, epoch milliseconds by the server's clock}
+-- KEYS[2]  leases     zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
 -- ARGV[1]  publish    string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[2]  channel    string, where waiters listen
 --
 -- Returns  {free, held}
--- Source   RPermitExpirableSemaphore.availablePermits, acquiredPermits and getPermits, Redisson 4.7.0
--- Wire     the number, the zset, and the new number on the channel when expired permits came back; this text is our own
+-- Source   RPermitExpirableSemaphore.availablePermits, acquiredPermits and getPermits,
+--          Redisson 4.7.0
+-- Wire     the number, the zset, and the new number on the channel when expired permits came back;
+--          this code is our own
 local semaphore, leases, publish, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 
 local time = redis.call('time')

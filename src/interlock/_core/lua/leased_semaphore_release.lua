@@ -1,14 +1,16 @@
--- leased_semaphore_release: give back the permits of those ids that are still held, and tell the waiters.
+-- leased_semaphore_release: give back the permits of all ids still held, and tell the waiters.
 --
 -- KEYS[1]  semaphore  string, the number of free permits
--- KEYS[2]  leases     zset {id, 16 raw bytes: when it ends, epoch milliseconds by the server's clock}
+-- KEYS[2]  leases     zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
 -- ARGV[1]  ids        string, 32 hex digits each: sending them twice changes nothing
 -- ARGV[2]  publish    string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[3]  channel    string, where waiters listen
 --
 -- Returns  1 when all ids were held, else 0
--- Source   RPermitExpirableSemaphore.tryRelease, Redisson 4.7.0, with the server's clock for the client's
--- Wire     the number and the zset; on the channel the new number, for several ids how many came back; this text is our own
+-- Source   RPermitExpirableSemaphore.tryRelease, Redisson 4.7.0, with the server's clock
+--          in place of the client's
+-- Wire     the number and the zset; on the channel the new number, or with several ids how many
+--          came back; this code is our own
 local semaphore, leases, ids, publish, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 
 local time = redis.call('time')

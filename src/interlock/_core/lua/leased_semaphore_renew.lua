@@ -1,15 +1,17 @@
--- leased_semaphore_renew: keep many permits for another lease, each only if all its ids are still held.
+-- leased_semaphore_renew: renew many permits, each only if all its ids are still held.
 --
--- A key that somebody made into something else is a lost permit, and no reason to keep none of the others: hence pcall. A server that is
--- out of memory refuses ZADD, but only as a script's first write: hence the ZREM of a member that is never there.
+-- A key of another type is a lost permit. The other permits are still renewed: hence pcall.
 --
--- KEYS[1..n]  leases  zset {id, 16 raw bytes: when it ends, epoch milliseconds by the server's clock}
+-- A server that is out of memory refuses ZADD, but only as a script's first write. So a ZREM of a
+-- member that never exists comes first.
+--
+-- KEYS[1..n]  leases  zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
 -- ARGV[1]     lease   integer > 0, milliseconds
--- ARGV[2..n]  ids     string, 32 hex digits each, those of one permit for each zset
+-- ARGV[2..n]  ids     string, the ids of one permit for each zset, 32 hex digits each
 --
 -- Returns  a list: 1 for a permit that is kept, 0 for one that is lost
 -- Source   RPermitExpirableSemaphore.updateLeaseTime, Redisson 4.7.0; never shortens a lease
--- Wire     the scores; this text is our own
+-- Wire     the scores; this code is our own
 local zsets, lease, ids = KEYS, tonumber(ARGV[1]), ARGV
 
 local time = redis.call('time')

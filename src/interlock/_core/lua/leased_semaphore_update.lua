@@ -1,14 +1,18 @@
--- leased_semaphore_update: have a permit end a lease from now, sooner or later than before, if all its ids are still held.
+-- leased_semaphore_update: set the end of a permit's lease, if all its ids are still held.
 --
--- A server that is out of memory refuses ZADD, but only as a script's first write: hence the ZREM of a member that is never there.
+-- The new end is one lease from now, sooner or later than before.
 --
--- KEYS[1]  leases  zset {id, 16 raw bytes: when it ends, epoch milliseconds by the server's clock}
+-- A server that is out of memory refuses ZADD, but only as a script's first write. So a ZREM of a
+-- member that never exists comes first.
+--
+-- KEYS[1]  leases  zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
 -- ARGV[1]  lease   integer > 0, milliseconds
 -- ARGV[2]  ids     string, 32 hex digits each
 --
 -- Returns  1 when done, 0 when one of them is not held (nothing changed)
--- Source   RPermitExpirableSemaphore.updateLeaseTime, Redisson 4.7.0, with the server's clock for the client's
--- Wire     the scores; this text is our own
+-- Source   RPermitExpirableSemaphore.updateLeaseTime, Redisson 4.7.0,
+--          with the server's clock in place of the client's
+-- Wire     the scores; this code is our own
 local leases, lease, ids = KEYS[1], tonumber(ARGV[1]), ARGV[2]
 
 local time = redis.call('time')

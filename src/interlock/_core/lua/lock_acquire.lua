@@ -1,6 +1,6 @@
 -- lock_acquire: reach *depth* on a free or own lock, or learn how long its holder may keep it.
 --
--- A depth above 1 is a re-entry: it never takes a lock anew that was lost meanwhile.
+-- A depth above 1 is a re-entry: it does not take the lock again if it was lost meanwhile.
 --
 -- KEYS[1]  lock     hash {holder: depth}; its TTL is the lease
 -- ARGV[1]  lease    integer > 0, milliseconds
@@ -8,18 +8,19 @@
 -- ARGV[3]  depth    integer > 0, the depth to reach: sending it twice changes nothing
 -- ARGV[4]  client   string, the client id: it waits in the queue; may be left out
 -- ARGV[5]  queue    string, a zset {client: when it came, in ms}; may be left out
--- ARGV[6]  more     1: others of the client wait, so it stays there; may be left out
+-- ARGV[6]  more     1: others of the client wait, so it stays in the queue; may be left out
 -- ARGV[7]  keep     integer > 0, milliseconds that the queue is kept; may be left out
 --
--- Returns  nil when held; else what is left of the other's lease, milliseconds (-1: never ends, -2: a re-entry found no lock)
+-- Returns  nil when held; else what is left of the other's lease, milliseconds (-1: never ends, -2:
+--          a re-entry found no lock); 20 if a free lock is left to others
 -- Source   RLock.tryLock, Redisson 4.7.0
--- Wire     the hash and its TTL; this text is our own
+-- Wire     the hash and its TTL; this code is our own
 local lock, lease, holder, depth = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local client, queue, more, keep = ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
 local free = depth == '1' and redis.call('exists', lock) == 0
 if free and not client then
-  -- Most often nobody waits: what the rest needs is not even made.
+  -- Most often nobody waits. Then the functions below are not even created.
   redis.call('hset', lock, holder, depth)
   redis.call('pexpire', lock, lease)
   return nil
@@ -30,11 +31,12 @@ end
 local ours = not free and redis.call('hexists', lock, holder) == 1
 if client and not ours then
   if not free then
-    -- The claim of the client is the only field: the lock is free without it.
+    -- The client's claim is the only field, so the lock is free without it.
     free = redis.pcall('hdel', lock, client .. ':0') == 1
   elseif redis.pcall('exists', queue) == 1 and redis.pcall('zscore', queue, client) == false
     and stand_in_queue() then
-    -- The lock is left to others for a moment, or the first one did not take it. The client waits.
+    -- A free lock with a queue: it was left to others for a moment, or the first client did
+    -- not take it. This client joins the queue.
     return 20
   end
 end

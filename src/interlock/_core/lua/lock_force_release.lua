@@ -1,4 +1,4 @@
--- lock_force_release: free the lock, whoever holds it, and tell the waiters.
+-- lock_force_release: free the lock, even if another owner holds it, and tell the waiters.
 --
 -- KEYS[1]  lock     hash {holder: depth}
 -- ARGV[1]  publish  string, PUBLISH, SPUBLISH, or empty for no message
@@ -6,7 +6,7 @@
 --
 -- Returns  1 when it was locked, else 0
 -- Source   RLock.forceUnlock, Redisson 4.7.0
--- Wire     the hash, and "0" on the channel; this text is our own
+-- Wire     the hash, and "0" on the channel; this code is our own
 local lock, publish, channel = KEYS[1], ARGV[1], ARGV[2]
 
 if redis.call('hlen', lock) == 0 then

@@ -1,16 +1,16 @@
--- lock_hand_over: give the lock to another holder, in one step and without a message: a release and an acquire.
+-- lock_hand_over: release the lock and acquire it for another holder: one step, no message.
 --
--- KEYS[1]  lock    hash {holder: depth}; its TTL is the lease
--- ARGV[1]  holder  string, "<client id>:<number>", who has it at depth 1
--- ARGV[2]  successor  string, "<client id>:<number>", who is to have it at depth 1
--- ARGV[3]  lease   milliseconds that the successor shall have it
--- ARGV[4]  client  string, the client id: it leaves the queue; may be left out
--- ARGV[5]  queue   string, the key of the queue; may be left out
+-- KEYS[1]  lock       hash {holder: depth}; its TTL is the lease
+-- ARGV[1]  holder     string, "<client id>:<number>", which holds the lock at depth 1
+-- ARGV[2]  successor  string, "<client id>:<number>", which is to hold it at depth 1
+-- ARGV[3]  lease      integer > 0, milliseconds, of the successor
+-- ARGV[4]  client     string, the client id: it leaves the queue; may be left out
+-- ARGV[5]  queue      string, the key of the queue; may be left out
 --
--- Returns  1 when the successor holds it, also when it did before: sending it twice changes nothing but that the lease is not
---          shorter; nil when this holder does not hold the lock (nothing changed)
+-- Returns  1 when the successor holds it, also when it did before (sending it twice only renews the
+--          lease); nil when neither of the two holds the lock (*client* has left the queue)
 -- Source   none: Redisson has no such thing. Others see one holder after the other, as ever
--- Wire     the hash and its TTL as lock_acquire leaves them; this text is our own
+-- Wire     the hash and its TTL as lock_acquire leaves them; this code is our own
 local lock, holder, successor, lease = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local client, queue = ARGV[4], ARGV[5]
 

@@ -2,9 +2,9 @@
 --
 -- KEYS[1]  lock  hash {holder: depth}; its TTL is the lease
 --
--- Returns  {PTTL in milliseconds (-1: never ends, -2: not locked), holder, depth, holder, depth, ...}
+-- Returns  {PTTL, milliseconds (-1: never ends, -2: not locked), holder, depth, holder, depth, ...}
 -- Source   RLock.isLocked, getHoldCount and remainTimeToLive, Redisson 4.7.0
--- Wire     nothing is written; this text is our own
+-- Wire     nothing is written; this code is our own
 local lock = KEYS[1]
 
 local answer = redis.call('hgetall', lock)

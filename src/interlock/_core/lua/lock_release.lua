@@ -2,13 +2,13 @@
 --
 -- Freeing it tells the waiters.
 --
--- The undo of an acquire that was interrupted anywhere is the release to the former depth. The TTL is left alone: an
--- inner release neither shortens nor lengthens what the outer hold was promised.
+-- A release to the former depth undoes an acquire that was interrupted at any point. The TTL is
+-- left alone: an inner release does not change the outer hold's lease.
 --
--- A server that is out of memory refuses HSET, but only as a script's first write: hence the HDEL of a field that is
--- never there.
+-- A server that is out of memory refuses HSET, but only as a script's first write. So an HDEL of a
+-- field that never exists comes first.
 --
--- A lock that is given to a client has the field "<client id>:0", for 250 ms.
+-- A lock that is given to a client has the field "<client id>:0", its claim, for 250 ms.
 --
 -- KEYS[1]  lock     hash {holder: depth}; its TTL is the lease
 -- ARGV[1]  holder   string, "<client id>:<number>"
@@ -17,9 +17,13 @@
 -- ARGV[4]  channel  string, where waiters listen
 -- ARGV[5]  leaving  string, the id of a client that leaves the queue; may be left out
 --
--- Returns  1 when done, 2 when the holder's own client got it; nil when it is not the holder
+-- Returns  1 when done, 2 when the holder's own client got the lock; nil when this holder does not
+--          hold it (a client that is *leaving* has left the queue)
 -- Source   RLock.unlock, Redisson 4.7.0
--- Wire     the hash, and "0" on the channel when it is freed; this text is our own
+-- Wire     the hash, and "0" on the channel when it is freed. With clients in the queue, the first
+--          one gets a claim for 250 ms and "0" on its wake channel instead. If the lock is left to
+--          others for a moment, "20" is sent there, and "00" on the channel if others listen;
+--          this code is our own
 local lock, holder, depth, publish, channel = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local leaving = ARGV[5]
 
@@ -27,7 +31,8 @@ if leaving then
   redis.pcall('zrem', 'interlock_queue' .. string.match(channel, ':.*'), leaving)
 end
 if redis.call('hexists', lock, holder) == 0 then
-  -- Who was told to take a free lock in a while, and leaves, must tell the next one.
+  -- The client that leaves may have been told to ask for a free lock in 20 ms. Then the next one
+  -- must be told.
   if not leaving or redis.call('exists', lock) == 1 then
     return nil
   end

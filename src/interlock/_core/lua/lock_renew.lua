@@ -1,6 +1,6 @@
 -- lock_renew: keep many locks for another lease, each only if its holder still holds it.
 --
--- A key that somebody made into something else is a lost lock, and no reason to keep none of the others: hence pcall.
+-- A key of another type is a lost lock. The other locks are still renewed: hence pcall.
 --
 -- KEYS[1..n]  lock     hash {holder: depth}; its TTL is the lease
 -- ARGV[1]     lease    integer > 0, milliseconds
@@ -8,7 +8,7 @@
 --
 -- Returns  a list: 1 for a lock that is kept, 0 for one that is lost
 -- Source   LockTask (the watchdog), Redisson 4.7.0; never shortens a TTL
--- Wire     the TTL; this text is our own
+-- Wire     the TTL; this code is our own
 local locks, lease, holders = KEYS, ARGV[1], ARGV
 
 local kept = {}

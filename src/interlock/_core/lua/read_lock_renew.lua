@@ -1,7 +1,8 @@
 -- read_lock_renew: keep many locks for another lease, each only if its holder still reads.
 --
--- Only the holder's own entries are kept, as many as the lock counts; their names are made here, from the lock's: in a cluster
--- they are in its slot. A key that somebody made into something else is a lost lock: hence pcall.
+-- Only the holder's own entries are renewed, as many as the holder's depth. The script makes their
+-- names from the lock's name. So they are in the same slot of a cluster. A key of another type is a
+-- lost lock: hence pcall.
 --
 -- KEYS[1..n]  lock     hash {mode: read or write, reader: depth, writer: depth}
 -- ARGV[1]     lease    integer > 0, milliseconds
@@ -9,7 +10,7 @@
 --
 -- Returns  a list: 1 for a lock that is kept, 0 for one that is lost
 -- Source   ReadLockTask (the watchdog), Redisson 4.7.0; never shortens a TTL
--- Wire     the entries and the TTLs; this text is our own
+-- Wire     the entries and the TTLs; this code is our own
 local locks, lease, holders = KEYS, tonumber(ARGV[1]), ARGV
 
 local kept = {}
@@ -21,7 +22,7 @@ for i, lock in ipairs(locks) do
   if depth then
     redis.call('hdel', lock, '')
     local tagged = lock:find('{', 1, true) and lock or '{' .. lock .. '}'
-    -- Bounded: a depth that somebody else wrote there must not stall the server.
+    -- Bounded: a huge depth, written by another program, must not stall the server.
     for n = 1, math.min(depth, 1000) do
       local entry = tagged .. ':' .. holder .. ':rwlock_timeout:' .. n
       if redis.call('pttl', entry) < lease then

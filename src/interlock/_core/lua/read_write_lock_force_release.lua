@@ -1,14 +1,15 @@
--- read_write_lock_force_release: free the lock from all its readers, or from its writer, and tell the waiters.
+-- read_write_lock_force_release: remove all readers, or the writer, and tell the waiters.
 --
 -- KEYS[1]  lock     hash {mode: read or write, reader: depth, writer: depth}
--- ARGV[1]  side     0: if it is held for reading; 1: if it is held for writing
+-- ARGV[1]  side     0: only if it is held for reading; 1: only if it is held for writing
 -- ARGV[2]  prefix   string, what the key of every reader's entry begins with
 -- ARGV[3]  publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[4]  channel  string, where waiters listen
 --
 -- Returns  1 when it was locked that way, else 0
--- Source   RedissonReadLock and RedissonWriteLock, forceUnlockAsync, Redisson 4.7.0; the entries go too
--- Wire     the hash and the entries, and "0" or "1" on the channel; this text is our own
+-- Source   RedissonReadLock and RedissonWriteLock, forceUnlockAsync, Redisson 4.7.0; here the
+--          readers' entries are removed too
+-- Wire     the hash and the entries, and "0" or "1" on the channel; this code is our own
 local lock, side, prefix, publish, channel = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 if redis.call('hget', lock, 'mode') ~= (side == '1' and 'write' or 'read') then
@@ -19,7 +20,7 @@ if publish ~= '' then
 end
 local fields = redis.call('hgetall', lock)
 for i = 1, #fields, 2 do
-  -- Bounded: a depth that somebody else wrote there must not stall the server.
+  -- Bounded: a huge depth, written by another program, must not stall the server.
   for n = 1, math.min(tonumber(fields[i + 1]) or 0, 1000) do
     redis.call('del', prefix .. fields[i] .. ':rwlock_timeout:' .. n)
   end

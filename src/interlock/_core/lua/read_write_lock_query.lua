@@ -1,14 +1,16 @@
 -- read_write_lock_query: tell who reads or writes, how deep, and for how long.
 --
--- Readers whose entries have all ended have died, and do not count.
+-- A reader whose entries have all ended has died, and does not count.
 --
--- KEYS[1]  lock    hash {mode: read or write, reader: depth, writer: depth}; its TTL is the writer's lease
+-- KEYS[1]  lock    hash {mode: read or write, reader: depth, writer: depth}; its TTL is the
+--                  writer's lease
 -- ARGV[1]  side    0: who reads; 1: who writes; 2: both
 -- ARGV[2]  prefix  string, what the key of every reader's entry begins with
 --
--- Returns  {what is left of the longest lease in milliseconds (-1: never ends, -2: not locked), holder, depth, holder, depth, ...}
+-- Returns  {what is left of the longest lease in milliseconds (-1: never ends, -2: not locked),
+--          holder, depth, holder, depth, ...}
 -- Source   RedissonReadLock and RedissonWriteLock, isLocked and getHoldCount, Redisson 4.7.0
--- Wire     nothing is written; this text is our own
+-- Wire     nothing is written; this code is our own
 local lock, side, prefix = KEYS[1], ARGV[1], ARGV[2]
 
 local answer, fields = {-2}, redis.call('hgetall', lock)
@@ -18,7 +20,7 @@ for i = 1, #fields, 2 do
   if writes then
     left = redis.call('pttl', lock)
   elseif holder ~= 'mode' then
-    -- Bounded: a depth that somebody else wrote there must not stall the server.
+    -- Bounded: a huge depth, written by another program, must not stall the server.
     for n = 1, math.min(tonumber(depth), 1000) do
       left = math.max(left, redis.call('pttl', prefix .. holder .. ':rwlock_timeout:' .. n))
     end

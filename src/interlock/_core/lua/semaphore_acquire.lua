@@ -1,19 +1,22 @@
--- semaphore_acquire: take permits if so many are free; a call that arrives twice takes them once.
+-- semaphore_acquire: take permits if enough are free; a call that arrives twice takes them once.
 --
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  request    string, the latch of this call: the permits it took, "0" once it was undone
--- KEYS[3]  spent      string, the latch of an answered call, to be removed; a key that is never there if there is none
+-- KEYS[3]  spent      string, the latch of an answered call, to be removed; if there is none, a
+--                     key that never exists
 -- ARGV[1]  permits    integer > 0
 -- ARGV[2]  ttl        integer > 0, milliseconds that the latch is kept
 -- ARGV[3]  client     string, "<client id>" or "<client id>:<permits>"; may be left out
 -- ARGV[4]  channel    string, where waiters listen; may be left out
--- ARGV[5]  more       1: others of the client wait, so it stays there; may be left out
+-- ARGV[5]  more       1: others of the client wait, so it stays in the queue; may be left out
 -- ARGV[6]  keep       integer > 0, milliseconds that the queue is kept; may be left out
 -- ARGV[7]  publish    string, PUBLISH or SPUBLISH; may be left out
 --
--- Returns  1 when taken, 2 if others wait for it; 0 when too few are free, or it was undone
+-- Returns  1 when taken, 2 when taken without a place while others stand in the queue; 0 when too
+--          few are free, or the call was undone
 -- Source   RSemaphore.tryAcquire, Redisson 4.7.0
--- Wire     the number; the latches are the caller's own, the queue is ours; this text is our own
+-- Wire     the number; the latches are the caller's own. Claims in the queue, and messages on wake
+--          channels, are ours alone; this code is our own
 local semaphore, request, spent, permits, ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 local client, channel, more, keep, publish = ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7]
 
@@ -25,7 +28,7 @@ local free = tonumber(redis.call('get', semaphore) or 0)
 if not free then
   return redis.error_reply('WRONGTYPE this is not a number of permits')
 end
--- Sent on as a text: to turn a number into a text takes the server long.
+-- The commands get the string *permits*: the server takes long to turn a number into a string.
 local wanted = tonumber(permits)
 local enough = free >= wanted
 if not client then
@@ -33,7 +36,7 @@ if not client then
   if enough then
     redis.call('decrby', semaphore, permits)
     redis.call('set', request, permits, 'px', ttl)
-    -- It was before those in the queue: the client stands there from now on.
+    -- This call overtook those in the queue. So its client stands there from now on.
     local of = string.match(request, '(:.*):')
     answer = redis.pcall('exists', 'interlock_semaphore_queue' .. of) == 1 and 2 or 1
   end
@@ -49,13 +52,13 @@ local queue = 'interlock_semaphore_queue' .. name
 
 local queued, stands, woken = redis.pcall('exists', queue) == 1, false, false
 if queued then
-  -- Who was woken takes its permits, unless somebody without a place was faster.
+  -- A client that was woken takes its permits, unless one without a place was faster.
   woken = redis.pcall('zrem', queue, '+' .. client) == 1
   if not woken and free > 0 then
     stands = stand_in_queue()
     local numsub = publish == 'PUBLISH' and 'numsub' or 'shardnumsub'
     local heard = redis.pcall('pubsub', numsub, channel, 'interlock_semaphore_waiting' .. name)
-    -- Beside others that listen, and stand in no queue, the first to ask has the permits.
+    -- If others listen that do not stand in the queue, the first to ask gets the permits.
     if stands and not heard.err and heard[2] <= heard[4] then
       local mine, all = serve(free, client)
       enough = mine or (all and enough)
@@ -79,7 +82,7 @@ else
     stand_in_queue()
   end
   if woken and free > 0 then
-    -- Too few are left for its claim, which is over. They may do for others.
+    -- Too few are left for this client, whose claim is over. They may be enough for others.
     serve(free)
   end
 end

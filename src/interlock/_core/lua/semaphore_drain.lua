@@ -1,13 +1,14 @@
--- semaphore_drain: take all permits that are free; once, however often it arrives.
+-- semaphore_drain: take all permits that are free; once, however often the call arrives.
 --
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  request    string, the latch of this call: the permits it took, "0" once it was undone
--- KEYS[3]  spent      string, the latch of an answered call, to be removed; a key that is never there if there is none
+-- KEYS[3]  spent      string, the latch of an answered call, to be removed; if there is none, a
+--                     key that never exists
 -- ARGV[1]  ttl        integer > 0, milliseconds that the latch is kept
 --
--- Returns  how many were taken; a negative number that was made up for
+-- Returns  how many were taken; a negative number is set to 0 and returned
 -- Source   RSemaphore.drainPermits, Redisson 4.7.0
--- Wire     the number, whose TTL stays; this text is our own
+-- Wire     the number, whose TTL stays; this code is our own
 local semaphore, request, spent, ttl = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
 
 local taken = redis.call('get', request)
@@ -21,7 +22,7 @@ end
 if free ~= 0 then
   redis.call('decrby', semaphore, free)
 end
--- Of none as well: a copy that arrives later must not take any.
+-- Also if none were free: a copy that arrives later must not take any.
 redis.call('set', request, free, 'px', ttl)
 redis.call('del', spent)
 return free

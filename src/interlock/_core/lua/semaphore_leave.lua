@@ -1,4 +1,6 @@
--- semaphore_leave: leave the queue; the others look for the permits that the client was woken for.
+-- semaphore_leave: leave the queue, and tell the others if permits are free.
+--
+-- The client may have been woken for these permits.
 --
 -- KEYS[1]  semaphore  string, the number of free permits
 -- ARGV[1]  me         string, "<client id>" or "<client id>:<permits>"

@@ -4,7 +4,7 @@
 --
 -- Returns  the number, 0 when there is no such semaphore
 -- Source   RSemaphore.availablePermits, Redisson 4.7.0
--- Wire     nothing is written; this text is our own
+-- Wire     nothing is written; this code is our own
 local semaphore = KEYS[1]
 
 local free = tonumber(redis.call('get', semaphore) or 0)

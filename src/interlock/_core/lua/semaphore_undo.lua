@@ -1,4 +1,6 @@
--- semaphore_undo: give back what an interrupted call took (or take back what it gave), and have it do nothing from now on.
+-- semaphore_undo: undo an interrupted call, and make it do nothing from now on.
+--
+-- This gives back what the call took, or takes back what it gave.
 --
 -- KEYS[1]  semaphore  string, the number of free permits
 -- KEYS[2]  request    string, the latch of that call: the permits it took, "0" once it was undone
@@ -8,11 +10,12 @@
 --
 -- Returns  1
 -- Source   our own
--- Wire     the number, and its new value on the channel if it changed
+-- Wire     the number, and its new value on the channel if it changed and is not negative
 local semaphore, request, ttl, publish, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 
 local taken = tonumber(redis.call('get', request) or 0)
--- A DEL is let through when memory is full, and with it all that follows: permits must come back even then.
+-- When memory is full, the server lets a DEL through, and then all writes that follow. Permits
+-- must come back even then.
 redis.call('del', request)
 if taken ~= 0 and redis.call('exists', semaphore) == 1 then
   local free = redis.call('incrby', semaphore, taken)

@@ -1,12 +1,13 @@
--- waiting_renew: believe those who wait for another lease, each only if it waits.
+-- waiting_renew: renew many leases of parties or waiters, each only if it has not ended.
 --
--- A server that is out of memory refuses ZADD, but only as a script's first write. Hence the ZREM.
+-- A server that is out of memory refuses ZADD, but only as a script's first write. So a ZREM of a
+-- member that never exists comes first.
 --
 -- KEYS[1..n]  leases  zset {id: when its lease ends, epoch milliseconds by the server's clock}
--- ARGV[1]     lease    integer > 0, milliseconds
--- ARGV[2..n]  ids      string, one who waits for each zset
+-- ARGV[1]     lease   integer > 0, milliseconds
+-- ARGV[2..n]  ids     string, one party or waiter for each zset
 --
--- Returns  a list of 1: who waits no more is told by a look
+-- Returns  a list of 1, even for one that waits no longer: it learns that when it looks
 -- Source   LockTask of Redisson 4.7.0
 -- Wire     ours alone: Redisson has no such object
 local zsets, lease, ids = KEYS, tonumber(ARGV[1]), ARGV

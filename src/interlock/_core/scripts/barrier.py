@@ -40,8 +40,9 @@ class Arrival(NamedTuple):
     """What became of an arrival.
 
     Attributes:
-        generation: which one the party belongs to.
-        place: which of its parties it is; -1: it is broken, -2: it has *generation* parties.
+        generation: the generation of the party.
+        place: the party's index in it; -1: the barrier is broken; -2: the barrier has another
+            number of parties, which is in *generation*.
     """
 
     generation: str
@@ -104,9 +105,9 @@ def barrier_look(
     *,
     deadline: float = NEVER,
 ) -> Eval[float | bool]:
-    """Tell how *generation* stands: passed, broken, or the seconds until the next lease ends.
+    """Return True if *generation* passed, False if broken, else the seconds until a lease ends.
 
-    A *party* that is given gives up, and breaks it.
+    If *party* is given, that party gives up, which breaks the barrier.
     """
     keys = (barrier.key, barrier.waiting, barrier.passed)
     args = (generation, party, milliseconds(kept_for), barrier.publish, barrier.channel)
@@ -123,7 +124,7 @@ def barrier_end(
     *,
     deadline: float = NEVER,
 ) -> Eval[bool]:
-    """Break the present generation (*how*: abort), or begin a new one (reset)."""
+    """Break the present generation (*how*: "abort"), or begin a new one ("reset")."""
     keys = (barrier.key, barrier.waiting, request, spent)
     times = (milliseconds(ttl), milliseconds(kept_for))
     args = (how, *times, barrier.publish, barrier.channel)
@@ -131,12 +132,12 @@ def barrier_end(
 
 
 def barrier_query(barrier: Barrier, *, deadline: float = NEVER) -> Eval[tuple[int, bool]]:
-    """Tell how many parties wait, and whether it is broken."""
+    """Tell how many parties wait, and whether the barrier is broken."""
     return Eval(_BARRIER_QUERY, (barrier.key, barrier.waiting), (), deadline)
 
 
 def barrier_leave(
     waiting: str, request: str, party: str, ttl: float, *, deadline: float = NEVER
 ) -> Eval[int]:
-    """Take back the arrival of *party*, whose latch is *request*; 0 when it did not wait."""
+    """Take back the arrival of *party*, whose latch is *request*; 0 if it was not waiting."""
     return Eval(_BARRIER_LEAVE, (waiting, request), (party, milliseconds(ttl)), deadline)

@@ -27,12 +27,12 @@ def card_write(
 
     Args:
         card: the key of the card.
-        index: the key of the sorted set of all clients; empty where it is in another slot.
+        index: the key of the sorted set of all clients; empty if it is in another hash slot.
         client: the client's id.
-        number: of this card; an older one is not written over a newer one.
-        keep: seconds.
-        fields: names and values by turns.
-        deadline: when the reply must have come.
+        number: the number of this card; a card with a larger number is not replaced.
+        keep: seconds for which the server keeps the card.
+        fields: names and values in turn.
+        deadline: the deadline of the reply.
     """
     keys = (card, index) if index else (card,)
     args: tuple[str | int, ...] = (client, number, milliseconds(keep), *fields)

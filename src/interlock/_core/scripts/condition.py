@@ -20,10 +20,10 @@ class Condition(NamedTuple):
     """Where a condition is: its keys and its channels.
 
     Attributes:
-        waiting: the sorted set of those who were not notified.
-        leases: the sorted set of all waiters.
+        waiting: the sorted set of the waiters that were not notified.
+        leases: the sorted set of all waiters, with the ends of their leases.
         publish: the command for messages, empty for none.
-        channel: what the channel of each waiter begins with.
+        channel: the prefix of the channels of all waiters.
     """
 
     waiting: str
@@ -60,7 +60,7 @@ def condition_enlist(
     *,
     deadline: float = NEVER,
 ) -> Eval[bool]:
-    """Count *waiter*, behind all who wait."""
+    """Add *waiter*, behind all other waiters."""
     times = (milliseconds(lease), milliseconds(ttl), milliseconds(kept_for))
     keys = (condition.waiting, condition.leases, request, spent)
     return Eval(_CONDITION_ENLIST, keys, (waiter, *times), deadline)
@@ -69,7 +69,7 @@ def condition_enlist(
 def condition_look(
     condition: Condition, waiter: str, kept_for: float, *, deadline: float = NEVER
 ) -> Eval[float | None]:
-    """Return the seconds until the first lease ends; None when *waiter* waits no more."""
+    """Return the seconds until the first lease ends; None if *waiter* no longer waits."""
     keys = (condition.waiting, condition.leases)
     return Eval(_CONDITION_LOOK, keys, (waiter, milliseconds(kept_for)), deadline)
 
@@ -83,7 +83,7 @@ def condition_notify(
     *,
     deadline: float = NEVER,
 ) -> Eval[bool]:
-    """Notify the first *count* waiters, and one for each that died after it was notified."""
+    """Notify the first *count* waiters, and one more for each that died after it was notified."""
     keys = (condition.waiting, condition.leases, request, spent)
     args = (count, milliseconds(ttl), condition.publish, condition.channel)
     return Eval(_CONDITION_NOTIFY, keys, args, deadline)
@@ -92,7 +92,7 @@ def condition_notify(
 def condition_end(
     condition: Condition, request: str, waiter: str, ttl: float, *, deadline: float = NEVER
 ) -> Eval[bool]:
-    """End the wait of *waiter*; tell whether it was notified."""
+    """End the wait of *waiter*; return whether it was notified."""
     keys = (condition.waiting, condition.leases, request)
     return Eval(_CONDITION_END, keys, (waiter, milliseconds(ttl)), deadline)
 

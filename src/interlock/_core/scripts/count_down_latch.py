@@ -1,7 +1,8 @@
 """The scripts of the count-down latch.
 
-Calls that change the count carry a latch of their own (see `interlock._core.idempotency`):
-*request* and *spent* are its keys, *ttl* the seconds for which it is kept.
+Calls that set or lower the count carry an idempotency latch (see `interlock._core.idempotency`).
+*request* is its key, and *ttl* the seconds for which it is kept. *spent* is the key of an earlier
+call's latch, which is removed.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ class LatchStatus:
     """What the server knows of a latch.
 
     Attributes:
-        count: what is left to be counted down; 0 when there is no latch.
-        ending: how it ended last, ``"open <mark>"`` or ``"deleted <mark>"``; None when it did not
-            lately.
+        count: what is left to be counted down; 0 if there is no latch.
+        ending: how it ended last, ``"open <mark>"`` or ``"deleted <mark>"``; None if it did not
+            end recently.
     """
 
     __slots__ = ("count", "ending")
@@ -49,7 +50,7 @@ def latch_try_set(
     *,
     deadline: float = NEVER,
 ) -> Eval[bool]:
-    """Set *count*; False when there is one."""
+    """Set the count of the latch to *count*; False if it has a count already."""
     keys = (latch, request, spent)
     return Eval(_LATCH_TRY_SET, keys, (count, milliseconds(ttl), publish, channel), deadline)
 
@@ -66,7 +67,7 @@ def latch_count_down(
     *,
     deadline: float = NEVER,
 ) -> Eval[bool]:
-    """Take one from the count, and open the latch at 0."""
+    """Lower the count by one; at 0, open the latch."""
     keys = (latch, request, spent, latch_ending(latch))
     args = (milliseconds(ttl), mark, milliseconds(kept), publish, channel)
     return Eval(_LATCH_COUNT_DOWN, keys, args, deadline)
@@ -80,6 +81,6 @@ def latch_query(latch: str, *, deadline: float = NEVER) -> Eval[LatchStatus]:
 def latch_delete(
     latch: str, mark: str, kept: float, publish: str, channel: str, *, deadline: float = NEVER
 ) -> Eval[bool]:
-    """Remove the latch; False when there is none."""
+    """Remove the latch; False if there is none."""
     keys = (latch, latch_ending(latch))
     return Eval(_LATCH_DELETE, keys, (mark, milliseconds(kept), publish, channel), deadline)

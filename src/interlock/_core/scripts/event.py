@@ -1,7 +1,8 @@
 """The scripts of the event.
 
-Calls that change it carry a latch, as `interlock._core.idempotency` tells. *request* and *spent*
-are its keys, and *ttl* is the seconds for which it is kept.
+Calls that change the event carry a latch (see `interlock._core.idempotency`). *request* is its key,
+and *ttl* the seconds for which it is kept. *spent* is the key of an earlier call's latch, which is
+removed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class EventStatus(NamedTuple):
 
     Attributes:
         is_set: whether it is set.
-        mark: tells its last setting from others; None when there was none lately.
+        mark: identifies the last time that it was set; None if it was not set recently.
     """
 
     is_set: bool
@@ -66,11 +67,11 @@ def event_set(
 def event_clear(
     event: str, request: str, spent: str, ttl: float, kept: float, *, deadline: float = NEVER
 ) -> Eval[bool]:
-    """Clear the event; its last setting is remembered for *kept* seconds."""
+    """Clear the event; the server remembers the mark of the last `event_set` for *kept* seconds."""
     args = (milliseconds(ttl), milliseconds(kept))
     return Eval(_EVENT_CLEAR, (event, request, spent), args, deadline)
 
 
 def event_query(event: str, *, deadline: float = NEVER) -> Eval[EventStatus]:
-    """Tell whether it is set, and which setting was the last."""
+    """Tell whether the event is set, and the mark of the last `event_set`."""
     return Eval(_EVENT_QUERY, (event,), (), deadline)

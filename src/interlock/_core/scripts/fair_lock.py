@@ -15,13 +15,13 @@ from interlock._core.scripts.script import (
 
 
 class Queue:
-    """Where the waiters of a fair lock stand.
+    """The queue of a fair lock.
 
     Args:
         keys: the lock, the list of its waiters, and the deadlines of their places.
         wait: seconds for which a waiter may be silent.
         publish: the command that sends a message.
-        channel: what the channel of each waiter begins with.
+        channel: the prefix of the channels of all waiters.
     """
 
     __slots__ = ("args", "keys")
@@ -32,10 +32,7 @@ class Queue:
 
 
 class Queued(float):
-    """A refusal that leaves the asker a place in the queue.
-
-    Seconds, within which it must ask again.
-    """
+    """A refusal with a place in the queue: the seconds within which the holder must ask again."""
 
     __slots__ = ()
 
@@ -61,9 +58,9 @@ def fair_lock_acquire(
     enqueue: bool,
     deadline: float = NEVER,
 ) -> Eval[Grant | float]:
-    """Reach *depth* if it is our turn.
+    """Reach *depth* if it is the turn of *holder*.
 
-    A grant, `Queued`, or the seconds left of the other's lease.
+    Return a grant, `Queued`, or the seconds that are left of the other's lease.
     """
     args = (milliseconds(lease), holder, depth, int(enqueue), *queue.args)
     return Eval(_FAIR_LOCK_ACQUIRE, queue.keys, args, deadline)
@@ -72,13 +69,13 @@ def fair_lock_acquire(
 def fair_lock_release(
     queue: Queue, holder: str, depth: int, *, deadline: float = NEVER
 ) -> Eval[bool]:
-    """Go down to *depth*, at 0 out of the queue too.
+    """Go down to *depth*; at 0, also leave the queue.
 
-    False when *holder* neither holds the lock nor waits for it.
+    Return False if *holder* neither holds the lock nor waits for it.
     """
     return Eval(_FAIR_LOCK_RELEASE, queue.keys, (holder, depth, *queue.args), deadline)
 
 
 def fair_lock_force_release(queue: Queue, *, deadline: float = NEVER) -> Eval[bool]:
-    """Free the lock, whoever holds it; True when it was locked."""
+    """Free the lock, no matter who holds it; True if it was locked."""
     return Eval(_FAIR_LOCK_FORCE_RELEASE, queue.keys, queue.args, deadline)

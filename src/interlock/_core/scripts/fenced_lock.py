@@ -40,8 +40,8 @@ def fenced_lock_acquire(
 ) -> Eval[Grant | float]:
     """Reach *depth*.
 
-    A grant with its token, which is above *floor*, or the seconds left of the other's lease. With
-    a *unit* the token is also above that many times the epoch of the cluster's node.
+    Return a grant with its token, or the seconds that are left of the other's lease. The token is
+    above *floor*. If *unit* is not 0, the token is also above *unit* times the epoch of the node.
     """
     args = (milliseconds(lease), holder, depth, floor, unit)
     return Eval(_FENCED_LOCK_ACQUIRE, (lock, token), args, deadline)

@@ -1,4 +1,4 @@
-"""The scripts of an operator who breaks a hold, and of the holder who asks why."""
+"""The scripts of an operator who releases a hold by force, and of the holder who asks why."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from interlock._core.scripts.script import done, load, milliseconds, safe, text
 
 
 def _note(reply: object) -> str:
-    """Read a text that will be shown and logged; nothing is an empty one."""
+    """Read a text that will be shown and logged; nil is an empty text."""
     return "" if reply is None else safe(text(reply))
 
 
@@ -17,17 +17,17 @@ _GROUP_LOCK_BREAK = load("group_lock_break", done)
 
 
 def forced_note_write(note: str, why: str, keep: float, *, deadline: float = NEVER) -> Eval[bool]:
-    """Leave *why* for a holder, for *keep* seconds."""
+    """Leave the reason *why* for a holder, for *keep* seconds."""
     return Eval(_FORCED_NOTE_WRITE, (note,), (why, milliseconds(keep)), deadline)
 
 
 def forced_note_read(note: str, *, deadline: float = NEVER) -> Eval[str]:
-    """Tell once why a lock was released by force; empty if nobody said."""
+    """Return why a lock was released by force, and remove the note; empty if there is none."""
     return Eval(_FORCED_NOTE_READ, (note,), (), deadline)
 
 
 def group_lock_break(
     group: str, holder: str, publish: str, channel: str, *, deadline: float = NEVER
 ) -> Eval[bool]:
-    """Free all fields of *holder*; False when it has none."""
+    """Free all fields of *holder*; False if it has none."""
     return Eval(_GROUP_LOCK_BREAK, (group,), (holder, publish, channel), deadline)

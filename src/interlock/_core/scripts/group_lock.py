@@ -29,7 +29,7 @@ def group_lock_acquire(
     *,
     deadline: float = NEVER,
 ) -> Eval[Grant | float]:
-    """Reach *depth* on all of *fields*; a grant, or the seconds left of the others' leases."""
+    """Reach *depth* on all of *fields*; a grant, or the seconds until the others' leases end."""
     args: tuple[str | int, ...] = (milliseconds(lease), holder, depth, *fields)
     return Eval(_GROUP_LOCK_ACQUIRE, (group,), args, deadline)
 
@@ -59,7 +59,7 @@ def group_lock_renew(
 ) -> Eval[list[bool]]:
     """Keep all of *fields* for another *lease*.
 
-    Tells of each of *holders* whether they are still its.
+    Return for each of *holders* whether it still holds all of them.
     """
     args: tuple[str | int, ...] = (milliseconds(lease), len(holders), *holders, *fields)
     return Eval(_GROUP_LOCK_RENEW, (group,), args, deadline)
@@ -68,7 +68,7 @@ def group_lock_renew(
 def group_lock_force_release(
     group: str, publish: str, channel: str, fields: Sequence[str], *, deadline: float = NEVER
 ) -> Eval[bool]:
-    """Free all of *fields*, whoever holds them; True when one was locked."""
+    """Free all of *fields*, no matter who holds them; True when one was locked."""
     return Eval(_GROUP_LOCK_FORCE_RELEASE, (group,), (publish, channel, *fields), deadline)
 
 

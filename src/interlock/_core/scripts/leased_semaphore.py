@@ -40,7 +40,7 @@ def leased_semaphore_acquire(
 ) -> Eval[Grant | float]:
     """Take a permit for each of *ids*.
 
-    A grant, or the seconds until the next lease of somebody ends.
+    Return a grant, or the seconds until the next lease ends.
     """
     keys = (semaphore, permit_leases(semaphore))
     args = (milliseconds(lease), ids, publish, channel)
@@ -60,7 +60,7 @@ def leased_semaphore_renew(
 ) -> Eval[list[bool]]:
     """Keep permits for another *lease*, one set of ids for each of *semaphores*.
 
-    Tells of each whether it is still held.
+    Return for each set whether it is still held.
     """
     keys = tuple(map(permit_leases, semaphores))
     return Eval(_LEASED_SEMAPHORE_RENEW, keys, (milliseconds(lease), *ids), deadline)
@@ -69,7 +69,7 @@ def leased_semaphore_renew(
 def leased_semaphore_update(
     semaphore: str, lease: float, ids: str, *, deadline: float = NEVER
 ) -> Eval[bool]:
-    """Have the permits of *ids* end *lease* from now; False when one of them is not held."""
+    """Set the lease of the permits *ids* to *lease* from now; False if one is not held."""
     keys = (permit_leases(semaphore),)
     return Eval(_LEASED_SEMAPHORE_UPDATE, keys, (milliseconds(lease), ids), deadline)
 
@@ -93,7 +93,7 @@ def leased_semaphore_add(
     *,
     deadline: float = NEVER,
 ) -> Eval[bool]:
-    """Add *permits*, or take them away."""
+    """Add *permits*; a negative number takes them away."""
     keys = (semaphore, request, spent)
     args = (permits, milliseconds(ttl), publish, channel)
     return Eval(_LEASED_SEMAPHORE_ADD, keys, args, deadline)
@@ -102,6 +102,6 @@ def leased_semaphore_add(
 def leased_semaphore_set(
     semaphore: str, permits: int, publish: str, channel: str, *, deadline: float = NEVER
 ) -> Eval[bool]:
-    """Have free and held ones add up to *permits*."""
+    """Set the number of permits, free and held together, to *permits*."""
     keys = (semaphore, permit_leases(semaphore))
     return Eval(_LEASED_SEMAPHORE_SET, keys, (permits, publish, channel), deadline)

@@ -28,9 +28,9 @@ class LockStatus:
     """What the server knows of a lock.
 
     Attributes:
-        remaining: seconds that are left of the lease (infinite: never ends), None when it is not
-            locked.
-        holders: depth by holder id.
+        remaining: seconds that are left of the lease, infinite if it never ends; None if nobody
+            holds the lock.
+        holders: the depth of each holder, by its holder id.
     """
 
     __slots__ = ("holders", "remaining")
@@ -56,7 +56,7 @@ def _depth(reply: object) -> int:
     """Read the depth of a holder.
 
     Raises:
-        WrongTypeError: it is the field of another kind of object.
+        WrongTypeError: the field belongs to another kind of object.
     """
     depth = text(reply)
     if not (depth.isascii() and depth.isdigit()):
@@ -85,13 +85,13 @@ def lock_acquire(
 def stand_in_queue(
     call: Eval[Grant | float], client: str, queue: str, *, more: bool, keep: float
 ) -> None:
-    """Add to *call*, an acquire, that *client* stands in *queue* until it holds the lock.
+    """Make *call*, an acquire, put *client* into *queue* until it holds the lock.
 
     Args:
-        call: of a plain, fenced or read/write lock.
+        call: the acquire of a plain, fenced or read/write lock.
         client: the client's id.
-        queue: the key.
-        more: whether others of the client wait, so that it stands there on.
+        queue: the key of the queue.
+        more: whether others of the client wait, so that it stays there.
         keep: seconds for which the queue is kept.
     """
     about = (client, queue, int(more), milliseconds(keep))
@@ -111,8 +111,8 @@ def lock_release(
 ) -> Eval[int]:
     """Go down to *depth*.
 
-    0 when *holder* does not hold the lock, 2 when it was given to the holder's own client, else 1.
-    *leaving*: the id of the client, if it shall not stand in the queue any more.
+    Return 0 if *holder* does not hold the lock, 2 if the holder's own client got it, else 1.
+    *leaving* has the id of the client if it leaves the queue.
     """
     args: tuple[str | int, ...] = (holder, depth, publish, channel, *leaving)
     return Eval(_LOCK_RELEASE, (lock,), args, deadline)
@@ -127,9 +127,9 @@ def lock_hand_over(
     deadline: float = NEVER,
     leaving: tuple[str, ...] = (),
 ) -> Eval[int]:
-    """Have *successor* hold the lock instead of *holder*; 0 when *holder* does not hold it.
+    """Give the lock of *holder* to *successor*; 0 when *holder* does not hold it.
 
-    *leaving*: the client's id and the queue's key, if it shall not stand there any more.
+    *leaving* has the client's id and the queue's key if the client leaves the queue.
     """
     args: tuple[str | int, ...] = (holder, successor, milliseconds(lease), *leaving)
     return Eval(_LOCK_HAND_OVER, (lock,), args, deadline)
@@ -138,7 +138,7 @@ def lock_hand_over(
 def lock_renew(
     locks: Sequence[str], lease: float, holders: Sequence[str], *, deadline: float = NEVER
 ) -> Eval[list[bool]]:
-    """Keep *locks* for another *lease*; tells of each whether it is still its holder's."""
+    """Keep *locks* for another *lease*; return for each whether its holder still holds it."""
     return Eval(_LOCK_RENEW, tuple(locks), (milliseconds(lease), *holders), deadline)
 
 
@@ -150,7 +150,7 @@ def lock_set_lease(lock: str, lease: float, holder: str, *, deadline: float = NE
 def lock_force_release(
     lock: str, publish: str, channel: str, *, deadline: float = NEVER
 ) -> Eval[bool]:
-    """Free the lock, whoever holds it; True when it was locked."""
+    """Free the lock, no matter who holds it; True when it was locked."""
     return Eval(_LOCK_FORCE_RELEASE, (lock,), (publish, channel), deadline)
 
 

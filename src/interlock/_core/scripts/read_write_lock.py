@@ -1,7 +1,7 @@
 """The scripts of the read/write lock.
 
-A *holder* of the read lock is ``<client id>:<number>``, one of the write lock has ``:write``
-behind it; both are fields of one hash.
+A *holder* of the read lock is ``<client id>:<number>``. A holder of the write lock has ``:write``
+appended. Both are fields of one hash.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 READERS: Final = 0
 WRITER: Final = 1
 BOTH: Final = 2
-"""Whom a script is about; the first two are also what is announced when that side is released."""
+"""The side that a script is about. READERS and WRITER are also the messages of a release."""
 
 _READ_LOCK_ACQUIRE = load("read_lock_acquire", grant_or_left)
 _READ_LOCK_RELEASE = load("read_lock_release", done)
@@ -54,12 +54,12 @@ def read_lock_acquire(
 
     Args:
         lock: the key.
-        prefix: what the keys of its readers' entries begin with.
+        prefix: the prefix of the keys of its readers' entries.
         lease: seconds.
-        holder: who reads.
-        depth: how deep.
-        writer: what the same owner holds the write lock as; empty when it does not.
-        deadline: when the reply must have come.
+        holder: the reader's holder id.
+        depth: the depth to reach.
+        writer: the holder id of the same owner's write hold; empty if it has none.
+        deadline: the deadline of the reply.
     """
     keys = (lock, *[names.read_entry(prefix, holder, n + 1) for n in range(depth)])
     args = (milliseconds(lease), holder, depth, writer, prefix)
@@ -67,7 +67,7 @@ def read_lock_acquire(
 
 
 def tell_readers(call: Eval[Grant | float], publish: str, channel: str) -> None:
-    """Add to *call*, of a reader in the queue, how it tells all others that they may read."""
+    """Make *call*, of a reader in the queue, tell all other readers that they may read."""
     about = (publish, channel)
     call.args = (*call.args, *about)
     call.queued += len(about)
@@ -84,7 +84,10 @@ def read_lock_release(
     *,
     deadline: float = NEVER,
 ) -> Eval[bool]:
-    """Go down from *former* to *depth*, or from one above it; False when *holder* does not read."""
+    """Go down from *former* to *depth*; False if *holder* does not read.
+
+    At least the entry above *depth* is removed, even if *former* is not larger.
+    """
     above = range(depth, max(former, depth + 1))
     keys = (lock, *[names.read_entry(prefix, holder, n + 1) for n in above])
     return Eval(_READ_LOCK_RELEASE, keys, (holder, depth, prefix, publish, channel), deadline)
@@ -93,7 +96,7 @@ def read_lock_release(
 def read_lock_renew(
     locks: Sequence[str], lease: float, holders: Sequence[str], *, deadline: float = NEVER
 ) -> Eval[list[bool]]:
-    """Keep *locks* for another *lease*; tells of each whether its holder still reads."""
+    """Keep *locks* for another *lease*; return for each whether its holder still reads."""
     return Eval(_READ_LOCK_RENEW, tuple(locks), (milliseconds(lease), *holders), deadline)
 
 
@@ -118,7 +121,7 @@ def write_lock_release(
 ) -> Eval[int]:
     """Go down to *depth*; 0 when *holder* does not write.
 
-    *leaving*: the id of the client, if it shall not stand in the queue any more.
+    *leaving* has the id of the client if it leaves the queue.
     """
     args: tuple[str | int, ...] = (holder, depth, prefix, publish, channel, *leaving)
     return Eval(_WRITE_LOCK_RELEASE, (lock,), args, deadline)
@@ -127,13 +130,13 @@ def write_lock_release(
 def read_write_lock_query(
     lock: str, prefix: str, side: int, *, deadline: float = NEVER
 ) -> Eval[LockStatus]:
-    """Tell who of *side* holds the lock, how deep, and for how long."""
+    """Tell who holds *side* of the lock, how deep, and for how long."""
     return Eval(_READ_WRITE_LOCK_QUERY, (lock,), (side, prefix), deadline)
 
 
 def read_write_lock_force_release(
     lock: str, prefix: str, side: int, publish: str, channel: str, *, deadline: float = NEVER
 ) -> Eval[bool]:
-    """Free the lock from whoever of *side* holds it; True when it was locked that way."""
+    """Free the lock if it is locked for *side*, no matter who holds it; True if it was."""
     args = (side, prefix, publish, channel)
     return Eval(_READ_WRITE_LOCK_FORCE_RELEASE, (lock,), args, deadline)

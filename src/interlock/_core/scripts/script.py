@@ -19,7 +19,7 @@ _INCLUDE = re.compile(r"^ *-- include: *(.*)\n", re.MULTILINE)
 
 
 class ReplyShapeError(ServerUnavailableError):
-    """A reply that the script cannot have given: the server is not what it seems."""
+    """A reply that the script cannot have given: something else has answered in its place."""
 
     def __init__(self, message: str) -> None:
         super().__init__(f"not an answer to what was asked: {message}", sent=True)
@@ -47,12 +47,12 @@ def text_of(name: str) -> str:
 
 
 def milliseconds(seconds: float) -> int:
-    """Return *seconds* as Redis takes them: whole, and never 0."""
+    """Return *seconds* in milliseconds as Redis takes them: whole, and never 0."""
     return int(seconds * 1000 + 0.5) or 1
 
 
 def done(reply: object) -> bool:
-    """Read 1 as done, nil or 0 as not."""
+    """Read 1 as done, nil or 0 as not done."""
     if reply is None or reply == 0:
         return False
     if reply == 1:
@@ -61,8 +61,8 @@ def done(reply: object) -> bool:
 
 
 def released(reply: object) -> int:
-    """Read nil or 0 as not done, else what the script tells besides."""
-    if type(reply) is int and reply >= 0:  # `isinstance` is a call
+    """Read nil as 0, which means not done; return any other number as it is."""
+    if type(reply) is int and reply >= 0:  # faster than `isinstance`
         return reply
     if reply is None:
         return 0
@@ -73,7 +73,7 @@ class Grant:
     """The answer of an acquire that succeeded.
 
     Attributes:
-        token: the fencing token, or None where there is none.
+        token: the fencing token; None if the lock has none.
     """
 
     __slots__ = ("token",)
@@ -86,7 +86,7 @@ GRANTED = Grant()
 
 
 def seconds(reply: object) -> float:
-    """Read a PTTL: infinite when it never ends, negative when there is no key."""
+    """Read a PTTL as seconds: infinite if the key never expires, negative if there is no key."""
     if isinstance(reply, int):
         return reply / 1000 if reply != -1 else NEVER
     raise ReplyShapeError(f"expected milliseconds, got {reply!r}")
@@ -114,12 +114,12 @@ def pair(reply: object) -> tuple[object, object]:
 
 
 def kept(reply: object) -> list[bool]:
-    """Read a list of 1 and 0."""
+    """Read a list of 1 and 0 as booleans."""
     return [done(item) for item in many(reply)]
 
 
 def safe(text: str) -> str:
-    """Return *text* with everything escaped that a terminal would act on, or that begins a line."""
+    """Return *text* with unprintable characters escaped, such as line feeds and terminal codes."""
     if text.isprintable():
         return text
     return "".join(

@@ -1,7 +1,8 @@
 """The scripts of the counting semaphore.
 
-Every call that changes something carries a latch (see `interlock._core.idempotency`): *request*
-and *spent* are its keys, *ttl* the seconds for which it is kept.
+Every call that changes something carries a latch (see `interlock._core.idempotency`). *request* is
+its key, and *ttl* the seconds for which it is kept. *spent* is the key of an earlier call's latch,
+which is removed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _SEMAPHORE_QUERY = load("semaphore_query", number)
 def semaphore_acquire(
     semaphore: str, request: str, spent: str, permits: int, ttl: float, *, deadline: float = NEVER
 ) -> Eval[int]:
-    """Take *permits*; 0 when too few are free, 2 if others wait in the queue, else 1."""
+    """Take *permits*; 0 if too few are free, 2 if others wait in the queue, else 1."""
     keys = (semaphore, request, spent)
     return Eval(_SEMAPHORE_ACQUIRE, keys, (permits, milliseconds(ttl)), deadline)
 
@@ -29,14 +30,14 @@ def semaphore_acquire(
 def stand_in_queue(
     call: Eval[int], me: str, channel: str, publish: str, *, more: bool, keep: float
 ) -> None:
-    """Add to *call*, an acquire, that *me* stands in the queue until it has its permits.
+    """Make *call*, an acquire, put *me* into the queue until it has its permits.
 
     Args:
         call: the script.
-        me: the client's id, with the permits behind a colon if it wants several.
+        me: the client's id; a colon and the number of permits follow if it wants several.
         channel: where waiters listen.
-        publish: the command that tells others of the queue that they are next.
-        more: whether others of the client want as many, so that it stands there on.
+        publish: the command that tells other clients in the queue that they are next.
+        more: whether others of the client want equally many, so that it stays there.
         keep: seconds for which the queue is kept.
     """
     about = (me, channel, int(more), milliseconds(keep), publish)
@@ -47,7 +48,7 @@ def stand_in_queue(
 def semaphore_leave(
     semaphore: str, me: str, publish: str, channel: str, *, deadline: float = NEVER
 ) -> Eval[bool]:
-    """Leave the queue."""
+    """Take *me* out of the queue."""
     return Eval(_SEMAPHORE_LEAVE, (semaphore,), (me, publish, channel), deadline)
 
 
@@ -63,7 +64,7 @@ def semaphore_release(
     *,
     deadline: float = NEVER,
 ) -> Eval[bool]:
-    """Add *permits*; False when there is no such semaphore and *create* is 0."""
+    """Add *permits*; False if there is no such semaphore and *create* is 0."""
     keys = (semaphore, request, spent)
     args = (permits, create, milliseconds(ttl), publish, channel)
     return Eval(_SEMAPHORE_RELEASE, keys, args, deadline)
@@ -85,7 +86,7 @@ def semaphore_undo(
     *,
     deadline: float = NEVER,
 ) -> Eval[bool]:
-    """Undo the call that *request* belongs to, or have it do nothing should it arrive yet."""
+    """Undo the call that *request* belongs to; if it arrives later, it does nothing."""
     args = (milliseconds(ttl), publish, channel)
     return Eval(_SEMAPHORE_UNDO, (semaphore, request), args, deadline)
 
@@ -101,7 +102,7 @@ def semaphore_try_set(
     *,
     deadline: float = NEVER,
 ) -> Eval[bool]:
-    """Make a semaphore of *permits*; False when there is one."""
+    """Create a semaphore with *permits*; False if it exists already."""
     keys = (semaphore, request, spent)
     return Eval(_SEMAPHORE_TRY_SET, keys, (permits, milliseconds(ttl), publish, channel), deadline)
 

@@ -16,5 +16,5 @@ _WAITING_RENEW = load("waiting_renew", kept)
 def waiting_renew(
     leases: Sequence[str], lease: float, ids: Sequence[str], *, deadline: float = NEVER
 ) -> Eval[list[bool]]:
-    """Believe those with *ids* for another *lease*, one for each sorted set of *leases*."""
+    """Renew the waiters *ids* for another *lease*, one for each sorted set of *leases*."""
     return Eval(_WAITING_RENEW, tuple(leases), (milliseconds(lease), *ids), deadline)

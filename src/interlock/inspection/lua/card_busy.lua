@@ -1,7 +1,7 @@
 -- card_busy: tell which clients wait for something, and which hold permits, as their cards say.
 --
 -- KEYS[1..n]  card   hash, the card of one client
--- ARGV[1]     limit  integer > 0, bytes of a value that is looked at
+-- ARGV[1]     limit  integer > 0, bytes of the longest value that is looked at
 --
 -- Returns  for each card 1 if its client waits, 2 if it holds permits, 3 if both, else 0
 -- Source   none

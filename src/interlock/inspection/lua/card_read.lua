@@ -1,13 +1,13 @@
--- card_read: return some fields of clients' cards, each only if it is short.
+-- card_read: return some fields of clients' cards; of a long value only the length.
 --
 -- KEYS[1..n]  card   hash, the card of one client
--- ARGV[1]     limit  integer > 0, bytes of a value that is told
+-- ARGV[1]     limit  integer > 0, bytes of the longest name or value that is returned
 -- ARGV[2..n]  field  string, for each card the number of wanted fields and their names; with 0
---                    all fields are told
+--                    all fields are returned, or two if there are more than a thousand
 --
--- Returns  for each card nil if there is none; 1 if this script has told enough, so that it is to
---          be asked for again; else {epoch milliseconds of the server's clock, field, value or
---          its length, field, value or its length, ...}
+-- Returns  for each card: nil if there is none; {0} if it cannot be read; 1 if the reply is long
+--          enough already, and the caller must ask again for this card; else {epoch milliseconds
+--          of the server's clock, field, value or its length, field, value or its length, ...}
 -- Source   none
 -- Wire     nothing is written
 local cards, limit, fields = KEYS, tonumber(ARGV[1]), ARGV
@@ -46,7 +46,7 @@ for i, card in ipairs(cards) do
     wanted[#wanted + 1] = fields[place]
   end
   at = at + count + 1
-  -- One command must not keep others waiting for long.
+  -- One command must not keep other clients waiting for long.
   answers[i] = told > ENOUGH and 1 or read(card, wanted)
 end
 return answers

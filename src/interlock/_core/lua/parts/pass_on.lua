@@ -1,9 +1,13 @@
--- pass_on: tell the first client in *queue* that the lock is its own; return its id. Others are
--- told by '0' and *freed* on *channel*, with *publish*; the names of all channels end in *name*.
--- The caller writes the claim.
+-- pass_on: tell the first client in *queue* that the lock is its own, and return the client's id.
+--
+-- The caller writes the client's claim. The result true means that the lock was left to others for
+-- a moment: if others listen, they were told on *channel*, by '0' and *freed*. The result false
+-- means that the caller must tell all. *publish* is the command for messages. The names of all
+-- channels end in *name*.
 
--- Those who stand in no queue may take it first, for a while. If they listen, as Java and earlier
--- releases do, that is every other time. If they only look, it is once in two seconds.
+-- Return whether clients outside the queue may take the lock first, for a moment. If they listen,
+-- as Java and earlier releases do, about every second release is left to them. If they only look,
+-- it is one in two seconds at most.
 local function left_to_others(client, place, they_listen)
   if they_listen and place % 2 == 1 then
     redis.pcall('zadd', queue, place + 0.5, client)
@@ -11,8 +15,8 @@ local function left_to_others(client, place, they_listen)
   end
   local time = redis.pcall('time')
   local period = time[1] and math.floor(time[1] / 2)
-  -- Noted by a client without a name, which does not listen: it goes as those do. Then all behind
-  -- it came in this period.
+  -- A member with an empty name notes the time. Nobody listens for it, so it is removed like a
+  -- dead client once it is first. Then all members behind it came in this period.
   if period and math.floor(place / 2000) < period then
     local noted = redis.pcall('zscore', queue, '')
     if not noted or math.floor((tonumber(noted) or math.huge) / 2000) < period then
@@ -23,7 +27,8 @@ local function left_to_others(client, place, they_listen)
   return false
 end
 
--- It goes to the first client in the queue that listens. If the first 128 died, all are told.
+-- The lock goes to the first client in the queue that listens. If none of the first 128 listens,
+-- all are told.
 local function pass_on()
   local numsub = publish == 'PUBLISH' and 'numsub' or 'shardnumsub'
   for _ = 1, 128 do
@@ -32,7 +37,7 @@ local function pass_on()
       return false
     end
     local wake = 'interlock_wake' .. name .. ':' .. client
-    -- Pattern subscribers are not counted: they compete for nothing.
+    -- PUBSUB NUMSUB does not count pattern subscribers. They do not compete for the lock.
     local heard = redis.pcall('pubsub', numsub, channel, 'interlock_waiting' .. name, wake)
     if heard.err then
       return false

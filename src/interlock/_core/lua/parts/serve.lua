@@ -1,10 +1,16 @@
--- serve: wake the first in *queue*, by *publish*, as long as there are permits for them. Each has a
--- claim to its permits for 250 ms: "+" and its name, with the claim's end as a negative score.
--- A client that does not listen, or did not take them, loses its place. One that wants more than
--- are free is passed over for 8 s. For the next 2 s nobody behind it is woken, and so on. Several
--- of those take turns of 10 s. Nobody behind the one whose turn it is is woken in its last 2 s. The
--- function tells whether *caller* is among the first, and whether all must be told. All must if a
--- message was refused, or if none of the first 128 can be served.
+-- serve: wake the first clients in *queue*, with *publish*, as long as permits are free for them.
+--
+-- Each gets a claim to its permits for 250 ms. The claim is a member of the queue: "+" and the
+-- client's own member. Its score is negative and tells when the claim ends. A client that does not
+-- listen, or did not take its permits in time, loses its place.
+--
+-- A client that wants more permits than are free is passed over for 8 s. For the next 2 s permits
+-- are kept for it: nobody behind it is woken. Then it is passed over again, and so on. If several
+-- clients want too many, they take turns of 10 s. In the last 2 s of a turn, permits are kept for
+-- the client whose turn it is. The next client behind it is told when to look again.
+--
+-- The function tells whether *caller* may take its permits, and whether all clients must be told.
+-- They must if a message was refused, or if none of the first 128 can be served.
 local function serve(free, caller)
   local time, claims, gone, woken, mine, refused = redis.pcall('time'), {}, {}, {}, false, false
   local whole = false
@@ -27,7 +33,7 @@ local function serve(free, caller)
     end
     return heard[member]
   end
-  -- The milliseconds for which permits have been kept for *member*; below 0 they are not.
+  -- Return for how many milliseconds permits have been kept for *member*; below 0: they are not.
   local function kept_for(member, place)
     local turn, alone = now % 10000 - 8000, (now - place) % 10000 - 8000
     if turn < 0 and alone < 0 then
@@ -58,7 +64,7 @@ local function serve(free, caller)
       local wants = tonumber(string.match(claimed or member, ':(%d+)$') or 1)
       if claimed then
         claims[claimed] = true
-        -- One that ends much later is from before the clock was set back.
+        -- A claim that ends much later was made before the clock was set back.
         if place + 1e15 > now and place + 1e15 < now + 60000 then
           free = free - wants
         else
