@@ -1,9 +1,9 @@
 """One measurement: many workers on distinct locks, started together, counted in one window.
 
 Every worker first makes one pair, which opens its connection and loads the scripts. When all have
-done so they repeat acquire and release until the window has closed: first a warm-up, then the
-seconds in which a pair counts that *completes* there. Every pair is completed, and their total is
-kept, because the audit compares it with what the server has counted.
+done so, they repeat acquire and release until the window has closed. First there is a warm-up.
+Then come the seconds that count: a pair counts if it *completes* in them. Every pair is completed,
+and their total is kept, because the audit compares it with what the server has counted.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ def measure(peer: SyncPeer | AsyncPeer, workers: int, url: str, pace: Pace) -> S
     if isinstance(peer, SyncPeer):
         with peer.open(url, workers) as session:
             return _measure_threads(session, peer.name, workers, pace)
-    return asyncio.run(_measure_tasks(peer, workers, url, pace))
+    with asyncio.Runner(loop_factory=peer.loop) as runner:
+        return runner.run(_measure_tasks(peer, workers, url, pace))
 
 
 def _measure_threads(session: SyncSession, name: str, workers: int, pace: Pace) -> Sample:

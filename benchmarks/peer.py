@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from collections.abc import Awaitable, Callable, Mapping
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
@@ -72,7 +73,7 @@ class _Description:
     Attributes:
         name: As printed; the sync and the asyncio peer of one library share it.
         packages: The distributions whose versions belong into a report.
-        calls: Commands that the server counts for each pair of acquire and release; the audit
+        calls: Commands that the server counts for each pair of acquire and release. The audit
             after a run compares them with what the peer says it did.
         program: What serves as the peer's agent, in works that have processes of their own.
         server: What it needs to run against; see benchmarks/servers.py.
@@ -109,10 +110,15 @@ class SyncPeer(_Description):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsyncPeer(_Description):
-    """A peer used by asyncio tasks; `open` takes a server's URL and the number of tasks."""
+    """A peer used by asyncio tasks; `open` takes a server's URL and the number of tasks.
+
+    Attributes:
+        loop: Makes the event loop; by default asyncio's own.
+    """
 
     kind: ClassVar[str] = "tasks"
     open: Callable[[str, int], AbstractAsyncContextManager[AsyncSession]]
+    loop: Callable[[], AbstractEventLoop] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

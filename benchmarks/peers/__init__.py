@@ -1,7 +1,7 @@
 """The registry of peers: a new one is a module here and a line below.
 
-A module of a library that may not be installed imports it when it is opened: the registry stays
-whole, and the peer is shown as an error.
+The library of a peer may not be installed. The peer's module imports it only when a session is
+opened. So the registry stays whole, and the peer is shown as an error.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from benchmarks.peers import (
     coredis,
     family,
     interlock,
+    on_uvloop,
     portalocker,
     pottery,
     programs,
@@ -42,7 +43,8 @@ _LIBRARIES: tuple[Peer, ...] = (
 )
 
 PYTHON: tuple[Peer, ...] = (bare.SYNC, bare.ASYNC, *_LIBRARIES)
-UNCONTENDED: tuple[Peer, ...] = (*PYTHON, *programs.PROGRAMS)
+UVLOOP: tuple[Peer, ...] = (on_uvloop.BARE, on_uvloop.INTERLOCK)
+UNCONTENDED: tuple[Peer, ...] = (*PYTHON, *UVLOOP, *programs.PROGRAMS)
 """Beside the limit of a pair that nobody disturbs."""
 
 LIMITS: tuple[Peer, ...] = (bare_lock.SYNC, bare_lock.ASYNC)
@@ -61,6 +63,7 @@ PEERS: tuple[Peer, ...] = (
     bare.SYNC,
     bare.ASYNC,
     *CONTENDED,
+    *UVLOOP,
     *FAMILY,
     *family.AGAIN,
     *OWN_LIMITS,

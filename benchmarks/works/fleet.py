@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -28,8 +29,12 @@ if TYPE_CHECKING:
     from benchmarks.work import Bed
 
 _NAME = "contended"
-_LEAD = 0.3  # seconds in which every agent hears when to begin
-_WORK = 0.001  # seconds
+_LEAD = 0.3
+"""Seconds in which every agent hears when to begin."""
+_WORK = 0.001
+"""Seconds for which the lock is held."""
+_SETTLE, _MOST_SETTLE = 0.05, 15.0
+"""Seconds of warm-up for each worker, and at most. In the beginning all ask at once."""
 _PERMITS = {family.SEMAPHORE_OF_FOUR.name: 4}
 
 _SIZES = (2, 8, 32, 128)
@@ -69,7 +74,9 @@ def measure(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
         order = {"do": "prepare", "name": _NAME, "workers": case.workers, "work": case.work}
         every(agents, order, GRACE * 4)
         begins = clock() + _LEAD
-        opens = begins + max(pace.warmup, peer.warmup if isinstance(peer, ProgramPeer) else 0)
+        settle = min(_SETTLE * case.processes * case.workers, _MOST_SETTLE)
+        own = peer.warmup if isinstance(peer, ProgramPeer) else 0
+        opens = begins + max(pace.warmup, settle, own)
         closes = opens + pace.seconds
         for agent in agents:
             agent.send(do="contend", opens=begins, closes=closes)
@@ -86,7 +93,8 @@ def measure(contender: Contender, bed: Bed, pace: Pace) -> dict[str, float]:
     commands, messages, server = (
         (late - early) / total for early, late in zip(began, ended, strict=True)
     )
-    ideal = (len(workers) - permits) / figures["rate"]
+    # If nobody has to wait, there is no ideal.
+    ideal = max(0, len(workers) - permits) / figures["rate"] or math.nan
     return {
         **figures,
         "p99_of_ideal": figures["p99_wait"] / ideal,

@@ -78,7 +78,7 @@ WORK = Work(
         *(Goal(str(case), "rate", to="bare", least=0.85) for case in cases(tasks=())),
         *(Goal(f"{n} threads", "rate", to="redis-py", least=2.0) for n in (8, 32)),
         Goal("100 tasks", "rate", to="redis-py", least=6.0),
-        Goal("100 tasks", "rate", to="bare", least=0.6),
+        *(Goal(f"{n} tasks", "rate", to="bare", least=0.6) for n in (100, 1000)),
         *(Goal(str(case), "rate", to="redisson", least=1.0) for case in cases(tasks=())),
     ),
 )
