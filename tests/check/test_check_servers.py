@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.support.address import free_port
@@ -20,6 +20,7 @@ from tests.support.servers import (
 import interlock
 from interlock._links.slots import slot_of
 from interlock.check import Severity
+from interlock.check.collect import _Inquiry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,7 @@ OK, NOTE, WARNING, ERROR = Severity
 def test_every_supported_server_is_fit(
     any_server: RedisServer, check: Check, severity: SeverityOf
 ) -> None:
-    """On each supported version nothing is worse than a warning, nothing is unknown, and no key is left behind."""
+    """A check of each supported version warns about persistence only, and leaves no key behind."""
     report = check(any_server.url(), objects=("lock", "fair_lock", "semaphore"))
     assert report.reached
     assert report.worst is WARNING
@@ -75,7 +76,7 @@ def test_a_configuration_has_its_findings(
 
 
 def test_an_eviction_that_happened_is_an_error(check: Check, severity: SeverityOf) -> None:
-    """Once the server has thrown keys away, a policy that spares keys without expiry is an error too."""
+    """After keys were evicted, a policy that spares keys without expiry is an error too."""
     config = {"maxmemory": "3mb", "maxmemory-policy": "volatile-lru"}
     with RedisServer(config=config) as server, server.client() as redis:
         for number in range(60):
@@ -115,7 +116,10 @@ def test_a_sentinel_is_not_taken_for_a_server(check: Check, severity: SeverityOf
 
 
 def test_under_sentinel_the_primary_is_looked_at(check: Check, severity: SeverityOf) -> None:
-    """A Sentinel URL leads to a report on the primary, with the right to ROLE that finding it takes; without Sentinels it says so."""
+    """The check of a Sentinel URL reports on the primary, and says if no Sentinel answers.
+
+    Its ACL line has the right to ROLE, which a client needs to find the primary.
+    """
     with SentinelServers() as servers:
         wait_until(lambda: _followed(servers.primary), 10, "the replicas have acknowledged")
         report = check(servers.url())
@@ -153,7 +157,10 @@ def test_under_sentinel_the_primary_is_looked_at(check: Check, severity: Severit
 
 @pytest.mark.parametrize(("version", "kind"), [("redis-7.0", "sharded"), ("redis-6.2", "plain")])
 def test_of_a_cluster_every_primary_is_looked_at(version: str, kind: str, check: Check) -> None:
-    """A cluster URL leads to a report on each primary, as a user of exactly the printed line; a right that is missing is named."""
+    """The check of a cluster URL reports on each primary, and names a right that is missing.
+
+    The user has exactly the rights of the printed line.
+    """
     with ClusterServers(binary=binaries()[version]) as servers:
         line = check(servers.url(), names="locks:*").acl
         for node in servers.nodes:
@@ -212,7 +219,7 @@ def test_tls_and_unix_sockets_are_recognised(check: Check) -> None:
 def test_a_locked_down_user_learns_what_it_cannot_see(
     server: RedisServer, check: Check, severity: SeverityOf
 ) -> None:
-    """A user with exactly the rights of a lock is fit; what INFO and CONFIG would tell is unknown, and nothing crashes."""
+    """With only the rights of a lock a check succeeds; INFO and CONFIG are told as unknown."""
     with interlock.connect(server.url()) as client:
         rules = client.check(names="locks:*").acl.split()[2:]
     server.execute("ACL", "SETUSER", "app", "reset", *rules)
@@ -232,7 +239,7 @@ def test_a_locked_down_user_learns_what_it_cannot_see(
 
 
 def test_a_server_that_is_not_there_is_a_finding(check: Check, severity: SeverityOf) -> None:
-    """Nobody at the address, a wrong password, a frozen server: an error that says so, in time, and no exception."""
+    """No server, a wrong password, a frozen server: each is reported as an error, in time."""
     report = check(f"redis://127.0.0.1:{free_port()}")
     assert (report.reached, report.worst) == (False, ERROR)
     assert "cannot connect" in report.findings[0].found
@@ -265,3 +272,18 @@ async def test_nothing_stays_open(redis_url: str) -> None:
     """A check closes every connection and thread of its own."""
     with interlock.connect(redis_url) as client:
         assert client.check().reached
+
+
+@pytest.mark.parametrize(
+    ("version", "knows"), [("7.2-rc1", True), ("8", True), ("7.0.15", False), ("unstable", False)]
+)
+def test_a_version_may_have_words(version: str, knows: bool) -> None:
+    """The numbers of a version count, and words behind them do not."""
+
+    class Client:
+        def execute_command(self, command: str) -> list[bytes]:
+            assert command == "HELLO"
+            return [b"version", version.encode()]
+
+    client: Any = Client()
+    assert _Inquiry(client)._knows_library() == knows

@@ -1,4 +1,4 @@
-"""What a job finds when it starts, and what becomes of it with a terminal's keys and with interlock's own death."""
+"""The start of a job, the keys of a terminal, and the death of interlock during a job."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ with Signals() as signals:
     job = start(options.command, os.environ, options.on_lost)
     sys.exit(Supervision(job, Hold(), options, signals, time.monotonic()).run())
 """
-"""Supervises its arguments behind the first, which is --on-lost, under a hold that is never lost."""
+"""Supervises its arguments after the first, which is --on-lost; its hold is never lost."""
 
 
 def supervised(*command: str, on_lost: str = "term") -> list[str]:
@@ -96,7 +96,10 @@ def test_the_job_is_in_our_process_group_and_is_our_child() -> None:
 
 
 def standard_signals(status: bytes) -> list[int]:
-    """Return the masks of /proc/.../status without glibc's own signals, which posix_spawn leaves ignored."""
+    """Return the masks of /proc/.../status without glibc's own signals.
+
+    posix_spawn leaves those ignored.
+    """
     return [int(line.split()[1], 16) & 0x7FFFFFFF for line in status.splitlines()]
 
 
@@ -105,6 +108,35 @@ def test_the_job_finds_signals_as_a_program_expects() -> None:
     show = ("/bin/sh", "-c", "grep ^Sig[BI] /proc/self/status")
     done = subprocess.run(supervised(*show), capture_output=True, check=True)
     assert standard_signals(done.stdout) == [0, 0]
+
+
+def test_what_the_caller_blocks_is_blocked_neither_here_nor_in_the_job() -> None:
+    """The end of a job is noticed though the caller blocks CHLD; the job finds nothing blocked."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGTERM})
+    try:
+        with subprocess.Popen(
+            supervised("/bin/sh", "-c", "grep ^Sig[BI] /proc/self/status"), stdout=subprocess.PIPE
+        ) as process:
+            try:
+                out, _ = process.communicate(timeout=LONG)
+            finally:
+                process.kill()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert process.returncode == 0
+    assert standard_signals(out) == [0, 0]
+
+
+def test_with_a_closed_stderr_stdout_is_the_jobs_alone() -> None:
+    """`2>&-` loses the message that there is no such program; it does not come out elsewhere."""
+    closing = ["/bin/sh", "-c", 'exec "$@" 2>&-', "sh"]
+    done = subprocess.run(
+        [*closing, *supervised("no-such-program-anywhere")],
+        stdout=subprocess.PIPE,
+        timeout=LONG,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (127, b"")
 
 
 def test_under_nohup_the_job_ignores_hup() -> None:
@@ -156,7 +188,7 @@ while True: time.sleep(0.05)
 
 
 def test_one_ctrl_c_is_one_signal_to_the_job(tmp_path: Path) -> None:
-    """A key press reaches the job through the terminal only; what is sent to interlock alone is passed on."""
+    """A key press reaches the job once, by the terminal; a signal to interlock is passed on."""
     log = tmp_path / "log"
     program, *arguments = supervised(sys.executable, "-c", COUNTING, str(log))
     terminal = pexpect.spawn(program, arguments, timeout=LONG)

@@ -1,4 +1,4 @@
-"""`interlock run` with -s, -x, --fair and --limit, against a real server: who runs at the same time, and in what order."""
+"""`interlock run` with -s, -x, --fair and --limit on a real server: concurrency and order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EACH = [[], ["-s"], ["-x"], ["--fair"]]
 
 @pytest.mark.parametrize("held", EACH, ids=lambda options: "".join(options) or "plain")
 def test_who_excludes_whom(runs: Runs, held: list[str]) -> None:
-    """Of one name only readers run together; every other pair waits for each other, whatever the kinds of lock."""
+    """Under one name only readers run together; any other pair of locks excludes each other."""
     runs.started(*held, "NAME", *SLEEP)
     got = {"".join(wanted): runs.run(*wanted, "-n", "NAME", "--", "true")[0] for wanted in EACH}
     together = 0 if held == ["-s"] else 1
@@ -111,7 +111,7 @@ def test_a_limit_is_how_many_run(runs: Runs, redis_client: redis.Redis) -> None:
 def test_a_limited_job_learns_its_permit(
     runs: Runs, redis_client: redis.Redis, tmp_path: Path
 ) -> None:
-    """INTERLOCK_HOLDER is the id of the permit that the server knows, renewed while the job runs; there is no token."""
+    """INTERLOCK_HOLDER is the server's id of the permit, which is renewed; there is no token."""
     gate = tmp_path / "gate"
     text = f'echo "$INTERLOCK_HOLDER ${{INTERLOCK_TOKEN-none}}"; {until_there(gate)}'
     process = runs.start("--lease=2", "--limit=3", "NAME", "-c", text, INTERLOCK_TOKEN="17")
@@ -125,7 +125,7 @@ def test_a_limited_job_learns_its_permit(
 
 
 def test_another_limit_is_an_error(runs: Runs) -> None:
-    """Who gives another number than the others is told theirs; nothing runs and no permit is lost."""
+    """A job with another limit than the others is told theirs; nothing runs, no permit is lost."""
     assert runs.run("--limit", "3", "NAME", "--", "true") == (0, "", "")
     status, out, err = runs.run("--limit", "2", "NAME", "--", "echo", "ran")
     assert (status, out) == (64, "")
@@ -159,7 +159,7 @@ def test_a_lost_permit_stops_the_job(runs: Runs, redis_client: redis.Redis) -> N
 def test_a_signal_while_waiting_leaves_nothing_behind(
     runs: Runs, redis_client: redis.Redis, options: list[str]
 ) -> None:
-    """Who is told to go while waiting leaves neither a place in a queue nor a hold, and the others are unharmed."""
+    """A run that a signal ends while it waits leaves no place and no hold, and harms no other."""
     others = [runs.started(*options, "NAME", *SLEEP)] if options != ["-s"] else []
     if options[0] == "--limit":
         others.append(runs.started(*options, "NAME", *SLEEP))
@@ -211,6 +211,11 @@ def test_locks_without_a_token_pass_none_on(runs: Runs, options: list[str]) -> N
 
 
 def _stored(server: redis.Redis) -> dict[bytes, bytes]:
-    """Return the keys and their types, but for the cards of clients that hold or wait."""
-    keys = [key for key in server.scan_iter() if not is_card(key)]
+    """Return the keys and their types.
+
+    Left out are the cards of clients that hold or wait, and the notes of calls, which expire.
+    """
+    notes = {*server.scan_iter("redisson_unlock_latch:*")}
+    assert all(server.ttl(note) > 0 for note in notes)
+    keys = [key for key in server.scan_iter() if not is_card(key) and key not in notes]
     return {key: server.type(key) for key in keys}

@@ -14,6 +14,7 @@ from tests.cli.cli_process import ENVIRON, LONG
 from tests.support.address import free_port
 from tests.support.servers import RedisServer
 
+from interlock.check import Finding, Report, Requirements, ServerReport, Severity
 from interlock.cli.doctor import configure
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def test_a_server_that_cannot_be_asked_gives_69(durable: RedisServer) -> None:
     ],
 )
 def test_usage_that_cannot_be_gives_64(arguments: tuple[str, ...], says: str) -> None:
-    """What cannot be understood is status 64 with one line on stderr."""
+    """Arguments that cannot be understood give status 64 and one line on stderr."""
     status, out, err = doctor(*arguments)
     assert (status, out) == (64, "")
     assert err.startswith("interlock: ")
@@ -124,3 +125,16 @@ def test_every_option_is_in_the_reference() -> None:
     reference = (docs / "reference" / "cli.md").read_text().partition("## interlock doctor")[2]
     for option in parser._option_string_actions:
         assert f"`{option}" in reference
+
+
+def test_a_report_cannot_move_the_cursor() -> None:
+    """The report shows the words of a server, and no terminal acts on them."""
+    finding = Finding("version", Severity.NOTE, "Redis \x1b[2J\n7", "ask \x9b0m")
+    report = Report(
+        (ServerReport("db\x1b[2J:1", reached=True, findings=(finding,)),), Requirements()
+    )
+    assert str(report).splitlines() == [
+        "db\\x1b[2J:1",
+        "  note     version      Redis \\x1b[2J\\n7",
+        f"  {'':8} {'':12} -> ask \\x9b0m",
+    ]

@@ -25,7 +25,7 @@ def parse(*arguments: str, command: list[str] | None = None, **environ: str) -> 
 
 
 URLS = str(Path(__file__).with_name("urls.txt"))
-# What each option is given, as text, and what it means; a flag's text is the one for its variable.
+# For each option: the text that is given, and its meaning. A flag's text is for its variable.
 SAMPLES: dict[str, tuple[str, object]] = {
     "INTERLOCK_NO_WAIT": ("1", 0.0),
     "INTERLOCK_WAIT": ("2.5", 2.5),
@@ -116,7 +116,7 @@ def test_the_command_line_wins_over_even_a_bad_variable(variable: str) -> None:
 
 
 def test_defaults_are_those_of_the_documentation() -> None:
-    """Without options: wait for ever, hold as long as the command runs, TERM on loss, KILL 5 s later."""
+    """Defaults: wait for ever, hold while the command runs, TERM on loss, KILL 5 s later."""
     assert parse() == RunOptions(name="NAME", command=("true",))
     assert RunOptions(name="NAME").wait is None
     assert RunOptions(name="NAME").mode is Mode.PLAIN
@@ -155,7 +155,7 @@ MODES = {"-s": "SHARED", "-x": "EXCLUSIVE", "--fair": "FAIR", "--limit=3": "LIMI
 
 @pytest.mark.parametrize(("one", "other"), list(itertools.permutations(MODES, 2)))
 def test_a_run_has_one_kind_of_lock(one: str, other: str) -> None:
-    """Two of -s, -x, --fair and --limit are an error; one on the command line outweighs another in the environment."""
+    """Two of -s, -x, --fair and --limit are an error; an argument outweighs a variable."""
     with pytest.raises(UsageError, match="not allowed with"):
         parse(one, other)
     variables = {
@@ -257,7 +257,7 @@ def test_the_help_names_every_option_variable_and_status(
     for option in OPTIONS:
         assert all(flag in text for flag in option.flags)
         assert f"[{option.variable}]" in text
-    assert all(f"  {status}  " in text for status in (64, 69, 70, 124, 126, 127))
+    assert all(f"  {status}  " in text for status in (64, 69, 70, 71, 124, 126, 127))
 
 
 def test_the_reference_names_every_option_and_variable() -> None:

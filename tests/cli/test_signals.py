@@ -1,4 +1,8 @@
-"""How interlock takes signals: raised before the job, queued for it afterwards, ignored if they were."""
+"""How interlock handles signals.
+
+Before the job they are raised. Afterwards they are queued for the job. Ignored signals stay
+ignored.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +54,25 @@ def test_queued_signals_are_returned_and_nothing_else(signals: Signals) -> None:
 def test_a_wait_ends_without_news(signals: Signals, timeout: float) -> None:
     """A wait with a bound returns when nothing happens, even with a bound of 0."""
     assert signals.wait(timeout) == []
+
+
+def test_no_wait_is_longer_than_poll_can_count(signals: Signals) -> None:
+    """A time-out of 30 days, in milliseconds, is no int; the wait ends earlier, without news."""
+    signals.wake()
+    assert signals.wait(30 * 86400.0) == []
+    assert signals._reader.gettimeout() == 86400.0
+
+
+def test_signals_that_the_caller_blocks_are_heard() -> None:
+    """A blocked signal would wake nobody; afterwards it is blocked again."""
+    blocked = {signal.SIGCHLD, *FORWARDED}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    try:
+        with Signals():
+            assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & blocked
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) >= blocked
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def test_another_thread_can_end_an_unbounded_wait(signals: Signals) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
 
 import pytest
 
+from interlock import cli
+from interlock.cli import run
 from interlock.cli.status import Status, say, signal_status
 
 
@@ -15,6 +18,49 @@ def test_a_message_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     """A message is one line on stderr that begins with the command's name."""
     say("first\n  second")
     assert capsys.readouterr() == ("", "interlock: first second\n")
+
+
+def test_a_message_cannot_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a server says, such as the id of a holder, is shown and not acted on."""
+    say("held by \x1b[2Jevil:1")
+    assert capsys.readouterr().err == "interlock: held by \\x1b[2Jevil:1\n"
+
+
+def test_with_a_closed_stderr_a_message_goes_nowhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With `2>&-` nothing of ours comes into the output."""
+    monkeypatch.setattr(sys, "stderr", None)
+    say("lost")
+    monkeypatch.undo()
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("broken"),
+        OSError(errno.ENOSPC, "No space left on device", "/var/lib/door"),
+        OSError(errno.EIO, "Input/output error", "/var/lib/door"),
+        OSError(errno.EMFILE, "Too many open files"),
+    ],
+    ids=str,
+)
+def test_a_fault_of_interlock_is_no_conflict(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A traceback comes with a status of its own, and nothing is said about the output."""
+
+    def broken(*_: object) -> int:
+        raise error
+
+    monkeypatch.setattr(run, "main", broken)
+    assert cli.main(["run", "NAME", "--", "true"], {}) == 71
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("Traceback ")
+    assert err.endswith(f"{type(error).__name__}: {error}\n")
+    assert "output could" not in err
 
 
 def test_nobody_reads_the_message(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,4 +80,5 @@ def test_the_exit_statuses_are_those_of_the_manual() -> None:
     """The statuses of flock, timeout and sysexits keep their numbers."""
     numbers = (Status.CONFLICT, Status.USAGE, Status.UNAVAILABLE, Status.LOST, Status.MAX_HOLD)
     assert numbers == (1, 64, 69, 70, 124)
+    assert (Status.FAULT, Status.OUTPUT) == (71, 74)
     assert signal_status(signal.SIGTERM) == 143

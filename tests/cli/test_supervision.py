@@ -1,9 +1,10 @@
-"""A job under a hold: its status, its signals, and when it is stopped. With a hold that does as it is told."""
+"""A job under a hold that the test controls: its status, its signals, and when it is stopped."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -91,7 +92,7 @@ def stage(tmp_path: Path) -> Stage:
     return Stage(tmp_path)
 
 
-# A shell waits for its sleep, so that a trap runs at once; what is left of the sleep dies with the trap.
+# A shell runs a trap once its sleep has ended. So the sleeps are short, and none is left over.
 DEAF = "trap 'echo term >>$SEEN' TERM; echo up >>$SEEN; while :; do sleep 0.05; done"
 OBEDIENT = "trap 'echo term >>$SEEN; exit 9' TERM; echo up >>$SEEN; while :; do sleep 0.05; done"
 FINISHING = (
@@ -131,7 +132,7 @@ def test_a_program_that_cannot_be_executed_is_126(
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
 def test_signals_are_passed_on(stage: Stage, signum: int) -> None:
-    """What interlock is sent, the job gets, and its status then counts."""
+    """Interlock passes a signal on to the job, and the job's status then counts."""
     stage.when_it_writes("up", lambda: os.kill(os.getpid(), signum))
     text = f"trap 'echo got; exit 3' {int(signum)}; echo up >>$SEEN; while :; do sleep 0.05; done"
     assert stage.shell(text) == 3
@@ -140,7 +141,7 @@ def test_signals_are_passed_on(stage: Stage, signum: int) -> None:
 def test_a_signal_to_a_job_that_is_just_starting_is_not_lost(
     stage: Stage, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A signal at any moment before the job's program runs ends it as it would end the program: without a word."""
+    """A signal at any moment of a job's start ends it silently, as it would end its program."""
     for moment in range(0, 40, 2):
         with Signals() as signals:
             signals.queue_signals()
@@ -217,7 +218,7 @@ def test_max_hold_stops_the_job(stage: Stage, capsys: pytest.CaptureFixture[str]
 
 
 def test_max_hold_kills_a_deaf_job(stage: Stage) -> None:
-    """A job that takes too long and does not heed TERM is killed; the status is 124 all the same."""
+    """A job that takes too long and ignores TERM is killed; the status is still 124."""
     assert stage.shell(DEAF, max_hold=1.0, kill_after=0.2) == 124
 
 
@@ -241,7 +242,7 @@ def test_min_hold_keeps_the_lock_after_a_short_job(stage: Stage) -> None:
 
 @pytest.mark.parametrize("ending", ["signal", "loss"])
 def test_min_hold_ends_early_for_a_signal_or_a_loss(stage: Stage, ending: str) -> None:
-    """Nobody waits out --min-hold when told to go or with nothing left to hold; the job's status stays."""
+    """A signal or a loss ends the wait of --min-hold early; the job's status stays."""
 
     def end() -> None:
         while os.path.exists(f"/proc/{stage.pid}"):  # noqa: PTH110 - a process, not a path
@@ -268,6 +269,69 @@ def test_a_fault_of_ours_leaves_no_job_behind(
         stage.run("/bin/sleep", str(LONG))
     with pytest.raises(ProcessLookupError):
         os.kill(stage.pid, 0)
+
+
+def refuse(stage: Stage, monkeypatch: pytest.MonkeyPatch, last: int) -> list[int]:
+    """Make the job refuse all signals, and end by itself at *last*; return what was sent."""
+    sent: list[int] = []
+
+    def send_signal(_job: object, signum: int) -> None:
+        sent.append(signum)
+        if signum == last:
+            stage.seen.with_name("seen.go").touch()
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(subprocess.Popen, "send_signal", send_signal)
+    return sent
+
+
+REFUSED = "interlock: this user may not signal the command: waiting for its end\n"
+
+
+@pytest.mark.parametrize("reason", ["max-hold", "lost", "kill", "signal"])
+def test_a_job_that_may_not_be_signalled_is_waited_for(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], reason: str
+) -> None:
+    """The hold lasts until a job of another user (sudo) has ended; that is told once."""
+    term, cont, kill = signal.SIGTERM, signal.SIGCONT, signal.SIGKILL
+    options: dict[str, object] = {"kill_after": 0.1}
+    match reason:
+        case "max-hold":
+            expected, status = [term, cont, kill], 124
+            options["max_hold"] = 0.1
+        case "lost":
+            expected, status = [term, cont, kill], 70
+            stage.when_it_writes("up", stage.hold.lose)
+        case "kill":
+            expected, status = [kill], 70
+            options["on_lost"] = OnLost.KILL
+            stage.when_it_writes("up", stage.hold.lose)
+        case _:
+            expected, status = [term], 5
+            stage.when_it_writes("up", lambda: os.kill(os.getpid(), signal.SIGTERM))
+    sent = refuse(stage, monkeypatch, expected[-1])
+    assert stage.shell(FINISHING, **options) == status
+    assert sent == expected
+    err = capsys.readouterr().err
+    assert err.count(REFUSED) == 1
+    assert "within" not in err
+
+
+def test_after_a_fault_of_ours_a_job_that_may_not_be_killed_is_waited_for(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing leaves the supervision, which then gives the lock up, before the job has ended."""
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    refuse(stage, monkeypatch, signal.SIGKILL)
+    monkeypatch.setattr(Signals, "wait", broken)
+    with pytest.raises(RuntimeError, match="broken"):
+        stage.shell(FINISHING)
+    with pytest.raises(ProcessLookupError):
+        os.kill(stage.pid, 0)
+    assert capsys.readouterr().err == REFUSED
 
 
 def test_a_closed_stderr_does_not_keep_the_job_alive(

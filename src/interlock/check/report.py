@@ -6,6 +6,8 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from interlock._core.scripts.script import safe
+
 if TYPE_CHECKING:
     from interlock.check.requirements import Requirements
 
@@ -115,9 +117,10 @@ class Report:
     def __str__(self) -> str:
         lines: list[str] = []
         for server in self.servers:
-            lines.append(server.where)
+            lines.append(safe(server.where))
             for finding in server.findings:
-                lines.append(f"  {finding.severity!s:8} {finding.check:12} {finding.found}")
-                if finding.advice:
-                    lines.append(f"  {'':8} {'':12} -> {finding.advice}")
+                found, advice = safe(finding.found), safe(finding.advice)
+                lines.append(f"  {finding.severity!s:8} {finding.check:12} {found}")
+                if advice:
+                    lines.append(f"  {'':8} {'':12} -> {advice}")
         return "\n".join(lines)

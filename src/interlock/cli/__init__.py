@@ -85,14 +85,21 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
             # Nobody reads any more (`| head`); Python would complain again when it exits.
             _discard_output()
             return signal_status(_SIGPIPE)
-        except OSError as error:
-            if error.errno not in _CANNOT_WRITE:
-                raise
-            _discard_output()
-            say(f"the output could not be written, but what it tells of is done: {error}")
-            return Status.OUTPUT
         except KeyboardInterrupt:
             return signal_status(signal.SIGINT)
+        except Exception as error:  # noqa: BLE001 - Python's own 1 would mean a conflict
+            return _unexpected(error)
+
+
+def _unexpected(error: Exception) -> Status:
+    """Tell of *error*, and return the status: the output has no room, or it is a fault of ours."""
+    # An error of opening a file names it.
+    if isinstance(error, OSError) and error.errno in _CANNOT_WRITE and error.filename is None:
+        _discard_output()
+        say(f"the output could not be written, but what it tells of is done: {error}")
+        return Status.OUTPUT
+    sys.excepthook(type(error), error, error.__traceback__)
+    return Status.FAULT
 
 
 def _discard_output() -> None:
@@ -104,7 +111,7 @@ def _show_warning(message: Warning | str, *_where: object, **_how: object) -> No
 
 
 def _dispatch(arguments: list[str], environ: Mapping[str, str]) -> int:
-    # argparse has changed its mind about "--" several times; what follows it is not for us to read anyway.
+    # argparse has changed its mind about "--" several times. We need not read what follows it.
     command = None
     if "--" in arguments:
         at = arguments.index("--")

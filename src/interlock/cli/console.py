@@ -83,7 +83,7 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     listening.need("console", "starlette", "uvicorn", "jinja2")
     import uvicorn  # noqa: PLC0415 - an extra
 
-    from interlock.console import THIS_MACHINE, Access, Server, Watch, make_app  # noqa: PLC0415 - as above
+    from interlock.console import THIS_MACHINE, Access, Server, Watch, make_app  # noqa: PLC0415
 
     listen = cast("Address", given["listen"])
     token, header = _token(given, environ), str(given["user_header"])
@@ -149,8 +149,8 @@ def _token(given: Mapping[str, object], environ: Mapping[str, str]) -> str:
     if name := given["token_file"]:
         try:
             token = Path(os.fspath(str(name))).read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise UsageError(f"--token-file: {error}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"--token-file: cannot read {name}: {error}") from error
         if not token:
             raise UsageError(f"--token-file: {name} is empty")
     if token and len(token) < LEAST_TOKEN:

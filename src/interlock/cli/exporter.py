@@ -9,7 +9,7 @@ from interlock._links.urls import open_url
 from interlock.cli import listening
 from interlock.cli.listening import Address
 from interlock.cli.reading import url_of
-from interlock.cli.status import say
+from interlock.cli.status import log_to_stderr, say
 from interlock.options import Options
 
 if TYPE_CHECKING:
@@ -50,11 +50,13 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
 
     from interlock.exporter import Fleet  # noqa: PLC0415 - as above
 
+    log_to_stderr()
     registry = CollectorRegistry()
     registry.register(Fleet(open_url(url_of(given, environ)), Options()))
     listen = cast("Address", given["listen"])
     try:
-        server, thread = start_http_server(listen.port, listen.host or "0.0.0.0", registry)  # noqa: S104 - as documented
+        host = listen.host or "0.0.0.0"  # noqa: S104 - as documented
+        server, thread = start_http_server(listen.port, host, registry)
     except OSError as error:
         raise listening.cannot_listen(listen, error) from error
     say(f"metrics at http://{listen.host or '0.0.0.0'}:{server.server_port}/metrics")  # noqa: S104

@@ -2,10 +2,11 @@
 
 Usage: launch.py PARENT_PID DEATH_SIGNAL CMD [ARG...]
 
-Some things can only be asked for by the child itself: to be told when its parent dies (Linux' PR_SET_PDEATHSIG), and
-signals as a program expects to find them. A `preexec_fn` would do them between fork and exec, which is not safe in a process
-with threads, and interlock has some; so a small interpreter of its own does (about 25 ms). It is started without site
-packages and imports nothing of interlock.
+Only the child itself can ask for some things. It wants to be told when its parent dies (Linux'
+PR_SET_PDEATHSIG), and to find signals as a program expects them. A `preexec_fn` would ask between
+fork and exec. That is not safe in a process with threads, and interlock has some. So a small
+interpreter of its own asks (about 25 ms). It is started without site packages and imports nothing
+of interlock.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def main(parent: int, death_signal: int, command: list[str]) -> int:
         status, found = NOT_FOUND, "there is no such program (or its interpreter is missing)"
     except OSError as error:
         status, found = CANNOT_EXECUTE, error.strerror or str(error)
-    print(f"interlock: cannot run {command[0]!r}: {found}", file=sys.stderr)
+    if sys.stderr is not None:  # closed: print() would take stdout instead
+        print(f"interlock: cannot run {command[0]!r}: {found}", file=sys.stderr)
     return status
 
 

@@ -17,7 +17,7 @@ _MOST = 65535
 
 
 class Address(NamedTuple):
-    """Where to listen; an empty *host* means all addresses."""
+    """Where to listen; an empty *host* means all IPv4 addresses."""
 
     host: str
     port: int
@@ -47,7 +47,8 @@ def configure(parser: argparse.ArgumentParser, default: Address) -> None:
         type=address,
         default=default,
         metavar="HOST:PORT",
-        help=f"where to serve (default: {default.host}:{default.port}); :PORT is all addresses",
+        help=f"where to serve (default: {default.host}:{default.port}); "
+        ":PORT is all IPv4 addresses",
     )
     add_url(parser)
 

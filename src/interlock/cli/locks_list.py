@@ -31,7 +31,7 @@ the id on the server. LATE means that a renewed lock was not renewed in time: it
 or cut off from the server.
 
 exit status:
-    0   the list is complete
+    0   the list was printed; stderr tells what the user has no right to read
    64   usage: the command line or the URL is wrong
    69   a server could not be asked, or refused
 

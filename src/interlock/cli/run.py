@@ -48,9 +48,11 @@ environment of CMD:
 
 exit status: the one of CMD (128 + n when signal n ended it), or
     1   the lock was not got: -n, or -w has passed (see -E)
-   64   usage: the command line, a variable, the URL or the name is wrong, or no server program is found
+   64   usage: the command line, a variable, the URL or the name is wrong, \
+or no server program is found
    69   the server is not available, or refuses (password, database)
    70   the lock was lost, and CMD stopped for it (see --on-lost)
+   71   interlock itself failed, and printed a traceback; CMD does not run
   124   CMD was stopped by --max-hold
   126   CMD cannot be executed
   127   CMD was not found
@@ -90,11 +92,11 @@ def main(
     if not POSIX:
         raise UsageError("run needs a POSIX system; on Windows use the library, or WSL")
     options = run_options(given, command, environ)
-    with Signals() as signals:
-        try:
+    try:
+        with Signals() as signals:
             return _run(options, environ, signals)
-        except Interrupted as interrupted:
-            return signal_status(interrupted.signum)
+    except Interrupted as interrupted:
+        return signal_status(interrupted.signum)
 
 
 def _run(options: RunOptions, environ: Mapping[str, str], signals: Signals) -> int:
@@ -131,7 +133,7 @@ def _acquire(clients: Sequence[Client], options: RunOptions, stack: contextlib.E
     """
     began = time.monotonic()
     try:
-        # One try first: it fails at once when there is no server, where a wait would sit the outage out.
+        # One try first: without a server it fails at once, where a wait would wait out the outage.
         hold = stack.enter_context(entrance(clients, options, 0))
     except AcquireTimeoutError as error:
         if options.wait == 0:
@@ -140,7 +142,8 @@ def _acquire(clients: Sequence[Client], options: RunOptions, stack: contextlib.E
             say(f"waiting for lock {options.name!r}, held by {_holders(error, options)}")
         hold = stack.enter_context(entrance(clients, options, _left(options, began)))
     except ServerUnavailableError as error:
-        # A server that is there may be too far away or too busy to answer in the little time of a single try.
+        # A server that is there may be too far away or too busy to answer in the little time of a
+        # single try.
         if not error.transient or options.wait == 0:
             raise
         hold = stack.enter_context(entrance(clients, options, _left(options, began)))

@@ -1,14 +1,17 @@
-"""What interlock is told while it works: signals, the end of its job, the loss of its lock.
+"""News for interlock while it works: signals, the end of its job, the loss of its lock.
 
 Rules:
 
-1. Until the job is to be started, a signal raises `Interrupted` in the main thread, once: the library then takes back
-   what it asked the server for, and a second signal must not cut that short.
+1. Until the job is to be started, a signal raises `Interrupted` in the main thread, once. The
+   library then takes back what it asked the server for, and a second signal must not cut that
+   short.
 2. From then on (`queue_signals`) signals are only queued, for the job.
-3. Everything ends up as a byte in one socket pair, so that one `wait` sees it all. CPython writes a signal's number there
-   from its C handler, whichever thread the kernel chose; a Python handler or a queue would be late by a whole time-out
-   whenever that was not the main thread.
+3. Everything ends up as a byte in one socket pair, so that one `wait` sees it all. CPython writes a
+   signal's number there from its C handler, whichever thread the kernel chose. A Python handler or
+   a queue would be late by a whole time-out whenever that was not the main thread.
 4. A signal that our caller ignores (nohup) stays ignored, here and in the job.
+5. A signal that our caller blocks is unblocked, here and in the job. Blocked, the end of a job and
+   a request to stop would never be noticed.
 """
 
 from __future__ import annotations
@@ -30,6 +33,9 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP, signal.SIGQUIT) if
 
 FROM_KEYBOARD = (signal.SIGINT, *((signal.SIGQUIT,) if POSIX else ()))
 """What a terminal sends to every process of its foreground group."""
+
+_LONGEST_WAIT = 86400.0
+"""Seconds. The milliseconds of a longer wait may overflow the int that poll(2) takes."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -61,6 +67,8 @@ class Signals:
                 self._before[signum] = signal.signal(signum, self._arrived)
         # Without a handler, the end of a child would write nothing.
         self._before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, _nothing)
+        heard = (signal.SIGCHLD, *FORWARDED)
+        self._mask_before = signal.pthread_sigmask(signal.SIG_UNBLOCK, heard)
         return self
 
     def __exit__(
@@ -69,13 +77,15 @@ class Signals:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask_before)
         for signum, handler in self._before.items():
             signal.signal(signum, handler)
         signal.set_wakeup_fd(self._fd_before)
         self._reader.close()
         self._writer.close()
 
-    def _arrived(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - signal's own signature
+    # The signature is that of signal's handlers.
+    def _arrived(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002
         if self._raising:
             self._raising = False
             raise Interrupted(signum)
@@ -95,9 +105,9 @@ class Signals:
         """Wait until something happens, and return the signals among it.
 
         Args:
-            timeout: seconds at most; None: no bound.
+            timeout: seconds at most; None: no bound. After a day the wait ends in any case.
         """
-        self._reader.settimeout(timeout)
+        self._reader.settimeout(None if timeout is None else min(timeout, _LONGEST_WAIT))
         try:
             arrived = self._reader.recv(4096)
         except (TimeoutError, BlockingIOError):
@@ -112,9 +122,10 @@ def _nothing(signum: int, frame: FrameType | None) -> None:
 def pressed_key(signum: int) -> bool:
     """Tell whether *signum* comes from a key press, which the job has felt already.
 
-    The job is in our process group, as with flock(1). While that is the terminal's foreground group, Ctrl-C reaches both,
-    and a job that takes a second one for impatience must not get it from us. Who sent a signal cannot be learnt from
-    Python without blocking it in all threads; the terminal's state can.
+    The job is in our process group, as with flock(1). While that is the terminal's foreground
+    group, Ctrl-C reaches both. A job that takes a second one for impatience must not get it from
+    us. Python cannot learn who sent a signal without blocking it in all threads. It can ask for the
+    terminal's state.
     """
     if signum not in FROM_KEYBOARD:
         return False

@@ -7,6 +7,8 @@ import enum
 import logging
 import sys
 
+from interlock._core.scripts.script import safe
+
 
 class Status(enum.IntEnum):
     """Exit statuses of interlock itself; every other one is the job's own."""
@@ -23,6 +25,8 @@ class Status(enum.IntEnum):
     """The server could not be reached, or refused (EX_UNAVAILABLE)."""
     LOST = 70
     """The lock was lost, and the job stopped for it."""
+    FAULT = 71
+    """Interlock itself failed (EX_OSERR, for EX_SOFTWARE is LOST)."""
     OUTPUT = 74
     """The output could not be written (EX_IOERR)."""
     MAX_HOLD = 124
@@ -43,9 +47,15 @@ def log_to_stderr() -> None:
     logging.basicConfig(stream=sys.stderr, format="interlock: %(asctime)s %(message)s")
 
 
+def one_line(message: str) -> str:
+    """Return *message* as one line that a terminal shows and does not act on."""
+    return safe(" ".join(message.split()))
+
+
 def say(message: str) -> None:
-    """Write *message* to stderr as one line of ours."""
-    line = " ".join(message.split())
+    """Write *message* to stderr as one line of ours; if stderr is closed, nowhere."""
+    if sys.stderr is None:
+        return  # print() would take stdout instead
     # Nobody may be reading any more (`2>&1 | head`); the job is to be looked after all the same.
     with contextlib.suppress(OSError):
-        print(f"interlock: {line}", file=sys.stderr, flush=True)
+        print(f"interlock: {one_line(message)}", file=sys.stderr, flush=True)

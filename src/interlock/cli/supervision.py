@@ -1,7 +1,7 @@
-"""Run a job while a hold lasts: start it, pass it its signals, stop it when it must stop, say how it ended.
+"""Run a job while a hold lasts: start it, pass signals on, stop it if it must, say how it ended.
 
-Everything happens in one loop of the main thread, woken through `Signals`. Signals go to the job alone, not to its
-process group, which is our caller's.
+Everything happens in one loop of the main thread, woken through `Signals`. Signals go to the job
+alone, not to its process group, which is our caller's.
 """
 
 from __future__ import annotations
@@ -57,14 +57,17 @@ class SupervisedHold(Protocol):
         ...
 
     def on_lost(self, callback: Callable[..., object], /) -> object:
-        """Have *callback* called, from any thread, when it is lost."""
+        """Call *callback*, from any thread, when it is lost."""
         ...
 
 
 def start(
     command: Sequence[str], environ: Mapping[str, str], on_lost: OnLost
 ) -> subprocess.Popen[bytes]:
-    """Start *command* in our process group, with our files; an unknown program ends with 127 as in a shell."""
+    """Start *command* in our process group, with our files.
+
+    An unknown program ends with 127, as in a shell.
+    """
     # Signals wait, in the child too, until launch.py can take them as the program would.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     try:
@@ -110,6 +113,7 @@ class Supervision:
         self._release_at = began + options.min_hold
         self._stop_at = None if options.max_hold is None else began + options.max_hold
         self._kill_at: float | None = None
+        self._refusal_told = False
         self.loss_noticed = False
         self._stopped_for: Status | None = None
 
@@ -121,11 +125,11 @@ class Supervision:
                 self._stop_if_due(time.monotonic())
                 for signum in self._signals.wait(self._until_due(time.monotonic())):
                     if not pressed_key(signum):
-                        self._job.send_signal(signum)
+                        self._send(signum)
             self._sit_out_min_hold()
         except BaseException:
             # A fault of ours ends in giving the lock up, and no job runs on without it.
-            self._job.kill()
+            self._send(signal.SIGKILL)
             self._job.wait()
             raise
         if self._stopped_for is not None:
@@ -144,8 +148,8 @@ class Supervision:
                 say(f"the command ran for {self._options.max_hold:g} s (--max-hold): stopping it")
         if self._kill_at is not None and now >= self._kill_at:
             self._kill_at = None
-            self._job.kill()
-            say(f"the command did not stop within {self._options.kill_after:g} s: killing it")
+            if self._send(signal.SIGKILL):
+                say(f"the command did not stop within {self._options.kill_after:g} s: killing it")
 
     def _handle_loss(self, now: float) -> None:
         lost = f"lock {self._options.name!r} was lost while the command runs"
@@ -155,7 +159,7 @@ class Supervision:
             say(f"{lost}: from now on it may not be alone (--on-lost warn)")
         elif self._options.on_lost is OnLost.KILL:
             self._stopped_for, self._kill_at = Status.LOST, None
-            self._job.kill()
+            self._send(signal.SIGKILL)
             say(f"{lost}: killing it")
         else:
             self._stop(Status.LOST, now)
@@ -163,10 +167,24 @@ class Supervision:
 
     def _stop(self, why: Status, now: float) -> None:
         self._stopped_for = why
-        self._job.terminate()
-        self._job.send_signal(signal.SIGCONT)  # a suspended job could not stop
+        self._send(signal.SIGTERM)
+        self._send(signal.SIGCONT)  # a suspended job could not stop
         if self._kill_at is None:
             self._kill_at = now + self._options.kill_after
+
+    def _send(self, signum: int) -> bool:
+        """Send the job a signal; return whether that was allowed.
+
+        A job of another user (sudo) may refuse it. Then only its end lets the lock go.
+        """
+        try:
+            self._job.send_signal(signum)
+        except PermissionError:
+            if not self._refusal_told:
+                self._refusal_told = True
+                say("this user may not signal the command: waiting for its end")
+            return False
+        return True
 
     def _until_due(self, now: float) -> float | None:
         due = [at for at in (self._stop_at, self._kill_at) if at is not None]

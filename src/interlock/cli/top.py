@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from interlock.cli.reading import add_url, open_reader
-from interlock.cli.status import signal_status
+from interlock.cli.status import one_line, signal_status
 from interlock.cli.table import lines, row_of
-from interlock.cli.values import positive_seconds
+from interlock.cli.values import positive_number, positive_seconds
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="between two looks (default: 2)",
     )
     parser.add_argument(
-        "--count", type=int, default=0, metavar="N", help="end after N looks (default: never)"
+        "--count", type=positive_number, metavar="N", help="end after N looks (default: never)"
     )
     add_url(parser)
 
@@ -74,7 +74,7 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     Raises:
         ConfigError: a URL that cannot be.
     """
-    count, looks = cast("int", given["count"]), 0
+    count, looks = cast("int | None", given["count"]), 0
     with _whole_screen() as whole:
         while True:
             size = shutil.get_terminal_size()
@@ -127,7 +127,7 @@ def _picture(given: Mapping[str, object], environ: Mapping[str, str], rows: int)
                 awaited += sum(bool(info.awaited) for info in page)
                 worst = heapq.nlargest(max(rows, 1), [*worst, *page], key=_trouble)
     except ServerUnavailableError as error:
-        return [f"interlock top, {time.strftime('%X')}: {error}"]
+        return [f"interlock top, {time.strftime('%X')}: {one_line(str(error))}"]
     head = f"interlock top, {time.strftime('%X')}: {count} locks, {late} late, {awaited} awaited"
     missing = reader.missing()
     # They take the place of the last locks.

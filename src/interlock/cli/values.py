@@ -1,4 +1,4 @@
-"""The values that options take, read from text; every error says what was wanted and what was found."""
+"""The values of options, read from text; every error says what was wanted and what was found."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_EXIT_CODE = 255
-MAX_LIMIT = 2**31 - 1
+MAX_NUMBER = 2**31 - 1
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 class OnLost(enum.Enum):
-    """What happens to the job when its lock is lost."""
+    """The job's fate when its lock is lost."""
 
     TERM = "term"
     KILL = "kill"
@@ -147,11 +147,13 @@ def urls_of(environ: Mapping[str, str]) -> list[str]:
     """Return what INTERLOCK_URL says, or else the file INTERLOCK_URL_FILE.
 
     Raises:
-        UsageError: the file cannot be read, or has no URL.
+        UsageError: both are set, or the file cannot be read, or has no URL.
     """
-    if urls := environ.get("INTERLOCK_URL", "").split():
-        return urls
-    path = environ.get("INTERLOCK_URL_FILE")
+    urls, path = environ.get("INTERLOCK_URL"), environ.get("INTERLOCK_URL_FILE")
+    if urls and path:
+        raise UsageError("INTERLOCK_URL_FILE and INTERLOCK_URL exclude each other")
+    if urls:
+        return urls.split()
     try:
         return urls_of_file(path) if path else []
     except argparse.ArgumentTypeError as error:
@@ -166,14 +168,19 @@ def url_of_file(path: str) -> str:
     return urls[0]
 
 
-def limit(text: str) -> Limit:
-    """Read how many may run at a time.
+def positive_number(text: str) -> int:
+    """Read a whole number above 0.
 
     Raises:
-        argparse.ArgumentTypeError: unless it is a number from 1 to 2**31 - 1, as in Redisson.
+        argparse.ArgumentTypeError: unless it is a number from 1 to 2**31 - 1.
     """
     # Eleven digits are too many, and thousands of them would take int() long.
-    digits = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_LIMIT))
-    if not digits or not 1 <= int(text) <= MAX_LIMIT:
+    digits = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_NUMBER))
+    if not digits or not 1 <= int(text) <= MAX_NUMBER:
         raise argparse.ArgumentTypeError(f"wanted a number from 1 on, found {text!r}")
-    return Limit(int(text))
+    return int(text)
+
+
+def limit(text: str) -> Limit:
+    """Read how many may run at a time, up to 2**31 - 1 as in Redisson."""
+    return Limit(positive_number(text))
