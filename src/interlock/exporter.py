@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from interlock._drivers.log import LOGGER
 from interlock.errors import InterlockError
 from interlock.inspection import Reader
 
@@ -89,6 +90,10 @@ class Fleet(Collector):
         except InterlockError as error:
             # Half a count would look like locks that have gone.
             self.error = str(error)
+            return [_gauge("interlock_exporter_up", 0.0)]
+        except Exception as error:  # noqa: BLE001 - a scrape has an answer, whatever happens
+            self.error = f"{type(error).__name__}: {error}"
+            LOGGER.exception("the exporter cannot read the locks")
             return [_gauge("interlock_exporter_up", 0.0)]
         return [
             _by("interlock_locks", "kind", locks),

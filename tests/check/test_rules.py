@@ -57,7 +57,7 @@ def found(
     ]
 
 
-def follower(state: str = "online", lag: int = 0) -> dict[str, object]:
+def follower(state: str = "online", lag: object = 0) -> dict[str, object]:
     """Return INFO's words about one replica."""
     return {
         "connected_slaves": 1,
@@ -106,6 +106,8 @@ def test_a_healthy_server_gives_nothing_to_worry_about() -> None:
         ("replicas", {"info": follower()}, NOTE, "1 in step"),
         ("replicas", {"info": follower(lag=60)}, WARNING, "10.0.0.2:6379 (online, lag 60 s)"),
         ("replicas", {"info": follower("wait_bgsave")}, WARNING, "wait_bgsave"),
+        ("replicas", {"info": follower(lag="never")}, WARNING, "lag never s"),
+        ("replicas", {"info": {"connected_slaves": 10**12, "slave0": "foo"}}, OK, "none"),
         ("eviction", {}, OK, "maxmemory is not set"),
         ("eviction", {"info": {"maxmemory_policy": "allkeys-lru"}}, OK, "not set"),
         ("eviction", {"info": full("noeviction")}, OK, "50%"),
@@ -146,7 +148,7 @@ def test_a_healthy_server_gives_nothing_to_worry_about() -> None:
 def test_a_fact_has_its_finding(
     check: str, changes: dict[str, object], severity: Severity, says: str
 ) -> None:
-    """One fact gives one finding: as bad as it is, told with its figures, and with advice unless it is ok."""
+    """One fact gives one finding, with its severity, its figures, and advice unless it is ok."""
     [finding] = found(check, **changes)
     assert finding.severity is severity
     assert says in finding.found
@@ -167,7 +169,10 @@ def test_a_fact_has_its_finding(
 def test_replicas_that_must_acknowledge_are_counted(
     policy: object, followers: dict[str, object], severity: Severity
 ) -> None:
-    """Where the client wants replicas to acknowledge, too few in step are told, those that lag among them."""
+    """If the client wants replicas to acknowledge, too few replicas in step are reported.
+
+    A replica that lags is not in step.
+    """
     findings = found("replicas", info=followers, options=Options(replicas=policy))
     assert findings[0].severity is severity
 
@@ -190,7 +195,7 @@ def test_a_minimum_of_replicas_that_is_not_there_refuses_every_acquire() -> None
 
 @pytest.mark.parametrize(("stops", "severity"), [("yes", ERROR), ("no", WARNING)])
 def test_a_disk_that_failed_is_told(stops: str, severity: Severity) -> None:
-    """A write to disk that failed is told, and is an error where the server then refuses acquires."""
+    """A failed write to disk is reported; it is an error if the server then refuses acquires."""
     findings = found(
         "persistence",
         info={"rdb_last_bgsave_status": "err"},
@@ -201,7 +206,7 @@ def test_a_disk_that_failed_is_told(stops: str, severity: Severity) -> None:
 
 
 def test_what_the_server_does_not_tell_is_unknown() -> None:
-    """Without INFO, CONFIG and TIME each is told as unknown with how to look, and nothing is guessed."""
+    """Refused INFO, CONFIG and TIME are reported as unknown, with advice; nothing is guessed."""
     silent = {"INFO": "NOPERM no", "CONFIG": "ERR unknown command", "TIME": "NOPERM no"}
     findings = apply_rules(Facts(info=None, silent=silent, heard=True), Requirements())
     unknown = [one for one in findings if one.severity is NOTE]
@@ -224,7 +229,7 @@ def test_without_config_the_rest_of_info_still_counts() -> None:
 
 
 def test_rights_that_could_not_be_tried_are_not_called_fine() -> None:
-    """When commands could not be tried that is a warning by itself, and a note beside what is known to be missing."""
+    """Commands that could not be tried are a warning, or a note beside missing rights."""
     [alone] = found("rights", rights=RightsFacts(unknown="because"))
     assert alone.severity is WARNING
     missing, rest = found("rights", rights=RightsFacts(missing=("~x",), unknown="because"))
@@ -232,7 +237,7 @@ def test_rights_that_could_not_be_tried_are_not_called_fine() -> None:
 
 
 def test_a_refusal_of_writes_is_an_error() -> None:
-    """What the server answers to every write is told once, and not again where the role has told it."""
+    """A refusal of every write is reported once, and not at all if the role has reported it."""
     refused = {"READONLY": "READONLY You can't write against a read only replica."}
     rights = RightsFacts(refused=refused)
     [finding] = found("writes", rights=rights)
@@ -259,7 +264,7 @@ def test_wishes_that_cannot_be_are_refused(requirements: dict[str, object]) -> N
 
 
 def test_the_how_to_explains_every_check() -> None:
-    """The table of docs/how-to/check.md has every word that `Finding.check` can be, and no other."""
+    """The table of docs/how-to/check.md has every value of `Finding.check`, and no other."""
     root = Path(__file__).parents[2]
     page = (root / "docs/how-to/check.md").read_text().partition("## What is looked at")[2]
     rows = re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE)

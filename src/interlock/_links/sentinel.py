@@ -1,16 +1,17 @@
-"""The Sentinels of a service: asked one after another where its primary is.
+"""The Sentinels of a service. They are asked one after another where its primary is.
 
-A Sentinel that does not answer costs its share of the time and no more, and whoever answered is
-asked first from then on. While at least one knows the service, that it has no primary just now is
-an outage and not a mistake.
+A Sentinel that does not answer costs its share of the time and no more. The one that answered is
+asked first from then on. If at least one knows the service, a missing primary is an outage and
+not a mistake.
 
-Every failover has an epoch of its own, larger than all before it. So a Sentinel that has not
-heard of the last one yet is told by its epoch, and not listened to: the primary that it names may
-be alive and grant what the next one has granted already. Only when most Sentinels agree is an
-epoch believed that is not larger: they were set up anew.
+Every failover has an epoch of its own, larger than all before it. A Sentinel that has not heard
+of the last failover yet tells an older epoch, and is ignored. The primary that it names may be
+alive, and grant a lock that the next primary has already granted to somebody else. An equal epoch
+counts only for the same primary as before. Any other answer counts only if most Sentinels agree:
+then they were set up anew.
 
-redis-py opens the connections. Its `Sentinel.discover_master` is not used: it tells a refused
-password from a Sentinel that is down only in the text of its error, gives each Sentinel the whole
+redis-py opens the connections. Its `Sentinel.discover_master` is not used. Only the text of its
+error says whether a password was refused or a Sentinel is down. It gives each Sentinel the whole
 time, and changes its list without a lock.
 
 Source: https://redis.io/docs/latest/develop/reference/sentinel-clients/
@@ -31,23 +32,23 @@ if TYPE_CHECKING:
     from interlock._links.open_connections import Address
 
 LEAST = 0.01
-"""Seconds that a server is given whose time is up."""
+"""Seconds for a server whose time is up."""
 _UNKNOWN: Address = ("", 0)
-"""Stands for a primary that only an epoch after the last one names, or most Sentinels."""
+"""Stands for a new primary. A Sentinel must name it with a larger epoch, or most must agree."""
 
 
 class Sentinels:
-    """The Sentinels of one service; an origin of connections to any of them.
+    """The Sentinels of one service; connections can be made to any of them.
 
     Args:
         service: the name that they know the primary by.
-        nodes: one endpoint each.
-        others: how many other Sentinels one must know for its word to count.
-        host: the primary's, instead of the one that they tell.
+        nodes: the endpoints of the Sentinels.
+        others: how many other Sentinels a Sentinel must know, or its answer does not count.
+        host: the host of the primary, in place of the one that the Sentinels tell.
 
     Attributes:
-        epoch: of the last failover that was heard of; it is known before any connection to a
-            primary is.
+        epoch: the epoch of the last known failover. It is known before there is a connection to a
+            primary.
     """
 
     moves = served = False
@@ -59,7 +60,7 @@ class Sentinels:
         self.epoch = 0
         self._epochs: dict[Address, int] = {}
         self._current: Address | None = None
-        # Sorted: whoever lists the same Sentinels in another order means the same service.
+        # Sorted: the same Sentinels in another order are the same service.
         self.where = f"{service} (Sentinels {', '.join(sorted(node.where for node in nodes))})"
         self._nodes = list(nodes)
         self._others = others
@@ -68,14 +69,14 @@ class Sentinels:
 
     @property
     def nodes(self) -> Sequence[Endpoint]:
-        """The Sentinels, the one that answered last in front."""
+        """The Sentinels; the one that answered last comes first."""
         return self._nodes
 
     def connect(self, timeout: float) -> Any:
         """Return a connection to a Sentinel that answers.
 
         Raises:
-            ServerUnavailableError: none did within about *timeout* seconds.
+            ServerUnavailableError: none answered within about *timeout* seconds.
         """
         failures: list[ServerUnavailableError] = []
         for node, seconds in self._shares(timeout):
@@ -89,10 +90,11 @@ class Sentinels:
         raise self._failure(failures) from failures[0]
 
     def look_up(self, timeout: float) -> Address:
-        """Return where the primary is, in the word of the first Sentinel that knows.
+        """Return the address of the primary, from the first Sentinel that knows it.
 
         Raises:
-            ServerUnavailableError: none did within about *timeout* seconds; its message tells why.
+            ServerUnavailableError: none knew it within about *timeout* seconds; the message tells
+                why.
         """
         asked = self._turns(timeout)
         reply: object = None
@@ -109,7 +111,7 @@ class Sentinels:
             return cast("Address", stop.value)
 
     async def look_up_async(self, timeout: float) -> Address:
-        """Return what `look_up` returns."""
+        """Return the address of the primary; errors as `look_up`."""
         asked = self._turns(timeout)
         reply: object = None
         try:
@@ -125,9 +127,9 @@ class Sentinels:
             return cast("Address", stop.value)
 
     def _turns(self, timeout: float) -> Generator[tuple[Endpoint, float], object, Address]:
-        """Yield whom to ask and for how long, and be sent the reply, or why there is none.
+        """Yield each Sentinel to ask and its seconds; return the address of the primary.
 
-        End with the primary's address.
+        The caller sends back the reply of each Sentinel, or the error in place of a reply.
         """
         failures: list[ServerUnavailableError] = []
         votes: Counter[tuple[Address, int]] = Counter()
@@ -137,7 +139,15 @@ class Sentinels:
             if isinstance(reply, ServerUnavailableError):
                 failures.append(reply)
                 continue
-            primary = self._primary(reply)
+            try:
+                primary = self._primary(reply)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                failures.append(
+                    ServerUnavailableError(
+                        f"{node.where} did not answer as a Sentinel does: {error!r}"
+                    )
+                )
+                continue
             if primary is None:
                 continue
             address, epoch = primary
@@ -148,7 +158,7 @@ class Sentinels:
             if is_newer or votes[primary] > len(nodes) // 2:
                 self.epoch, self._current = epoch, address
                 self._epochs[address] = epoch
-                # Another list, not a change in this one: others may be going through it.
+                # A new list, not a change of the old one: others may iterate over that.
                 self._nodes = [node, *(other for other in nodes if other is not node)]
                 self._seen = True
                 return address
@@ -160,26 +170,29 @@ class Sentinels:
         raise self._failure(failures) from failures[0]
 
     def _shares(self, timeout: float) -> Iterator[tuple[Endpoint, float]]:
-        """Yield each Sentinel and the seconds that it may take, so that the last one and the primary have theirs."""
+        """Yield each Sentinel and the seconds that it may take.
+
+        That leaves time for the last Sentinel, and for the primary.
+        """
         until = time.monotonic() + timeout
         nodes = self._nodes
         for number, node in enumerate(nodes):
             yield node, max((until - time.monotonic()) / (len(nodes) - number + 1), LEAST)
 
     def epoch_of(self, address: Address) -> int:
-        """Return the epoch by which *address* was named last."""
+        """Return the epoch with which *address* was named last."""
         return self._epochs.get(address, 0)
 
     def announced(self, address: Address) -> None:
-        """Take *address* for that of a new primary, whose epoch the next answer will tell."""
+        """Note that there may be a new primary at *address*; the next answer tells its epoch."""
         if self._current not in (None, address):
             self._current = _UNKNOWN
 
     def _primary(self, reply: object) -> tuple[Address, int] | None:
-        """Return the address of a primary that is up, and the epoch by which it is one.
+        """Return the primary's address and epoch; None if it is down, or the reply does not count.
 
-        A Sentinel that performs a failover tells the next epoch for a while together with the
-        former address. Tokens of that epoch must not be drawn there.
+        For a while, a Sentinel that performs a failover tells the next epoch together with the
+        former address. The former primary must not draw tokens of that epoch.
         """
         fields = [field.decode() for field in cast("list[bytes]", reply)]
         state = dict(zip(fields[::2], fields[1::2], strict=True))
@@ -190,21 +203,22 @@ class Sentinels:
         return (self.host or state["ip"], int(state["port"])), int(state["config-epoch"])
 
     def _failure(self, failures: Sequence[ServerUnavailableError]) -> ServerUnavailableError:
-        """Return the error for no Sentinel's being of any use.
+        """Return the error for a caller when no Sentinel could help.
 
-        The most telling of what went wrong.
+        It is made from the most helpful of *failures*.
         """
         if any("No such master" in str(failure) for failure in failures):
             return ServerUnavailableError(
-                f"the Sentinels do not know {self.where}: the path of the URL must begin with the name of the service "
-                "that they monitor",
+                f"the Sentinels do not know {self.where}: the path of the URL must begin with "
+                "the name of the service that they monitor",
                 code="ERR",
                 transient=self._seen,
             )
         for failure in failures:
             if failure.code is not None:
                 return ServerUnavailableError(
-                    f"no Sentinel answered for {self.where}: {failure}; what concerns the Sentinels themselves is told by "
+                    f"no Sentinel answered for {self.where}: {failure}; "
+                    "what concerns the Sentinels themselves is told by "
                     "sentinel_username, sentinel_password, sentinel_ssl, ...",
                     code=failure.code,
                     transient=failure.transient,

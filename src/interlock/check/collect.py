@@ -6,6 +6,7 @@ a fact like another. Only a connection that fails ends the asking.
 
 from __future__ import annotations
 
+import re
 import statistics
 import time
 from dataclasses import replace
@@ -17,6 +18,7 @@ import redis
 from interlock._links.redis_client import redis_client
 from interlock.check.acl_probe import try_rights
 from interlock.check.facts import Facts
+from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +56,8 @@ def collect(
         timeout: seconds for connecting and for each answer.
 
     Raises:
-        ServerUnavailableError: it cannot be reached, or the connection failed meanwhile.
+        ServerUnavailableError: it cannot be reached, the connection failed meanwhile, or an answer
+            makes no sense.
 
     Cost:
         About 30 round trips on up to three connections.
@@ -66,6 +69,12 @@ def collect(
         return _Inquiry(client).facts(endpoint, name, requirements, timeout)
     except (redis.RedisError, OSError) as error:
         raise endpoint.unconnected(error) from error
+    except InterlockError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ServerUnavailableError(
+            f"an answer of {endpoint.where} makes no sense: {error!r}"
+        ) from error
     finally:
         client.close()
 
@@ -125,7 +134,8 @@ class _Inquiry:
         if not hasattr(reply, "items"):  # RESP2
             told = dict(zip(reply[::2], reply[1::2], strict=True))
         version = _text(told.get("version") or told[b"version"])
-        return tuple(int(part) for part in version.split(".")[:2]) >= LIBRARY_SINCE
+        # Behind the numbers there may be words: 7.2-rc1.
+        return tuple(map(int, re.findall(r"\d+", version)[:2])) >= LIBRARY_SINCE
 
     def _round_trip(self) -> float:
         samples: list[float] = []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from interlock.check.report import Finding, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from interlock.check.facts import Facts
     from interlock.check.requirements import Requirements
@@ -17,7 +19,12 @@ MUCH_LAG = 5
 """Seconds. A replica that is healthy acknowledges every second."""
 NEARLY_FULL = 0.9
 """The part of maxmemory that is worth telling."""
+_REPLICA = re.compile(r"slave\d+")
 _FORGETS = "two owners can then hold the same lock until the first one's next renewal"
+
+
+def _keeps_up(lag: str) -> bool:
+    return lag.isdecimal() and len(lag) < 10 and int(lag) <= MUCH_LAG  # noqa: PLR2004
 
 
 def replicas(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
@@ -25,14 +32,14 @@ def replicas(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
     if facts.info is None or facts.word("role") == "slave":
         return
     followers = [
-        cast("Mapping[str, object]", facts.info[f"slave{number}"])
-        for number in range(facts.number("connected_slaves"))
-        if f"slave{number}" in facts.info
+        cast("Mapping[str, object]", told)
+        for field, told in facts.info.items()
+        if _REPLICA.fullmatch(field) and isinstance(told, Mapping)
     ]
     late = [
         f"{it.get('ip')}:{it.get('port')} ({it.get('state')}, lag {it.get('lag')} s)"
         for it in followers
-        if it.get("state") != "online" or int(str(it.get("lag", 0))) > MUCH_LAG
+        if it.get("state") != "online" or not _keeps_up(str(it.get("lag", 0)))
     ]
     good = len(followers) - len(late)
     yield from _acknowledging(facts, requirements, good)
@@ -41,25 +48,31 @@ def replicas(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
             "replicas",
             WARNING,
             f"{len(late)} of {len(followers)} replicas are not in step: {', '.join(late)}",
-            "look at the log and the network of those; promoted now, they would not know the latest locks",
+            "look at the log and the network of those; "
+            "promoted now, they would not know the latest locks",
         )
     elif not followers:
         yield Finding(
-            "replicas", OK, "none: no failover can lose a lock, and without this server there are no locks"
-        )  # fmt: skip
+            "replicas",
+            OK,
+            "none: no failover can lose a lock, and without this server there are no locks",
+        )
     else:
         yield Finding(
             "replicas",
             NOTE,
-            f"{good} in step, asynchronously: a failover within moments of an acquire may lose the lock, and {_FORGETS}",
-            "narrow it by replicas=required(...), or have the resource check tokens (docs/how-to/fencing.md)",
+            f"{good} in step, asynchronously: a failover within moments of an acquire may lose "
+            f"the lock, and {_FORGETS}",
+            "narrow it by replicas=required(...), or have the resource check tokens "
+            "(docs/how-to/fencing.md)",
         )
     least = facts.setting("min-replicas-to-write")
     if least and good < least:
         yield Finding(
             "replicas",
             ERROR,
-            f"min-replicas-to-write is {least}, and {good} are in step: every acquire is refused (NOREPLICAS)",
+            f"min-replicas-to-write is {least}, and {good} are in step: "
+            "every acquire is refused (NOREPLICAS)",
             "bring the replicas back, or lower min-replicas-to-write",
         )
 
@@ -74,15 +87,18 @@ def _acknowledging(facts: Facts, requirements: Requirements, good: int) -> Itera
         yield Finding(
             "replicas",
             bad,
-            f"replicas={policy.mode}({policy.count!r}) wants {wanted} or more to acknowledge, and {good} are in step",
+            f"replicas={policy.mode}({policy.count!r}) wants {wanted} or more to acknowledge, "
+            f"and {good} are in step",
             "add replicas, or ask for fewer",
         )
     if policy.fsync and not facts.number("aof_enabled"):
         yield Finding(
             "replicas",
             bad,
-            f"replicas={policy.mode}(..., fsync=True) wants locks on disk, and this server writes none there (appendonly no)",
-            "CONFIG SET appendonly yes, here and on the replicas, on Redis 7.2 or Valkey; or leave fsync out",
+            f"replicas={policy.mode}(..., fsync=True) wants locks on disk, "
+            "and this server writes none there (appendonly no)",
+            "CONFIG SET appendonly yes, here and on the replicas, on Redis 7.2 or Valkey; "
+            "or leave fsync out",
         )
 
 
@@ -103,7 +119,8 @@ def eviction(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
             yield Finding(
                 "eviction",
                 WARNING,
-                f"none (noeviction), but {used:.0%} of maxmemory are used: when it is full, acquires are refused (OOM)",
+                f"none (noeviction), but {used:.0%} of maxmemory are used: "
+                "when it is full, acquires are refused (OOM)",
                 "raise maxmemory, or free some",
             )
         return
@@ -112,8 +129,8 @@ def eviction(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
     yield Finding(
         "eviction",
         ERROR if evicted or policy.startswith("allkeys") else WARNING,
-        f"{policy}: when maxmemory is reached ({used:.0%} are used), the server throws away keys that expire, as every"
-        f" lock does; {_FORGETS}; {so_far}",
+        f"{policy}: when maxmemory is reached ({used:.0%} are used), "
+        f"the server throws away keys that expire, as every lock does; {_FORGETS}; {so_far}",
         "CONFIG SET maxmemory-policy noeviction, or keep locks on a server of their own",
     )
 
@@ -149,8 +166,8 @@ def persistence(facts: Facts, requirements: Requirements) -> Iterator[Finding]:
         "persistence",
         WARNING,
         f"{kept}: a restart within a lease forgets the locks, and {_FORGETS}",
-        "CONFIG SET appendonly yes, with appendfsync always where locks matter more than speed; or restart only after the longest"
-        " lease",
+        "CONFIG SET appendonly yes, with appendfsync always where locks matter more than speed; "
+        "or restart only after the longest lease",
     )
 
 
@@ -159,11 +176,13 @@ def _log(appendfsync: str | None) -> Finding:
         return Finding("persistence", OK, "every write is on disk before it is acknowledged")
     how = {
         None: "of which is unknown how often it goes to disk (appendfsync)",
-        "everysec": "that goes to disk every second: a crash of the machine forgets the locks of the last one or two",
+        "everysec": "that goes to disk every second: "
+        "a crash of the machine forgets the locks of the last one or two",
     }.get(appendfsync, f"that goes to disk when the system likes (appendfsync {appendfsync})")
     return Finding(
         "persistence",
         NOTE if appendfsync != "no" else WARNING,
         f"a log of writes (AOF) {how}; and {_FORGETS}",
-        "appendfsync always where locks matter more than speed, or tokens that the resource checks (docs/how-to/fencing.md)",
+        "appendfsync always where locks matter more than speed, "
+        "or tokens that the resource checks (docs/how-to/fencing.md)",
     )

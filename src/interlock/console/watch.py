@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from interlock._drivers.log import LOGGER
 from interlock.console.graph import Graph, graph_of
 from interlock.errors import InterlockError
 from interlock.inspection import Reader
@@ -218,6 +219,11 @@ class Watch:
                 )
         except InterlockError as error:
             return replace(last, version=last.version + 1, error=str(error))
+        except Exception as error:  # noqa: BLE001 - the thread must go on, or pages get stale
+            told = f"{type(error).__name__}: {error}"
+            if told != last.error:
+                LOGGER.exception("the console cannot read the locks")
+            return replace(last, version=last.version + 1, error=told)
 
     def _take(self, snapshot: Snapshot) -> None:
         last = self.snapshot

@@ -180,7 +180,7 @@ def _stack(told: dict[str, Any]) -> tuple[str, ...]:
         raise DoubtError("a stack is no list")
     # The end of a call has the line and the function.
     texts = [call if isinstance(call, str) else "" for call in cast("list[object]", calls)]
-    return tuple([text[-LONGEST_TEXT:] for text in texts])
+    return tuple([_sendable(text[-LONGEST_TEXT:]) for text in texts])
 
 
 def _together(values: Iterable[object]) -> list[dict[str, Any] | None]:
@@ -237,7 +237,15 @@ def _whole(value: object) -> int | None:
 
 
 def _short(value: object) -> str:
-    return value[:LONGEST_TEXT] if isinstance(value, str) else ""
+    return _sendable(value[:LONGEST_TEXT]) if isinstance(value, str) else ""
+
+
+def _sendable(text: str) -> str:
+    """Return *text* with a question mark for each half of a character, as of a name not in UTF-8.
+
+    JSON can tell such halves, but no page, log or terminal can show them.
+    """
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _text(value: object) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import resources
@@ -29,13 +29,13 @@ from interlock._core.effects import Script
 from interlock._links.cluster import Cluster
 from interlock._links.connection import Connection
 from interlock._links.resp import ReplyError, pack
-from interlock.errors import ConfigError, ServerUnavailableError
+from interlock.errors import ConfigError, InterlockError, ServerUnavailableError
 from interlock.inspection import cards
 from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, StackInfo, WaiterInfo
 from interlock.options import check_name, check_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from typing import Self
 
     from interlock._links.endpoint import Endpoint
@@ -193,6 +193,19 @@ class Reader:
         while self._connections:
             self._connections.popitem()[1].close()
 
+    @contextmanager
+    def _understood(self) -> Generator[None]:
+        """Raise an error of ours if a reply does not have the shape that it must have."""
+        try:
+            yield
+        except InterlockError:
+            raise
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            self.close()  # its next reply may belong to another question
+            raise ServerUnavailableError(
+                f"an answer of {self._servers.where} makes no sense: {error!r}"
+            ) from error
+
     def pages(
         self, pattern: str = "*", kinds: Iterable[str] = (), *, step: int = STEP
     ) -> Iterator[list[LockInfo]]:
@@ -219,14 +232,18 @@ class Reader:
         if unknown := sorted(wanted - set(KINDS)):
             raise ConfigError(f"wanted kinds of {', '.join(KINDS)}, found {unknown[0]!r}")
         _ = check_text(pattern, "a pattern")
+        with self._understood():
+            yield from self._pages(pattern, wanted, step)
+
+    def _pages(self, pattern: str, wanted: frozenset[str], step: int) -> Iterator[list[LockInfo]]:
         self._find_nodes()
         self._told, self._kept, self._kept_entries = None, {}, 0
         seen: set[int] = set()
         for node in self._nodes:
-            for keys in self._scans(node, pattern, wanted, step):
+            for keys, leases in self._scans(node, pattern, wanted, step):
                 page = [
                     info
-                    for info in self._look(node, keys, LIMIT)
+                    for info in self._look(node, keys, LIMIT, leases=leases)
                     if hash(_key_of(info)) not in seen and _may_be(info, wanted)
                 ]
                 if page:
@@ -249,11 +266,15 @@ class Reader:
             About six round trips, and one for each hundred cards.
         """
         _ = check_name(key)
+        with self._understood():
+            return self._describe(key)
+
+    def _describe(self, key: str) -> LockInfo | None:
         self._find_nodes()
         node = self._owner(key)
         forbidden = self.forbidden
         # The number of a leased semaphore looks like that of a plain one.
-        permits = self._look(node, [names.permit_leases(key)], ALL)
+        permits = self._look(node, [names.permit_leases(key)], ALL, leases=True)
         # The queue of a fair lock may be found under that name too.
         found = [info for info in permits if info.kind == "leased_semaphore"]
         found = found or self._look(node, [key], ALL)
@@ -266,15 +287,17 @@ class Reader:
 
     def card(self, client_id: str) -> cards.Card | None:
         """Return the whole card of a client; None if there is none, or if it may not be read."""
-        self._find_nodes()
-        key = cards.card_key(client_id)
-        return next(self._read_cards(self._owner(key), [(key, (0,))]), None)
+        with self._understood():
+            self._find_nodes()
+            key = cards.card_key(client_id)
+            return next(self._read_cards(self._owner(key), [(key, (0,))]), None)
 
     def holders(self, key: str) -> tuple[str, ...]:
         """Return the holder ids of the lock *key*."""
-        self._find_nodes()
-        found = self._look(self._owner(key), [key], ALL)
-        return tuple(holder.holder for info in found for holder in info.holders)
+        with self._understood():
+            self._find_nodes()
+            found = self._look(self._owner(key), [key], ALL)
+            return tuple(holder.holder for info in found for holder in info.holders)
 
     def stacks(self, info: LockInfo) -> Iterator[StackInfo]:
         """Ask the clients of the holders of *info* for their stacks; yield what each answers.
@@ -329,12 +352,13 @@ class Reader:
         Cost:
             Two round trips.
         """
-        self._find_nodes()
-        node = self._owner(key)
-        page = self._look(node, [key], ALL)
-        if not page:
-            return Shown()
-        [info], (listening, _) = page, self._listening(node, page) or ({}, set[str]())
+        with self._understood():
+            self._find_nodes()
+            node = self._owner(key)
+            page = self._look(node, [key], ALL)
+            if not page:
+                return Shown()
+            [info], (listening, _) = page, self._listening(node, page) or ({}, set[str]())
         return Shown(
             frozenset([each.holder for each in info.holders]),
             frozenset([each.holder for each in info.waiters]),
@@ -343,7 +367,8 @@ class Reader:
 
     def waiting_cards(self) -> Iterator[cards.Card]:
         """Yield the cards of all clients with a thread or task that waits."""
-        return self._busy_cards(permits=False)
+        with self._understood():
+            yield from self._busy_cards(permits=False)
 
     def _busy_cards(self, *, permits: bool) -> Iterator[cards.Card]:
         """Yield the cards of clients that wait, with *permits* also of those that hold some."""
@@ -463,22 +488,24 @@ class Reader:
 
     def _scans(
         self, node: Endpoint, pattern: str, kinds: frozenset[str], step: int
-    ) -> Iterator[list[str]]:
+    ) -> Iterator[tuple[list[str], bool]]:
+        """Yield keys that may be of *kinds*, and whether they are those of permits' leases."""
         matches = glob(pattern)
         if not kinds or kinds & set(KINDS[:5]):
             for keys in self._scan(node, "hash", pattern, step):
-                yield [key for key in keys if not key.startswith(_OURS)]
+                yield [key for key in keys if not key.startswith(_OURS)], False
         if not kinds or "election" in kinds:
             for keys in self._scan(node, "hash", f"{_ELECTION}*", step):
-                yield [key for key in keys if matches(_of_election(key))]
+                yield [key for key in keys if matches(_of_election(key))], False
         if not kinds or "leased_semaphore" in kinds:
             for keys in self._scan(node, "zset", f"*{_LEASES}", step):
-                yield [key for key in keys if matches(_of_leases(key))]
+                yield [key for key in keys if matches(_of_leases(key))], True
         if kinds & _NUMBERS:
             for keys in self._scan(node, "string", pattern, step):
-                yield [key for key in keys if _ENTRY not in key and not key.startswith(_OURS)]
+                own = [key for key in keys if _ENTRY not in key and not key.startswith(_OURS)]
+                yield own, False
         elif not kinds:
-            yield self._waited_numbers(node, pattern)
+            yield self._waited_numbers(node, pattern), False
 
     def _scan(self, node: Endpoint, kind: str, pattern: str, step: int) -> Iterator[list[str]]:
         cursor = "0"
@@ -515,13 +542,22 @@ class Reader:
 
     # What they are.
 
-    def _look(self, node: Endpoint, keys: Sequence[str], limit: int) -> list[LockInfo]:
-        """Return those of *keys* that are locks, without what cards tell."""
+    def _look(
+        self, node: Endpoint, keys: Sequence[str], limit: int, *, leases: bool = False
+    ) -> list[LockInfo]:
+        """Return those of *keys* that are locks, without what cards tell.
+
+        Args:
+            node: has them.
+            keys: any keys.
+            limit: of the holders and waiters of each.
+            leases: whether *keys* are those of permits' leases, and not of the locks themselves.
+        """
         if not keys:
             return []
         calls: list[Call] = []
         for key in keys:
-            name = _of_leases(key) if key.endswith(_LEASES) else key
+            name = _of_leases(key) if leases else key
             token = names.fence_token(name)
             if key.startswith(_ELECTION):
                 token = names.election_token(_of_election(key))
@@ -729,6 +765,9 @@ class Reader:
 def _info(key: str, reply: list[Any]) -> LockInfo:
     """Return the lock that `lock_info` told of."""
     told, left, count, holders, waiters, length, token, free = reply
+    numbers = [count, length, *(each for each in (token, free) if each is not None)]
+    if not all(isinstance(each, int) for each in numbers):
+        raise TypeError(f"wanted numbers, found {str(numbers)[:100]}")
     kind, mode, name = told.decode(), "", key
     if key.startswith(_ELECTION):
         kind, name = "election", _of_election(key)

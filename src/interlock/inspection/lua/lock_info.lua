@@ -1,15 +1,15 @@
 -- lock_info: tell what kind of lock each key is, who holds it, and who stands in its queue.
 --
--- It changes nothing. A key that is no lock costs one or two short looks. The keys in the arguments
--- are in the slot of their lock; one that the user may not read counts as missing.
+-- It changes nothing. A key that is no lock costs a few short commands. The keys in the arguments
+-- are in the slot of their lock. A key there that the user may not read counts as missing.
 --
 -- KEYS[1..n]  key    hash of a lock, zset of a leased semaphore, or string of a semaphore or latch
--- ARGV[1]     limit  integer > 0, of holders and of waiters that are told
+-- ARGV[1]     limit  integer > 0, how many holders, and how many waiters, are returned at most
 -- ARGV[2..n]  other  string, five for each key: the list of a fair lock; the zset with the
 --                    deadlines of that list; what the keys of readers' entries begin with; the
 --                    fencing token; the free permits of a leased semaphore
 --
--- Returns  for each key nil for what is no lock; else {kind, milliseconds that are left, number of
+-- Returns  for each key: nil if it is no lock; else {kind, milliseconds that are left, number of
 --          holders, {holder, depth, milliseconds, ...}, {waiter, milliseconds, ...}, length of the
 --          queue, token, free permits}
 -- Source   none; the keys are those of Redisson 4.7.0
@@ -79,8 +79,8 @@ local function group(fields, count)
       end
     end
   end
-  -- A holder of several values counts once. Of a hash that was read in part only a lone holder can
-  -- be told from many.
+  -- A holder of several values counts once. But if only a part of the hash was read, and shows
+  -- several holders, each value counts as one.
   local told = #holders / 3
   if #fields == 2 * count or told == 1 then
     count = told
@@ -139,6 +139,11 @@ local function hash(count)
     mode = mode_of(fields)
   else
     mode = redis.call('hstrlen', key, 'mode') <= 5 and redis.call('hget', key, 'mode')
+    -- A hash that is no lock may have huge values: one is looked at before many are read.
+    fields = redis.call('hscan', key, 0, 'count', 1)[2]
+    if fields[2] and #fields[2] > LONGEST then
+      return nil
+    end
     fields = redis.call('hscan', key, 0, 'count', limit)[2]
     for i = #fields, 3 * limit + 1, -1 do
       fields[i] = nil
@@ -187,7 +192,7 @@ local function string_of_digits()
 end
 
 local function look()
-  -- Most keys are hashes, and the size of one also tells whether it is one.
+  -- Most keys are hashes. HLEN also tells whether a key is one: it fails for other types.
   local count = redis.pcall('hlen', key)
   if type(count) == 'table' then
     local kind = redis.call('type', key).ok
