@@ -13,6 +13,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
+from apscheduler.events import EVENT_SCHEDULER_SHUTDOWN
 from apscheduler.jobstores.memory import MemoryJobStore
 from apscheduler.schedulers import SchedulerNotRunningError
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from interlock import Client
+    from interlock import Client, Hold
 
 __all__ = ["Single"]
 
@@ -43,10 +44,11 @@ class Single:
 
     Every process starts its scheduler. One holds the lock; the others are paused. When it ends,
     another one takes over at once; when it dies, within a lease. A scheduler that loses the lock is
-    paused: it starts no job any more, and jobs that run go on.
+    paused: it starts no job any more, and jobs that run go on. A scheduler that is shut down gives
+    the lock up.
 
-    What falls due while no scheduler leads is not run, if the job is in a MemoryJobStore. In a job
-    store that all processes share it is run late, within the job's ``misfire_grace_time``.
+    A job may fall due while no scheduler leads. If it is in a MemoryJobStore, it is not run then.
+    In a job store that all processes share it is run late, within its ``misfire_grace_time``.
 
     Args:
         scheduler: of any class of APScheduler 3, not started yet. A BlockingScheduler you start
@@ -59,7 +61,8 @@ class Single:
         self._scheduler = scheduler
         self._client = client
         self._name = name
-        self._stopping, self._changed = threading.Event(), threading.Event()
+        self._stopping = threading.Event()
+        self._over = threading.Event()  # the present hold is lost, or is to be given up
         self._thread = threading.Thread(
             target=self._run, name=f"interlock-apscheduler-{name}", daemon=True
         )
@@ -78,8 +81,12 @@ class Single:
         trace: TracebackType | None,
     ) -> None:
         """Let another process take over, when the jobs that run have ended."""
-        self._scheduler.shutdown()
-        self.stop()
+        try:
+            # The block may have shut it down.
+            with contextlib.suppress(SchedulerNotRunningError):
+                self._scheduler.shutdown()
+        finally:
+            self.stop()
 
     @property
     def leading(self) -> bool:
@@ -88,40 +95,58 @@ class Single:
 
     def start(self) -> Self:
         """Begin to stand by for the lock, in a thread of its own."""
+        # Told when the jobs that run have ended, if the caller of `shutdown` waits for them.
+        self._scheduler.add_listener(self._shut_down, EVENT_SCHEDULER_SHUTDOWN)
         self._thread.start()
         return self
 
     def stop(self) -> None:
         """Release the lock, and end the thread; the scheduler is not stopped."""
         self._stopping.set()
-        self._changed.set()
+        self._over.set()
         self._thread.join(_STOP_TIMEOUT)
+
+    def _shut_down(self, _event: object) -> None:
+        self._over.set()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self._stand_by()
+                if self._scheduler.running:
+                    self._stand_by()
+                    continue
             except InterlockError as error:
                 _logger.warning("%r: cannot lead, and will try again: %s", self._name, error)
-                self._stopping.wait(_RETRY)
+            except Exception:
+                # A job store may raise anything.
+                _logger.exception("%r: cannot lead, and will try again", self._name)
+            self._stopping.wait(_RETRY)
 
     def _stand_by(self) -> None:
         """Wait for a while for the lock, and lead as long as it lasts."""
         with self._client.try_lock(self._name, timeout=_STANDBY) as hold:
             if not hold:
                 return
-            hold.on_lost(self._changed.set)
-            # A scheduler that has not been started yet, or is shut down, does not lead.
-            with contextlib.suppress(SchedulerNotRunningError):
-                self._skip_past_runs()
-                self._scheduler.resume()
-                self._leading.set()
-                _logger.info("%r: leading", self._name)
-                while hold and not self._stopping.is_set():
-                    self._changed.wait(_STANDBY)
-                    self._changed.clear()
-                self._leading.clear()
-                self._scheduler.pause()
+            # A new event: what sets the former one does not end this lead.
+            self._over = threading.Event()
+            hold.on_lost(self._over.set)
+            # It may be shut down at any time, also while this waited for the lock.
+            if self._scheduler.running:
+                with contextlib.suppress(SchedulerNotRunningError):
+                    self._lead(hold)
+
+    def _lead(self, hold: Hold) -> None:
+        """Run the scheduler until *hold* is lost, or is to be given up."""
+        try:
+            self._skip_past_runs()
+            self._scheduler.resume()
+            self._leading.set()
+            _logger.info("%r: leading", self._name)
+            while hold and not self._stopping.is_set() and not self._over.wait(_STANDBY):
+                pass
+        finally:
+            self._leading.clear()
+            self._scheduler.pause()
 
     def _skip_past_runs(self) -> None:
         """Forget what fell due while another process led: its jobs in memory are not ours."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 import weakref
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -35,6 +36,7 @@ from interlock.sync import connect
 
 if TYPE_CHECKING:
     from interlock import Client, Hold
+    from interlock.options import Duration
 
 __all__ = ["Beat", "Single", "SingleBeat", "client"]
 
@@ -42,6 +44,8 @@ _STANDBY = 2.0
 """Seconds that a beat waits for the lock before it looks whether it is to stop."""
 _RETRY = 1.0
 _RECORD_TIMEOUT = 3.0
+_FORGET = 30 * 86400.0
+"""Seconds after which the last run of a task that is in no schedule is forgotten."""
 
 _logger: Any = get_logger(__name__)
 _making = threading.Lock()
@@ -102,8 +106,8 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
     abstract = True
     lock: str | None = None
     if_locked: Literal["skip", "wait", "retry"] = "skip"
-    lock_timeout: float | None = None
-    lock_lease: float | None = None
+    lock_timeout: Duration | None = None
+    lock_lease: Duration | None = None
     otherwise: Any = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -141,7 +145,8 @@ class Single(celery.Task):  # type: ignore[misc]  # Celery has no types
         delivery = cast("dict[str, Any]", self.request.delivery_info or {})
         if not delivery.get("redelivered"):
             return 0.0
-        return (self.lock_lease or _options(self.app).lease) + _RETRY
+        lease = _options(self.app).lease if self.lock_lease is None else self.lock_lease
+        return check_lease(lease) + _RETRY
 
 
 def _check_mode(if_locked: object) -> None:
@@ -227,7 +232,8 @@ class Beat(SingleBeat, Scheduler):  # type: ignore[misc]  # Celery has no types
     It takes the schedule from ``beat_schedule`` and keeps the times of the last runs in Redis, in a
     hash named like the lock and ``:runs``. So the beat that takes over sends what fell due
     meanwhile, late and once. A beat notes a run, and then sends the task: one that dies between the
-    two has not sent it.
+    two has not sent it. The last run of a task that is not in the schedule any more is removed
+    after 30 days.
 
     Cost:
         One round trip for each task that is sent.
@@ -240,10 +246,12 @@ class Beat(SingleBeat, Scheduler):  # type: ignore[misc]  # Celery has no types
         record, key, schedule = self._runs(), self._key, cast("dict[str, Any]", self.schedule)
         noted = cast("dict[bytes, bytes]", record.hgetall(key))
         for field, text in noted.items():
-            if (entry := schedule.get(field.decode())) is None:
+            last_run = datetime.fromisoformat(text.decode())
+            if (entry := schedule.get(field.decode())) is not None:
+                entry.last_run_at = last_run
+            elif time.time() - last_run.timestamp() > _FORGET:
+                # A younger one may be of a task that a newer program has, and this one has not yet.
                 record.hdel(key, field.decode())
-            else:
-                entry.last_run_at = datetime.fromisoformat(text.decode())
         for name, entry in schedule.items():
             # The next beat is to know since when a task waits for its first run.
             record.hsetnx(key, name, entry.last_run_at.isoformat())

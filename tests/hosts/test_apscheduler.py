@@ -7,9 +7,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
+import pytest
 from apscheduler.jobstores.memory import MemoryJobStore
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.schedulers.background import BackgroundScheduler
@@ -17,6 +20,7 @@ from tests.hosts.pages import write_programs
 from tests.support.patience import wait_until
 
 import interlock
+import interlock.apscheduler
 from interlock.apscheduler import Single
 
 if TYPE_CHECKING:
@@ -78,7 +82,7 @@ def test_loss(redis_url: str) -> None:
 
 
 def test_past_runs(redis_url: str) -> None:
-    """What fell due while another process led is not run again by the next one."""
+    """A run that fell due while another process led is not repeated by the next leader."""
     runs: list[datetime] = []
     hour = timedelta(hours=1)
     with interlock.connect(redis_url) as client:
@@ -101,6 +105,96 @@ def test_past_runs(redis_url: str) -> None:
         single._scheduler.shutdown()
         single.stop()
     assert runs == []
+
+
+def test_a_scheduler_that_starts_later(redis_url: str) -> None:
+    """A scheduler that is not started leaves the lock alone, and leads when it is started."""
+    scheduler = BackgroundScheduler()
+    scheduler.add_job(lambda: None, "interval", hours=1)
+    with interlock.connect(redis_url) as client:
+        asked = Mock(wraps=client)
+        single = Single(scheduler, asked, "it").start()
+        time.sleep(0.2)
+        asked.try_lock.assert_not_called()
+        scheduler.start(paused=True)
+        wait_until(lambda: single.leading, SOON, "it leads")
+        scheduler.shutdown()
+        single.stop()
+        assert not client.lock("it").locked()
+
+
+def test_a_job_store_that_fails_once(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A scheduler whose job store fails when it takes over leads at the next try."""
+    failed: list[OSError] = []
+
+    class Store(MemoryJobStore):
+        def get_all_jobs(self) -> Any:
+            if not failed:
+                failed.append(OSError("the database is away"))
+                raise failed[0]
+            return super().get_all_jobs()
+
+    with interlock.connect(redis_url) as client:
+        single = Single(BackgroundScheduler(jobstores={"default": Store()}), client, "it")
+        with single:
+            wait_until(lambda: single.leading, SOON, "it leads")
+    [record] = [each for each in caplog.records if "cannot lead" in each.message]
+    assert record.exc_info is not None
+    assert record.exc_info[1] is failed[0]
+
+
+def test_shutdown_inside_the_block(redis_url: str) -> None:
+    """A scheduler that is shut down inside its block gives the lock up there."""
+    with interlock.connect(redis_url) as client:
+        single = Single(BackgroundScheduler(), client, "it")
+        with single as scheduler:
+            wait_until(lambda: single.leading, SOON, "it leads")
+            scheduler.shutdown()
+            wait_until(lambda: not single.leading, SOON, "it leads no more")
+            wait_until(lambda: not client.lock("it").locked(), SOON, "the lock is free")
+
+
+def test_shutdown_that_waits(redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock is kept until `shutdown` has waited for the jobs that run."""
+    monkeypatch.setattr(interlock.apscheduler, "_STANDBY", 0.02)
+    began, end = threading.Event(), threading.Event()
+
+    def work() -> None:
+        began.set()
+        end.wait(SOON)
+
+    with interlock.connect(redis_url) as client:
+        single = Single(BackgroundScheduler(), client, "it")
+        with single as scheduler:
+            wait_until(lambda: single.leading, SOON, "it leads")
+            # Not a job of one run: a shutdown meanwhile keeps APScheduler from removing it.
+            scheduler.add_job(work, "interval", hours=1, next_run_time=datetime.now(UTC))
+            assert began.wait(SOON)
+            stopping = threading.Thread(target=scheduler.shutdown)
+            stopping.start()
+            wait_until(lambda: not scheduler.running, SOON, "it is shut down")
+            time.sleep(0.2)
+            assert single.leading
+            assert client.lock("it").locked()
+            end.set()
+            stopping.join(SOON)
+            wait_until(lambda: not client.lock("it").locked(), SOON, "the lock is free")
+
+
+def test_shutdown_that_is_interrupted(redis_url: str) -> None:
+    """A Ctrl-C while the block waits for the jobs that run releases the lock all the same."""
+
+    class Interrupted(BackgroundScheduler):
+        def shutdown(self, wait: bool = True) -> None:
+            super().shutdown(wait)
+            raise KeyboardInterrupt
+
+    with interlock.connect(redis_url) as client:
+        single = Single(Interrupted(), client, "it")
+        with pytest.raises(KeyboardInterrupt), single:
+            wait_until(lambda: single.leading, SOON, "it leads")
+        assert not single._thread.is_alive()
+        assert not client.lock("it").locked()
 
 
 def test_asyncio_scheduler(redis_url: str) -> None:

@@ -233,6 +233,24 @@ def test_settings_and_mistakes(redis_url: str) -> None:
     app.close()
 
 
+def test_a_redelivered_task_waits_for_its_lease(redis_url: str) -> None:
+    """A task that is delivered again waits for its `lock_lease`, which may be a timedelta."""
+    app = Celery("here", broker=redis_url)
+
+    @app.task(base=interlock.celery.Single, lock="it", lock_lease=timedelta(seconds=0.5))
+    def it() -> str:
+        return "done"
+
+    with interlock.connect(redis_url) as dead:
+        assert dead.lock("it", lease=0.5).acquire()
+        assert it() is None
+        it.push_request(delivery_info={"redelivered": True})
+        assert it() == "done"
+    it.pop_request()
+    interlock.celery.client(app).close()
+    app.close()
+
+
 class Beats:
     """Beats of one fleet, and the times at which they sent a task."""
 
@@ -256,9 +274,12 @@ class Beats:
 def test_beat(project: Hosts, store: redis.Redis) -> None:
     """Of several beats one sends tasks; another takes over if it is stopped or killed."""
     beats = Beats(project, store, *BEAT)
-    # Runs that a former leader noted: of a task that is due, one that is not, one removed.
-    noted = (datetime.now(UTC) - timedelta(hours=2)).isoformat()
-    store.hset("celery-beat:runs", mapping={"hourly": noted, "daily": noted, "gone": noted})
+    # Runs that a former leader noted: of a task that is due, one that is not, one that only newer
+    # beats know, one removed.
+    noted, old = ((datetime.now(UTC) - timedelta(hours=hours)).isoformat() for hours in (2, 750))
+    store.hset(
+        "celery-beat:runs", mapping={"hourly": noted, "daily": noted, "new": noted, "gone": old}
+    )
     processes = [beats.start(1)]
     wait_until(lambda: beats.sent() >= 1, SOON, "the first one sends")
     processes += [beats.start(2), beats.start(3)]
@@ -277,7 +298,9 @@ def test_beat(project: Hosts, store: redis.Redis) -> None:
     # Two in a second: while one was dead they did not add up, and no two beats sent.
     assert beats.sent() - before <= (time.monotonic() - began) * 2 + 2
     assert (store.llen("hourly"), store.llen("daily")) == (1, 0)
-    assert store.hlen("celery-beat:runs") == 3
+    assert store.hget("celery-beat:runs", "new") == noted.encode()
+    assert not store.hexists("celery-beat:runs", "gone")
+    assert store.hlen("celery-beat:runs") == 4
 
     store.delete("celery-beat")
     wait_until(lambda: "was lost" in project.log(f"beat-{third + 1}.log"), SOON, "it notices")

@@ -68,7 +68,10 @@ def test_settings():
 
 def test_check():
     assert apps.check_setting() == []
-    for wrong in (17, {"url": URL}, {"OPTIONS": {"leese": 1}}):
+    with override_settings(INTERLOCK=None):
+        assert apps.check_setting() == []
+    of_dict = ({"url": URL}, {"URL": 17}, {"OPTIONS": {"leese": 1}}, {"OPTIONS": None})
+    for wrong in (17, "http://x", {"URL": "redis://x:port"}, *of_dict):
         with override_settings(INTERLOCK=wrong):
             [error] = apps.check_setting()
             assert error.id == "interlock.E001"

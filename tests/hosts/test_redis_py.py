@@ -1,8 +1,13 @@
-"""Locks of ours behind redis-py's interface: beside redis-py's own, in django-redis, and with what redis-py does not have."""
+"""Our locks behind redis-py's interface.
+
+The tests use them beside redis-py's own locks, in django-redis, and with features that redis-py
+lacks.
+"""
 
 from __future__ import annotations
 
 import gc
+import math
 import os
 import subprocess
 import sys
@@ -46,7 +51,7 @@ def ours(client: Any, name: str = "name", **options: Any) -> Lock:
 
 
 def test_the_two_kinds_exclude_each_other(r: redis.Redis) -> None:
-    """Of redis-py's lock and ours under one name, only one is held at a time, whoever waits for whom."""
+    """redis-py's lock and ours exclude each other under one name, whichever waits for the other."""
     theirs, mine = r.lock("name", timeout=20), ours(r, timeout=20, sleep=0.01)
     assert theirs.acquire()
     assert mine.locked()
@@ -62,7 +67,7 @@ def test_the_two_kinds_exclude_each_other(r: redis.Redis) -> None:
 
 
 def test_the_two_kinds_take_turns(r: redis.Redis) -> None:
-    """Threads that use redis-py's lock and threads that use ours are never inside together, and all come in."""
+    """Threads with redis-py's lock and threads with ours are never inside together; all get in."""
     inside: list[int] = []
     faults: list[str] = []
 
@@ -86,7 +91,7 @@ def test_the_two_kinds_take_turns(r: redis.Redis) -> None:
 
 
 def test_a_lock_without_timeout_is_renewed_as_long_as_its_object_lives(redis_url: str) -> None:
-    """A lock without a timeout outlives its lease, and is free one lease after its object was dropped."""
+    """A lock without a timeout outlives its lease; it ends a lease after its object is dropped."""
 
     class Short(Lock):
         options = interlock.Options(lease=1.2)
@@ -105,7 +110,10 @@ def test_a_lock_without_timeout_is_renewed_as_long_as_its_object_lives(redis_url
 
 
 def test_another_process_releases_by_the_token(r: redis.Redis, redis_url: str) -> None:
-    """A process that is given ``local.token`` owns, extends and releases the lock, once; who acquired it does not any more."""
+    """A process with ``local.token`` owns, extends and releases the lock, once.
+
+    The process that acquired the lock does not own it any more.
+    """
     lock = ours(r, timeout=20)
     assert lock.acquire()
     token = lock.local.token
@@ -131,7 +139,7 @@ def test_another_process_releases_by_the_token(r: redis.Redis, redis_url: str) -
 
 
 def test_a_token_is_shared_by_threads_if_told(r: redis.Redis) -> None:
-    """Another thread releases a lock whose token is not thread-local, and one that is not cannot."""
+    """Another thread can release a lock only if the lock's token is not thread-local."""
     for local in (True, False):
         lock = ours(r, timeout=20, thread_local=local)
         assert lock.acquire()
@@ -179,8 +187,53 @@ def test_a_server_that_is_gone_raises_the_error_of_redis_py() -> None:
         client_of(client).close()
 
 
+def test_a_waiter_whose_client_is_closed_gets_the_error_of_redis_py(
+    r: redis.Redis, redis_url: str
+) -> None:
+    """A waiter gets redis-py's ConnectionError if the client behind its lock is closed."""
+    with interlock.connect(redis_url) as other, other.lock("name"), ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(ours(r, timeout=20, blocking_timeout=20).acquire)
+
+        def waits() -> bool:
+            info = other.describe("name")
+            return info is not None and info.waiting_at_least > 0
+
+        wait_until(waits, 10, "it waits")
+        client_of(r).close()
+        error = waiting.exception(10)
+    assert isinstance(error, RedisConnectionError)
+    assert isinstance(error.__cause__, interlock.ClosedError)
+
+
+def test_options_that_are_not_met_raise_the_error_of_redis_py(redis_url: str) -> None:
+    """An error that only our options cause is a LockError; a wrong call is told as such."""
+
+    class Replicated(Lock):
+        options = interlock.Options(replicas=interlock.required(1, 0.1))
+
+    with redis.Redis.from_url(redis_url) as client:
+        with pytest.raises(LockError) as caught:
+            client.lock("name", lock_class=Replicated, timeout=20).acquire()
+        assert isinstance(caught.value.__cause__, interlock.ReplicationError)
+        assert not client.exists("name")
+        with pytest.raises(interlock.ConfigError, match="lease must be"):
+            client.lock("name", lock_class=Replicated, timeout=0.001).acquire()
+        client_of(client, Replicated.options).close()
+
+
+def test_an_endless_wait(r: redis.Redis) -> None:
+    """A `blocking_timeout` of infinity waits for ever, as with redis-py."""
+    for kind in (redis.lock.Lock, Lock):
+        lock = r.lock("name", timeout=20, blocking_timeout=math.inf, lock_class=kind)
+        assert lock.acquire()
+        lock.release()
+
+
 def test_clients_of_one_pool_share_a_client_that_goes_with_the_pool(redis_url: str) -> None:
-    """All redis-py clients of one pool lock by one client of ours, a closed one is replaced, and none outlives the pool."""
+    """All redis-py clients of one pool share one client of ours, which ends with the pool.
+
+    A closed client is replaced.
+    """
     pool = redis.ConnectionPool.from_url(redis_url)
     one, other = redis.Redis(connection_pool=pool), redis.Redis(connection_pool=pool)
     shared = client_of(one)
@@ -196,7 +249,10 @@ def test_clients_of_one_pool_share_a_client_that_goes_with_the_pool(redis_url: s
 
 
 async def test_asyncio_locks(redis_url: str, r: redis.Redis) -> None:
-    """The lock of redis.asyncio's clients is held by what acquired it, in whatever task, and excludes redis-py's."""
+    """A lock of redis.asyncio is held by the object that acquired it, in any task.
+
+    It and redis-py's lock exclude each other.
+    """
     client = redis.asyncio.Redis.from_url(redis_url)
     kind = interlock.asyncio.redis_py.Lock
     lock: Any = client.lock("name", lock_class=kind, timeout=20, sleep=0.01)

@@ -1,7 +1,8 @@
-"""A lock with the methods, arguments and errors of redis-py's own, for programs that use `redis.asyncio.Redis.lock`.
+"""A lock with the methods, arguments and errors of redis-py's own.
 
-``redis.lock(name, lock_class=interlock.asyncio.redis_py.Lock)`` is all that changes. The differences are in
-docs/how-to/redis-py.md.
+It is for programs that use `redis.asyncio.Redis.lock`.
+``redis.lock(name, lock_class=interlock.asyncio.redis_py.Lock)`` is all that changes. The
+differences are in docs/how-to/redis-py.md.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from interlock.asyncio.client import Client
 from interlock.asyncio.hold import Hold
 from interlock.asyncio.lock import Lock as Face
 from interlock.errors import (
+    ClosedError,
     ConfigError,
     HoldLostError,
+    InterlockError,
     NotHeldError,
     ServerUnavailableError,
     WrongTypeError,
@@ -47,7 +50,8 @@ def client_of(redis: Any, options: Options | None = None) -> Client:
     """Return the client whose locks the locks of a redis-py client *redis* are.
 
     Args:
-        redis: a `Redis` or `RedisCluster`. All with one connection pool share a client, which goes with the pool.
+        redis: a `Redis` or `RedisCluster`. All with one connection pool share a client, which goes
+            with the pool.
         options: `Lock.options` of the lock class.
     """
     chosen = Lock.options if options is None else options
@@ -90,12 +94,15 @@ class Lock:
     Args:
         redis: a redis-py client.
         name: the key.
-        timeout: seconds after which it ends by itself, our *lease*; None for a lock that is renewed as long as this object lives.
-        sleep: seconds between two looks while redis-py's own kind of lock holds the name; else waiters are told.
+        timeout: seconds after which it ends by itself, our *lease*; None for a lock that is renewed
+            as long as this object lives.
+        sleep: seconds between two looks while redis-py's own kind of lock holds the name; else
+            waiters are told.
         blocking: whether `acquire` waits.
-        blocking_timeout: how many seconds it waits, our *timeout*; None for ever.
+        blocking_timeout: how many seconds it waits, our *timeout*; None or infinity for ever.
         thread_local: whether each thread has a token of its own.
-        raise_on_release_error: whether leaving a ``with`` block raises when the lock was lost, or logs it.
+        raise_on_release_error: whether leaving a ``with`` block raises when the lock was lost, or
+            logs it.
 
     Attributes:
         options: how the client behind behaves; for a subclass to set.
@@ -150,7 +157,10 @@ class Lock:
 
     @property
     def hold(self) -> Hold | None:
-        """Return what is held, with `Hold.lost`, `Hold.ensure` and `Hold.hand_over`; redis-py has no such thing."""
+        """Return the hold, with `Hold.lost`, `Hold.ensure` and `Hold.hand_over`.
+
+        redis-py has no such thing.
+        """
         held: _Held | None = self.local.held
         return None if held is None else held.hold
 
@@ -167,13 +177,15 @@ class Lock:
             sleep: as for the lock.
             blocking: False for one try.
             blocking_timeout: seconds to wait.
-            token: what ``local.token`` shall be; another process cannot release by it, only by a token that was drawn here.
+            token: what ``local.token`` shall be. Another process cannot release by it, only by a
+                token that was drawn here.
 
         Returns:
             Whether it is held now.
 
         Raises:
-            redis.exceptions.ConnectionError: no usable answer in time.
+            redis.exceptions.ConnectionError: no usable answer in time, or the client was closed.
+            redis.exceptions.LockError: `options` ask for what it did not get, as enough replicas.
 
         Cost:
             One round trip when it is free.
@@ -184,7 +196,7 @@ class Lock:
         limit = self.blocking_timeout if blocking_timeout is None else blocking_timeout
         if not (self.blocking if blocking is None else blocking):
             limit = 0
-        deadline = None if limit is None else clock() + limit
+        deadline = None if limit is None or limit > threading.TIMEOUT_MAX else clock() + limit
         pause = self.sleep if sleep is None else sleep
         owner = Owner(f"a redis-py lock {self._name!r}")
         face = Face(driver, self._recipe(client), lease=self.timeout or None, owner=owner)
@@ -195,7 +207,8 @@ class Lock:
                         timeout=None if deadline is None else max(deadline - clock(), 0)
                     )
                 except WrongTypeError:
-                    # Another kind of lock: redis-py's SET NX takes any key for a locked one, as this does.
+                    # Another kind of lock: redis-py's SET NX takes any key for a locked one, as
+                    # this does.
                     if deadline is not None and clock() + pause > deadline:
                         return False
                     await driver.run(_pause(clock() + pause))
@@ -209,7 +222,7 @@ class Lock:
         return True
 
     async def locked(self) -> bool:
-        """Return whether anyone holds it, with a lock of this kind or of redis-py's; one round trip."""
+        """Return whether anyone holds it, by this kind of lock or redis-py's; one round trip."""
         return bool(await self._holders())
 
     async def owned(self) -> bool:
@@ -226,8 +239,8 @@ class Lock:
         """Release it.
 
         Raises:
-            redis.exceptions.LockError: this lock has no token.
-            redis.exceptions.LockNotOwnedError: the token does not hold it any more.
+            redis.exceptions.LockError: no token.
+            redis.exceptions.LockNotOwnedError: the token no longer holds it.
             redis.exceptions.ConnectionError: no usable answer; it may be tried again.
 
         Cost:
@@ -252,8 +265,8 @@ class Lock:
             replace_ttl: whether they begin now, in place of what is left.
 
         Raises:
-            redis.exceptions.LockError: this lock has no token, or no timeout.
-            redis.exceptions.LockNotOwnedError: the token does not hold it any more.
+            redis.exceptions.LockError: no token, or no timeout.
+            redis.exceptions.LockNotOwnedError: the token no longer holds it.
             redis.exceptions.ConnectionError: no usable answer.
 
         Cost:
@@ -270,7 +283,7 @@ class Lock:
         return True
 
     async def reacquire(self) -> Literal[True]:
-        """Have it for its whole timeout from now; errors and cost as of `extend`."""
+        """Give it its whole timeout from now; errors and cost as of `extend`."""
         if self.local.token is None:
             raise redis_errors.LockError("Cannot reacquire an unlocked lock", lock_name=self._name)
         if self.timeout is None:
@@ -327,7 +340,10 @@ def _text(name: str | bytes | memoryview) -> str:
     try:
         return str(name) if isinstance(name, str) else bytes(name).decode()
     except UnicodeDecodeError as error:
-        raise ConfigError(f"the name of a lock must be UTF-8, not {bytes(name)!r}") from error  # type: ignore[arg-type]  # no str here
+        # No str comes here.
+        raise ConfigError(
+            f"the name of a lock must be UTF-8, not {bytes(name)!r}"  # type: ignore[arg-type]
+        ) from error
 
 
 def _bytes(token: str | bytes) -> bytes:
@@ -348,3 +364,9 @@ def _translated(name: str) -> Generator[None]:
     except ServerUnavailableError as error:
         kind = redis_errors.ResponseError if error.code else redis_errors.ConnectionError
         raise kind(str(error)) from error
+    except ClosedError as error:
+        raise redis_errors.ConnectionError(str(error)) from error
+    except ConfigError:
+        raise  # the call is wrong
+    except InterlockError as error:
+        raise redis_errors.LockError(str(error), lock_name=name) from error

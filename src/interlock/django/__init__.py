@@ -77,7 +77,7 @@ def read_settings() -> tuple[str | None, Mapping[str, Any]]:
     """Return the URL and the options of the setting ``INTERLOCK``.
 
     Raises:
-        ConfigError: it is neither a URL nor a dict of ``URL`` and ``OPTIONS``.
+        ConfigError: it is neither a URL nor a dict of ``URL`` (a str) and ``OPTIONS`` (a dict).
     """
     given = cast("object", getattr(settings, "INTERLOCK", None))
     if given is None or isinstance(given, str):
@@ -87,7 +87,12 @@ def read_settings() -> tuple[str | None, Mapping[str, Any]]:
             f"the setting INTERLOCK must be a URL or a dict of URL and OPTIONS, not {given!r}"
         )
     parts = cast("dict[str, Any]", given)
-    return parts.get("URL"), parts.get("OPTIONS", {})
+    url, options = parts.get("URL"), parts.get("OPTIONS", {})
+    if url is not None and not isinstance(url, str):
+        raise ConfigError(f"URL of the setting INTERLOCK must be a str, not {type(url).__name__}")
+    if not isinstance(options, dict):
+        raise ConfigError(f"OPTIONS of the setting INTERLOCK must be a dict, not {options!r}")
+    return url, cast("dict[str, Any]", options)
 
 
 def _forget(*, setting: str, **_: object) -> None:

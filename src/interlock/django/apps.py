@@ -11,6 +11,7 @@ from django.apps import AppConfig
 from django.core import checks
 
 import interlock.django
+from interlock._links.urls import open_url
 from interlock.errors import ConfigError
 from interlock.options import Options
 
@@ -29,8 +30,10 @@ class InterlockConfig(AppConfig):  # type: ignore[misc]  # Django has no types
 def check_setting(**_: object) -> list[checks.CheckMessage]:
     """Return an error if the setting ``INTERLOCK`` cannot work; no server is asked."""
     try:
-        _url, options = interlock.django.read_settings()
+        url, options = interlock.django.read_settings()
         Options().replace(**options)
+        if url is not None:
+            open_url(url)
     except ConfigError as error:
         return [checks.Error(str(error), id="interlock.E001")]
     return []
