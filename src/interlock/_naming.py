@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 import re
 import string
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock.errors import ConfigError
 from interlock.options import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+R = TypeVar("R")
 
 _FIELD = re.compile(r"([A-Za-z]\w*|_\w*)((?:\.[A-Za-z]\w*|\[[^\]]*\])*)")
 """A parameter, then public attributes and items of it."""
@@ -44,16 +46,16 @@ def naming(
     if not fields:
         name = check_name(template.format())
         return lambda _args, _kwargs: name
-    signature = inspect.signature(function)
-    named = {
-        name
-        for name, parameter in signature.parameters.items()
-        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-    }
+    # A decorator below may call the function that it wraps with other arguments.
+    signature = inspect.signature(function, follow_wrapped=False)
+    if not _named(signature).issuperset(fields):
+        signature = inspect.signature(function)
+    named = _named(signature)
     for field in fields:
         if field not in named:
             raise ConfigError(
-                f"{template!r} names {field!r}, which is no parameter of {_called(function)}{signature}"
+                f"{template!r} names {field!r}, "
+                f"which is no parameter of {_called(function)}{signature}"
             )
 
     def name_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
@@ -62,6 +64,15 @@ def naming(
         return template.format_map(bound.arguments)
 
     return name_of
+
+
+def _named(signature: inspect.Signature) -> set[str]:
+    """Return the parameters that one argument of a call can be."""
+    return {
+        name
+        for name, parameter in signature.parameters.items()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    }
 
 
 def check_fields(template: str) -> list[str]:
@@ -104,7 +115,8 @@ def check_function(function: object) -> None:
     _check_callable(function)
     if _is_async(function):
         raise TypeError(
-            f"{_called(function)} is a coroutine function: decorate it by a client of interlock.asyncio"
+            f"{_called(function)} is a coroutine function: "
+            "decorate it by a client of interlock.asyncio"
         )
 
 
@@ -118,6 +130,21 @@ def check_async_function(function: object) -> None:
         )
 
 
+def checked_result(result: R, function: object) -> R:
+    """Return *result* of a call of *function*.
+
+    Raises:
+        TypeError: it is a coroutine, which would run after the lock was released.
+    """
+    if inspect.iscoroutine(result):
+        result.close()
+        raise TypeError(
+            f"{_called(function)} returned a coroutine, which would run without the lock: "
+            "decorate the coroutine function itself, by a client of interlock.asyncio"
+        )
+    return result
+
+
 def _check_callable(function: object) -> None:
     if inspect.isclass(function) or isinstance(function, staticmethod) or not callable(function):
         raise TypeError(
@@ -127,8 +154,8 @@ def _check_callable(function: object) -> None:
     for part in _parts(function):
         if inspect.isgeneratorfunction(part) or inspect.isasyncgenfunction(part):
             raise TypeError(
-                f"{_called(function)} is a generator function, and a call of it returns before it runs: "
-                "use a with statement inside of it"
+                f"{_called(function)} is a generator function, "
+                "and a call of it returns before it runs: use a with statement inside of it"
             )
 
 
@@ -137,8 +164,13 @@ def _is_async(function: object) -> bool:
 
 
 def _parts(function: object) -> tuple[object, ...]:
-    """Return what may tell of what kind *function* is: it, what a static method has inside, or what an object does when called."""
-    return function, getattr(function, "__func__", None), getattr(function, "__call__", None)  # noqa: B004
+    """Return the objects that may tell the kind of *function*; None for a missing one.
+
+    They are *function* itself, the function inside a static method, and the ``__call__`` of an
+    object.
+    """
+    call = getattr(function, "__call__", None)  # noqa: B004
+    return function, getattr(function, "__func__", None), call
 
 
 def _called(function: object) -> str:

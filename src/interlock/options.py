@@ -6,7 +6,7 @@ import dataclasses
 import math
 import re
 from _thread import TIMEOUT_MAX
-from collections.abc import Callable, Iterable  # noqa: TC003 - dataclass fields are read at run time
+from collections.abc import Callable, Iterable  # noqa: TC003 - read at run time
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict, Unpack
@@ -18,7 +18,7 @@ Duration: TypeAlias = float | timedelta
 """Seconds, or a `datetime.timedelta`."""
 
 MIN_LEASE = 0.01
-"""Seconds. What is left of a shorter one after a round trip and the granularity of its expiry is of no use."""
+"""Seconds. A round trip and the granularity of expiry would leave too little of a shorter lease."""
 
 MIN_RENEWED_LEASE = 0.1
 """Seconds. A shorter lease could not be renewed three times within itself over a real network."""
@@ -39,11 +39,13 @@ class ReplicaPolicy:
 
     Attributes:
         mode: ``"off"`` sends no WAIT at all.
-        count: replicas that must acknowledge, or ``"all"`` that are connected to the primary, which `required` takes for one at least.
-        timeout: seconds (or a timedelta) to wait for them, on top of what the caller waits for the lock; at most a third of the
-            lease.
-        fsync: whether only those count that have it on disk, and the primary must have it there too (WAITAOF: Redis 7.2 or Valkey,
-            with ``appendonly yes``; now and then it takes a second or two). Then *count* may be 0.
+        count: replicas that must acknowledge, or ``"all"`` that are connected to the primary.
+            `required` takes ``"all"`` for one at least.
+        timeout: seconds (or a timedelta) to wait for them, on top of what the caller waits for the
+            lock; at most a third of the lease.
+        fsync: whether only replicas count that have it on disk, and the primary must have it there
+            too. Then *count* may be 0. It needs WAITAOF: Redis 7.2 or Valkey, with
+            ``appendonly yes``. Now and then it takes a second or two.
     """
 
     mode: Literal["off", "best_effort", "required"] = "off"
@@ -114,9 +116,11 @@ class Options:
             third of that (Redisson's lockWatchdogTimeout).
         renew_batch: holds renewed per round trip.
         fair_wait: how long a waiter in a fair queue may be silent before it counts as dead.
-        poll_cap: the longest time between two looks at a lock that is waited for, should every message be lost.
+        poll_cap: the longest time between two looks at a lock that is waited for, should every
+            message be lost.
         command_timeout: the longest wait for one reply.
-        outage_timeout: how long an operation without a timeout of its own sits out an unreachable server.
+        outage_timeout: how long an operation without a timeout of its own sits out an unreachable
+            server.
         pubsub: how releases are announced; ``"auto"`` decides as Redisson does, ``"off"`` polls.
         replicas: whether replicas must acknowledge; see `off`, `best_effort` and `required`.
         name_mapper: turns the user's names into key names, as Redisson's NameMapper.
@@ -162,8 +166,10 @@ class Options:
                 raise ConfigError(f"{name} must be seconds above 0, not {value!r}")
         for name in _THRESHOLDS:
             _check_threshold(self, name)
-        if not _is_number(self.renew_batch) or not 1 <= self.renew_batch <= 1000:  # noqa: PLR2004
-            raise ConfigError(f"renew_batch must be 1 to 1000, not {self.renew_batch!r}")
+        if not _is_whole(self.renew_batch) or not 1 <= self.renew_batch <= 1000:  # noqa: PLR2004
+            raise ConfigError(
+                f"renew_batch must be a whole number from 1 to 1000, not {self.renew_batch!r}"
+            )
         if self.pubsub not in ("auto", "plain", "sharded", "off"):
             raise ConfigError(f"pubsub must be auto, plain, sharded or off, not {self.pubsub!r}")
         if self.replicas != "off" and type(self.replicas) is not ReplicaPolicy:
@@ -195,7 +201,10 @@ class Options:
 
 
 def seconds(duration: Duration) -> float:
-    """Return *duration* in seconds; what is neither a number nor a timedelta is left for a check that names it."""
+    """Return *duration* in seconds.
+
+    Anything but a number or a timedelta is returned as it is, for a check that names it.
+    """
     return duration.total_seconds() if isinstance(duration, timedelta) else duration
 
 
@@ -214,7 +223,9 @@ def check_lease(lease: Duration, least: float = MIN_LEASE) -> float:
 
 
 def lease_of(lease: Duration | None, scope: object) -> float | None:
-    """Return a user's *lease* in seconds; warn once for each *scope* of one that is probably meant in milliseconds.
+    """Return a user's *lease* in seconds.
+
+    Warn once for each *scope* of a lease that is probably meant in milliseconds.
 
     Raises:
         ConfigError: as `check_lease`.
@@ -341,14 +352,21 @@ def _is_whole(value: object) -> bool:
 def best_effort(
     count: int | Literal["all"] = "all", timeout: Duration | None = None, *, fsync: bool = False
 ) -> ReplicaPolicy:
-    """Wait up to *timeout* seconds (1, or 3 with *fsync*) for *count* replicas and go on in any case; ``hold.replicas`` tells how many there were."""
+    """Wait up to *timeout* seconds for *count* replicas, and go on in any case.
+
+    The *timeout* is 1, or 3 with *fsync*, unless given. ``hold.replicas`` tells how many
+    acknowledged.
+    """
     return ReplicaPolicy("best_effort", count, _patience(timeout, fsync), fsync)
 
 
 def required(
     count: int | Literal["all"] = "all", timeout: Duration | None = None, *, fsync: bool = False
 ) -> ReplicaPolicy:
-    """Give the lock back and raise ReplicationError unless *count* replicas acknowledge within *timeout* seconds (1, or 3 with *fsync*)."""
+    """Raise ReplicationError unless *count* replicas acknowledge within *timeout* seconds.
+
+    The lock is given back then. The *timeout* is 1, or 3 with *fsync*, unless given.
+    """
     return ReplicaPolicy("required", count, _patience(timeout, fsync), fsync)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from interlock._core import transfer
 from interlock._core.holds import State, valid_until
+from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from tests.core.bench import Bench, Play
@@ -96,3 +97,29 @@ def test_a_hand_over_does_not_come_back_beside_a_new_hold(bench: Bench, play: ty
         releasing.answer(1)
     assert not former.valid(bench.now)
     assert bench.session.holds.get(bench.lock.hold_key, bench.owner) is new
+
+
+def test_a_failed_adoption_does_not_give_a_later_one_away(bench: Bench, play: type[Play]) -> None:
+    """The lock that a failed adoption gives back is not that of the next adoption."""
+    adopting = play(transfer.adopt(bench.lock, bench.owner, "ticket:1", None, None))
+    first = bench.session.holder(bench.owner)
+    assert first in adopting.effect.args
+    giving_back = adopting.answer(ServerUnavailableError("silence", sent=True))
+    with pytest.raises(ServerUnavailableError):
+        giving_back.answer(None)
+    again = play(transfer.adopt(bench.lock, bench.owner, "ticket:1", None, None))
+    assert first not in again.effect.args
+    again.abandon()
+
+
+def test_a_lock_is_left_locked_in_spite_of_an_interruption(bench: Bench, play: type[Play]) -> None:
+    """The script is sent again after a Ctrl-C; the hold has ended, and its owner has another id."""
+    hold = bench.held()
+    leaving = play(transfer.leave_locked(hold, 1.0))
+    sent = leaving.effect.args
+    again = leaving.answer(KeyboardInterrupt())
+    assert again.effect.args == sent
+    with pytest.raises(KeyboardInterrupt):
+        again.answer(1)
+    assert (hold.state, len(bench.session.holds)) == (State.ENDED, 0)
+    assert bench.session.holder(bench.owner) != hold.holder

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-from threading import get_ident
 
 import pytest
 
@@ -23,44 +22,72 @@ class User(Owner):
         return self.ended
 
 
+class Stage:
+    """Says which user runs.
+
+    Attributes:
+        running: the user that calls.
+        owners: the words of one client.
+    """
+
+    def __init__(self) -> None:
+        self.running = User("one")
+        self.owners = NamedOwners(lambda: self.running)
+
+
 def test_one_word_is_one_owner() -> None:
     """Everybody who uses a word is the same owner, and another word is another."""
-    owners, first, second = NamedOwners(get_ident), User("one"), User("two")
-    owner = owners.get("word", first)
-
-    assert owners.get("word", second) is owner
-    assert owners.get("other", first) is not owner
+    stage = Stage()
+    owner = stage.owners.get("word")
+    assert stage.owners.get("other") is not owner
+    stage.running = User("two")
+    assert stage.owners.get("word") is owner
 
 
 def test_an_owner_lives_as_long_as_one_user() -> None:
     """The owner has gone when the last thread or task that used the word has ended."""
-    owners, first, second = NamedOwners(get_ident), User("one"), User("two")
-    owner = owners.get("word", first)
-    owners.get("word", second)
+    stage = Stage()
+    first, second = stage.running, User("two")
+    owner = stage.owners.get("word")
+    stage.running = second
+    stage.owners.get("word")
     first.ended = True
     assert not owner.gone()
     second.ended = True
     assert owner.gone()
 
 
+def test_an_acquire_makes_a_user() -> None:
+    """The thread or task that acquires is a user too, even if another one made the lock."""
+    stage = Stage()
+    maker, holder = stage.running, User("two")
+    owner = stage.owners.get("word")
+    stage.running = holder
+    assert owner.reference() is owner
+    maker.ended = True
+    assert not owner.gone()
+    holder.ended = True
+    assert owner.gone()
+
+
 def test_a_word_that_nobody_refers_to_is_forgotten() -> None:
     """A client keeps no word of an owner that nothing refers to."""
-    owners = NamedOwners(get_ident)
-    owners.get("word", User("one"))
+    stage = Stage()
+    stage.owners.get("word")
     gc.collect()
-    assert len(owners) == 0
+    assert len(stage.owners) == 0
 
 
 def test_a_forked_child_does_not_wait_for_a_thread_that_is_not_there() -> None:
     """After a fork the mutex is free, and each word is the owner that it was."""
-    owners, user = NamedOwners(get_ident), User("one")
-    owner = owners.get("word", user)
+    owners = Stage().owners
+    owner = owners.get("word")
     parent = threading.Thread(target=owners._mutex.acquire)  # it ends, and never lets it go
     parent.start()
     parent.join()
     owners.after_fork()
     got: list[Owner] = []
-    child = threading.Thread(target=lambda: got.append(owners.get("word", user)), daemon=True)
+    child = threading.Thread(target=lambda: got.append(owners.get("word")), daemon=True)
     child.start()
     child.join(5)
     assert got == [owner]
@@ -69,4 +96,4 @@ def test_a_forked_child_does_not_wait_for_a_thread_that_is_not_there() -> None:
 def test_a_word_must_not_be_empty() -> None:
     """An empty word is refused."""
     with pytest.raises(ConfigError, match="must not be empty"):
-        NamedOwners(get_ident).get("", User("one"))
+        Stage().owners.get("")

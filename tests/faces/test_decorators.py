@@ -20,7 +20,7 @@ import interlock.asyncio
 from interlock import AcquireTimeoutError, ConfigError, NotHeldError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Coroutine
 
     import redis
     from tests.lock.lock_like import Face
@@ -88,7 +88,7 @@ def keys(redis_client: redis.Redis) -> set[str]:
 async def test_the_name_of_a_call(
     side: Side, redis_client: redis.Redis, template: str, name: str
 ) -> None:
-    """A call holds the lock that its arguments name, however they are passed, and defaults count."""
+    """A call holds the lock that its arguments and defaults name, however they are passed."""
 
     def pay(order_id: int, order: Order, rest: dict[str, str], where: str = "here") -> set[str]:
         return keys(redis_client)
@@ -122,7 +122,7 @@ async def test_it_decorates_methods_and_keeps_what_they_are_called(
 
 
 async def test_a_call_waits_as_long_as_told(side: Side, redis_client: redis.Redis) -> None:
-    """A call that does not get the lock in time raises, and the function is not run; one that raises releases it."""
+    """A call that times out raises without running; a call that raises releases the lock."""
     ran: list[int] = []
     decorated = side.client.locked("pay", timeout=timedelta(milliseconds=50))(
         side.function(ran.append)
@@ -152,7 +152,7 @@ async def test_locked_is_a_context_manager(side: Side, redis_client: redis.Redis
 
 
 async def test_locked_in_blocks_and_exit_stacks(redis_url: str, redis_client: redis.Redis) -> None:
-    """A block and an exit stack over `locked` hold its lock until they are left, by whatever task or thread."""
+    """A block or exit stack over `locked` holds the lock until any task or thread leaves it."""
     async with interlock.asyncio.connect(redis_url) as client:
         guard = client.locked("pay")
         async with guard as hold:
@@ -180,7 +180,7 @@ async def test_locked_in_blocks_and_exit_stacks(redis_url: str, redis_client: re
 
 
 async def test_try_lock_that_is_not_awaited(redis_url: str, redis_client: redis.Redis) -> None:
-    """`try_lock` of the asyncio face takes nothing before it is awaited, and says so where it is taken for a hold."""
+    """`try_lock` of the asyncio face takes nothing until awaited, and says so if used as a hold."""
     async with interlock.asyncio.connect(redis_url) as client:
         with pytest.raises(TypeError, match="await"):
             assert client.try_lock("name")
@@ -244,7 +244,7 @@ def test_durations_that_cannot_be(side: Side, given: dict[str, Any]) -> None:
 
 
 async def test_once_skips_what_another_does(side: Side, redis_client: redis.Redis) -> None:
-    """A call is skipped while the lock is held, by its own caller too, and runs when it is free again."""
+    """A call is skipped while the lock is held, even by its own caller, and runs afterwards."""
 
     def work() -> str:
         assert keys(redis_client) == {"report"}
@@ -262,7 +262,7 @@ async def test_once_skips_what_another_does(side: Side, redis_client: redis.Redi
 
 
 async def test_once_keeps_the_lock(side: Side, redis_client: redis.Redis) -> None:
-    """The lock stays locked for `min_hold`, and no longer, though the function, and its client, ended long before."""
+    """The lock stays for `min_hold` and no longer, even if its function and client ended before."""
     ran: list[int] = []
     client = side.face.module.connect(side.url)
 
@@ -287,7 +287,7 @@ async def test_once_keeps_the_lock(side: Side, redis_client: redis.Redis) -> Non
 async def test_once_keeps_the_lock_of_a_call_that_fails(
     side: Side, redis_client: redis.Redis
 ) -> None:
-    """A function that raises leaves the lock as one that returns; what else goes wrong is a note."""
+    """A function that raises leaves the lock as one that returns does; another error is a note."""
 
     def fail() -> None:
         raise KeyError("mine")
@@ -325,3 +325,58 @@ async def test_a_cancelled_call_releases(redis_url: str, redis_client: redis.Red
         with pytest.raises(asyncio.CancelledError):
             await task
         assert keys(redis_client) == {"report"}
+
+
+def test_names_come_from_the_arguments_of_the_call(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """A decorator below may add arguments; the name is of the call that the user makes."""
+    found: list[set[str]] = []
+
+    def pay(session: str, order_id: int, amount: int = 0) -> None:
+        found.append(keys(redis_client))
+
+    @functools.wraps(pay)
+    def with_session(order_id: int, amount: int = 0) -> None:
+        pay("session", order_id, amount)
+
+    with interlock.connect(redis_url) as client:
+        client.locked("pay:{order_id}")(with_session)(42, 10)
+    assert found == [{"pay:42"}]
+
+
+def test_a_function_whose_result_is_a_coroutine(redis_url: str) -> None:
+    """A plain function that returns a coroutine would run without the lock: that is an error."""
+
+    async def later() -> None:
+        raise AssertionError
+
+    def plain() -> Coroutine[Any, Any, None]:
+        return later()
+
+    with interlock.connect(redis_url) as client:
+        for decorator in (client.locked("name"), client.once("name", min_hold=30)):
+            with pytest.raises(TypeError, match="would run without the lock"):
+                decorator(plain)()
+
+
+async def test_a_call_in_a_cancelled_scope_keeps_its_lock(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """A cancellation that strikes twice does not change how long the lock stays."""
+    async with interlock.asyncio.connect(redis_url) as client:
+
+        @client.once("report", min_hold=5)
+        async def work() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                # As anyio's scopes do: cancelled again at the next await.
+                asyncio.get_running_loop().call_soon(task.cancel)
+
+        task = asyncio.create_task(work())
+        await until(lambda: keys(redis_client) == {"report"}, 5, "it runs")
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert 0 < redis_client.pttl("report") <= 5000

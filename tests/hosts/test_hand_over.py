@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+import warnings
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -55,7 +57,10 @@ def held(lock: Any) -> Any:
 def test_a_hold_is_handed_over(
     make: Any, pair: tuple[interlock.Client, interlock.Client], redis_client: redis.Redis
 ) -> None:
-    """Who adopts a ticket holds the lock with its fencing token, who gave it does not, and nobody could come in between."""
+    """The adopter of a ticket holds the lock with its fencing token; the giver does not.
+
+    Nobody could come in between.
+    """
     one, other = pair
     lock = make(one)
     hold = held(lock)
@@ -133,7 +138,7 @@ def test_ctrl_c_anywhere_in_an_adoption(
 
 
 def test_an_adopted_hold_is_renewed(redis_url: str, redis_client: redis.Redis) -> None:
-    """An adopted hold without a lease outlives several leases, and is lost when somebody frees it."""
+    """An adopted hold without a lease outlives several leases, and is lost if someone frees it."""
     with interlock.connect(redis_url, lease=1.2) as client:
         adopted = client.adopt(held(client.lock("name")).hand_over())
         assert not adopted.lost.wait(2.6)
@@ -154,8 +159,11 @@ def test_a_ticket_that_nobody_adopts_ends_with_its_lease(
 
 
 def test_another_process_releases(redis_url: str, redis_client: redis.Redis) -> None:
-    """A worker process releases what a web process acquired, although the web process has ended meanwhile."""
-    web = f"import interlock; c = interlock.connect({redis_url!r}); print(c.try_lock('name').hand_over(lease=20))"
+    """A worker process releases a lock of a web process, even if the web process has ended."""
+    web = (
+        f"import interlock; c = interlock.connect({redis_url!r}); "
+        "print(c.try_lock('name').hand_over(lease=20))"
+    )
     ticket = subprocess.run(
         [sys.executable, "-c", web], capture_output=True, text=True, check=True, timeout=60
     ).stdout.strip()
@@ -182,7 +190,10 @@ async def test_asyncio_hands_over_too(redis_url: str, redis_client: redis.Redis)
 def test_what_cannot_be_handed_over_says_so(
     pair: tuple[interlock.Client, interlock.Client],
 ) -> None:
-    """Other kinds, a hold entered twice, one that is over, and what is no ticket are refused and change nothing."""
+    """Other kinds of lock, a re-entered hold, an ended hold and a wrong ticket are refused.
+
+    Nothing changes.
+    """
     one, other = pair
     read = one.read_write_lock("rw").read
     with pytest.raises(ConfigError, match="handed over"):
@@ -232,7 +243,10 @@ def test_a_lost_hold_is_not_handed_over(
 def test_a_lease_is_set_to_the_second(
     pair: tuple[interlock.Client, interlock.Client], redis_client: redis.Redis
 ) -> None:
-    """A hold's lease becomes shorter or longer, is not renewed any more, and its validity goes with it."""
+    """A hold's lease can become shorter or longer.
+
+    The hold is then not renewed any more, and its validity follows the lease.
+    """
     one, _ = pair
     hold = held(one.lock("name"))
     hold.set_lease(60)
@@ -247,8 +261,21 @@ def test_a_lease_is_set_to_the_second(
     assert one.lock("name").acquire(timeout=5, lease=0.02)
 
 
+def test_a_little_more_of_a_long_lease_is_no_mistake(redis_url: str) -> None:
+    """A lease of more than an hour is no warning if the hold had nearly as much."""
+    with interlock.connect(redis_url) as client:
+        lock = client.lock("name", lease=timedelta(hours=2))
+        hold = held(lock)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", interlock.MisuseWarning)
+            hold.set_lease(hold.remaining + 10)
+        with pytest.warns(interlock.MisuseWarning, match="milliseconds"):
+            hold.set_lease(30_000_000)
+        lock.release()
+
+
 def test_what_could_not_be_handed_over_is_held(redis_url: str, proxy: FaultProxy) -> None:
-    """A hold that could not be handed over because the server does not answer is not given to anybody else."""
+    """A hold stays with its holder if it cannot be handed over because the server is silent."""
     url = proxy.url()
     with (
         interlock.connect(url, outage_timeout=0.3, command_timeout=0.2, lease=5) as one,

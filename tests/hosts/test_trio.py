@@ -34,7 +34,7 @@ def run(main: Callable[..., Awaitable[None]], *args: Any) -> None:
 
 
 def test_tasks_take_turns(redis_url: str) -> None:
-    """Of many tasks one at a time is inside, each is another owner, and closing ends the client's threads."""
+    """Many tasks take turns, each as its own owner; closing ends the client's threads."""
 
     async def main() -> None:
         inside = 0
@@ -59,7 +59,7 @@ def test_tasks_take_turns(redis_url: str) -> None:
 
 
 def test_a_task_waits_for_another_client(redis_url: str) -> None:
-    """A task that waits is woken by the release of a thread's, times out when there is none, and lets others run."""
+    """A waiting task lets others run, times out, and is woken by the release of a thread."""
 
     async def main() -> None:
         ticks = 0
@@ -97,7 +97,10 @@ def test_a_task_waits_for_another_client(redis_url: str) -> None:
 def test_a_cancelled_acquire_leaves_nothing_behind(
     proxy: FaultProxy, redis_client: redis.Redis
 ) -> None:
-    """Cancelled while it waits, or while its command is under way, an acquire holds nothing and the client goes on."""
+    """A cancelled acquire holds nothing, and the client goes on.
+
+    It is cancelled while it waits, or while its command is under way.
+    """
 
     async def main() -> None:
         async with interlock.trio.connect(proxy.url()) as client:
@@ -206,7 +209,7 @@ def test_a_wait_at_another_client_is_cancelled(made: str, server: RedisServer) -
 
 
 def test_a_loss_cancels_a_scope(redis_url: str, redis_client: redis.Redis) -> None:
-    """A task that holds a lock is told that it is lost: by the event, and by a callback that cancels its scope."""
+    """A task learns of its lock's loss by the event, and by a callback that cancels its scope."""
 
     async def main() -> None:
         async with interlock.trio.connect(redis_url, lease=0.3) as client:
@@ -230,6 +233,49 @@ def test_a_loss_cancels_a_scope(redis_url: str, redis_client: redis.Redis) -> No
         except interlock.HoldLostError as error:
             return error
         raise AssertionError("it is lost")
+
+    run(main)
+
+
+def test_an_error_in_a_callback_is_reported(
+    redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error in an `on_lost` callback is reported, and the program goes on."""
+    told: list[Any] = []
+
+    async def main() -> None:
+        reported = trio.Event()
+
+        def report(args: Any) -> None:
+            told.append(args.exc_type)
+            reported.set()
+
+        monkeypatch.setattr(threading, "excepthook", report)
+        async with interlock.trio.connect(redis_url, lease=0.6) as client:
+            lock = client.lock("name")
+            assert await lock.acquire()
+            assert lock.hold is not None
+            lock.hold.on_lost(lambda: 1 / 0)
+            redis_client.delete("name")
+            await reported.wait()
+            with pytest.raises(interlock.HoldLostError):
+                await lock.release()
+
+    run(main)
+    assert told == [ZeroDivisionError]
+
+
+def test_a_cancelled_call_keeps_its_lock_for_min_hold(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    """The lock of a call that a cancel scope ends stays for `min_hold`, and no longer."""
+
+    async def main() -> None:
+        async with interlock.trio.connect(redis_url) as client:
+            report = client.once("report", min_hold=5)(trio.sleep_forever)
+            with trio.move_on_after(0.1):
+                await report()
+            assert 0 < redis_client.pttl("report") <= 5000
 
     run(main)
 

@@ -1,4 +1,4 @@
-"""Input that cannot work: each line raises its own clear error at once and changes nothing on the server."""
+"""Bad input raises its own clear error at once, and changes nothing on the server."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ ACQUIRES: dict[str, tuple[dict[str, Any], type[Exception]]] = {
 async def test_arguments_of_acquire(
     stage: Stage, arguments: dict[str, Any], error: type[Exception]
 ) -> None:
-    """Timeout and lease must be seconds that make sense, by the rules of threading.RLock.acquire."""
+    """Timeout and lease must be sensible seconds, by the rules of threading.RLock.acquire."""
     lock, owner = stage.lock(stage.client()), stage.owner()
     with pytest.raises(error):
         await owner.do(lock.acquire, **arguments)
@@ -121,7 +121,7 @@ async def test_timeouts_that_threading_takes(stage: Stage) -> None:
 async def test_arguments_of_the_factory(
     stage: Stage, options: dict[str, Any], error: type[Exception]
 ) -> None:
-    """What a with statement would use is checked when the lock is made."""
+    """The options of a with statement are checked when the lock is made."""
     with pytest.raises(error):
         stage.lock(stage.client(), **options)
 
@@ -138,7 +138,7 @@ async def test_arguments_of_extend(stage: Stage, lease: Any) -> None:
 
 @pytest.mark.parametrize("write", ["set", "rpush", "sadd"])
 async def test_a_key_of_another_type(plain: Stage, write: str) -> None:
-    """A name that is in use by something else raises WrongTypeError for every call, and stays as it is."""
+    """Every call on a name that something else uses raises WrongTypeError and changes nothing."""
     getattr(plain.redis, write)("name", "precious")
     before = plain.redis.dump("name")
     lock, owner = plain.lock(plain.client()), plain.owner()
@@ -154,7 +154,7 @@ async def test_a_key_of_another_type(plain: Stage, write: str) -> None:
 
 
 async def test_a_closed_client(stage: Stage) -> None:
-    """Everything that would ask the server raises ClosedError after close, also when the client was never used."""
+    """After close each call that asks the server raises ClosedError, even of an unused client."""
     for used in (True, False):
         client, owner = stage.client(), stage.owner()
         lock = stage.lock(client)
@@ -211,6 +211,7 @@ def test_unknown_options(face: Face, redis_url: str) -> None:
         {"command_timeout": math.inf},
         {"outage_timeout": "x"},
         {"renew_batch": 0},
+        {"renew_batch": 2.0},
         {"pubsub": "loud"},
         {"replicas": 2},
         {"client_id": "not an id"},

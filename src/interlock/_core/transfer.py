@@ -1,19 +1,19 @@
-"""A hold that goes from one process to another, and a lease that is set to the second.
+"""The transfer of a hold to another process, and the exact setting of its lease.
 
 Theory. A web request acquires, and a worker on another machine releases. Two processes must never
-believe in one hold, so the lock changes its holder on the server, in one script
-(`lock_hand_over`), both when it is given away and when it is adopted:
+both believe that they have the hold. So one script (`lock_hand_over`) changes the holder of the
+lock on the server. It runs when the lock is given away, and again when it is adopted:
 
     the giver's holder id  ->  a holder id that nobody has: the ticket  ->  the adopter's holder id
 
 Rules:
 
-* Only one can adopt: whoever comes second with the same ticket finds another holder, and is
-  refused.
+* Only one process can adopt the hold: a second try with the same ticket finds another holder, and
+  is refused.
 * Nobody renews a ticket. The lock ends with the ticket's lease unless it is adopted before.
-* What the giver sent before and what arrives late speaks of a holder who is gone, and changes
+* A command that the giver sent before may arrive late. It names a holder who is gone, and changes
   nothing.
-* A script that is sent again finds the new holder there already, and does no more.
+* A script that is sent again finds the new holder there already, and at most renews the lease.
 
 Source: none in Redisson; redis-py's Lock passes its token on.
 """
@@ -32,17 +32,22 @@ from interlock.errors import ConfigError, NotHeldError, ReentryError
 from interlock.options import check_lease
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
     from interlock._core.effects import Op
     from interlock._core.holds import Possession
     from interlock._core.session import Session
 
+    _Interrupted: TypeAlias = Callable[[Session, Hold, str, float, BaseException], Op[None]]
+
 
 class Ticket(NamedTuple):
-    """Entitles to one hold.
+    """The right to adopt one hold.
 
     Attributes:
         kind: the kind of lock.
-        holder: ``"<client id>:<number>"``, who holds it until it is adopted.
+        holder: ``"<client id>:<number>"``, the holder id until the hold is adopted.
         token: the fencing token, or None.
         name: what the user calls the lock.
     """
@@ -57,13 +62,14 @@ class Ticket(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Read what `str` made.
+        """Read a ticket from the text that `str` made of it.
 
         Raises:
             TypeError: *text* is not a string.
             ConfigError: it is not a ticket.
         """
-        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - users may not check types
+        # Not all users check types.
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"a ticket must be a str, not {type(text).__name__}")
         try:
             kind, client, number, token, name = text.split(":", 4)
@@ -73,7 +79,7 @@ class Ticket(NamedTuple):
 
 
 def hand_over(possession: Possession, lease: float | None) -> Op[Ticket]:
-    """Give the hold *possession* away, to whoever has the ticket.
+    """Give the hold *possession* away; anyone who has the ticket may adopt it.
 
     Args:
         possession: the hold.
@@ -84,29 +90,57 @@ def hand_over(possession: Possession, lease: float | None) -> Op[Ticket]:
         NotHeldError: it was released.
         ReentryError: it is entered more than once.
         HoldLostError: it is lost.
-        ServerUnavailableError: no usable answer. The hold goes on, for the ticket's lease or until
-            its next renewal, unless it is found to be lost.
+        ServerUnavailableError: no usable answer. The hold goes on unless it is found to be lost.
+            Until its next renewal it is valid for the ticket's lease at most.
 
     Cost:
         One round trip.
     """
     hold, core = transferable(possession)
+    lease = check_lease(core.session.options.lease if lease is None else lease)
+    nobody = core.session.holder(Owner("ticket"))
+    yield from _give_to(nobody, hold, core, lease, _take_back)
+    return Ticket(core.kind, nobody, hold.token, hold.name)
+
+
+def leave_locked(possession: Possession, lease: float) -> Op[None]:
+    """End the hold *possession*, but leave the lock locked for *lease* seconds.
+
+    An interruption does not stop that: the script is sent again, at once or in the background.
+
+    Raises:
+        As `hand_over`.
+
+    Cost:
+        One round trip.
+    """
+    hold, core = transferable(possession)
+    nobody = core.session.holder(Owner("nobody"))
+    yield from _give_to(nobody, hold, core, check_lease(lease), _finish_giving)
+
+
+def _give_to(
+    nobody: str, hold: Hold, core: Lock, lease: float, interrupted: _Interrupted
+) -> Op[None]:
+    """Give the lock of *hold* to the holder id *nobody* for *lease* seconds.
+
+    An error calls *interrupted*, which keeps the hold or ends it.
+    """
     session = core.session
-    lease = check_lease(session.options.lease if lease is None else lease)
     _ensure(session, hold)
     if hold.depth > 1:
         raise ReentryError(
-            f"{core.kind} {hold.name!r} is entered {hold.depth} times; release it before it is handed over",
+            f"{core.kind} {hold.name!r} is entered {hold.depth} times; "
+            "release it before it is handed over",
             name=hold.name,
         )
-    nobody = session.holder(Owner("ticket"))
     call = scripts.lock_hand_over(core.key, hold.holder, nobody, lease, deadline=hold.valid_until)
-    # The watchdog lets it alone from here on.
+    # From here on the watchdog does not renew it.
     if hold.begin_release() != (0, True):
         raise not_held(core.kind, hold.name, hold.label)
-    # Before it is sent: the server may do it unheard, and then the ticket's lease counts.
+    # Before sending: if the server does it and the reply is lost, the ticket's lease counts.
     hold.ask_lease(session.clock(), lease)
-    done = yield from undoing(session.persist(call), _take_back, session, hold, nobody)
+    done = yield from undoing(session.persist(call), interrupted, session, hold, nobody, lease)
     renumber_owner(hold)
     if not done:
         session.lose(hold, "force-released")
@@ -114,7 +148,6 @@ def hand_over(possession: Possession, lease: float | None) -> Op[Ticket]:
         raise lost(hold)
     session.holds.released(hold)
     yield from end_late_grants(session, hold)
-    return Ticket(core.kind, nobody, hold.token, hold.name)
 
 
 def adopt(
@@ -125,14 +158,14 @@ def adopt(
     Args:
         core: the lock.
         owner: who will hold it.
-        holder: who holds it: a ticket's, or a process that is to lose it.
+        holder: who holds it now: a ticket, or a process that is to lose it.
         token: its fencing token.
         lease: seconds, or None for a hold that the watchdog renews.
 
     Raises:
         ReentryError: *owner* holds the lock.
         NotHeldError: *holder* does not hold it any more.
-        ServerUnavailableError: no usable answer; *holder* has it still, or nobody after a lease.
+        ServerUnavailableError: no usable answer; *holder* keeps it, or nobody has it after a lease.
 
     Cost:
         One round trip.
@@ -151,6 +184,7 @@ def adopt(
         done = yield from undoing(session.persist(call), _give_back, session, hold, holder)
         if done and Lock.accept(core, hold, sent_at, Grant(token)):
             return hold
+        renumber_owner(hold)  # the release below may arrive late
     finally:
         if hold.state is State.PENDING:
             session.holds.end(hold)
@@ -160,18 +194,19 @@ def adopt(
             core.release_script(hold, 0), session.clock() + hold.lease
         )
     raise NotHeldError(
-        f"{core.kind} {core.name!r} cannot be adopted: it was adopted before, or its lease has ended",
+        f"{core.kind} {core.name!r} cannot be adopted: "
+        "it was adopted before, or its lease has ended",
         name=core.name,
         owner=holder,
     )
 
 
 def set_lease(possession: Possession, lease: float) -> Op[None]:
-    """Have the hold *possession* end in *lease* seconds, be it sooner or later than before.
+    """End the hold *possession* in *lease* seconds, sooner or later than before.
 
     It is not renewed any more. If a renewal is under way, the server may execute it later. Then the
-    server frees the lock up to one lease of the client later, and the hold still ends in time. No
-    second command corrects that: it could cut short what the user sets next.
+    server frees the lock up to one lease of the client later, but the hold still ends in time. No
+    second command corrects that: it could cut short a lease that the user sets next.
 
     Raises:
         ConfigError: it is not a hold of a lock that can do this.
@@ -189,7 +224,7 @@ def set_lease(possession: Possession, lease: float) -> Op[None]:
     _ensure(session, hold)
     sent_at = session.clock()
     deadline = min(hold.valid_until, sent_at + session.options.outage_timeout)
-    # Before it is sent: the server may do it without our hearing of it.
+    # Before sending: the server may do it, and the reply may be lost.
     hold.end_renewal()
     hold.ask_lease(sent_at, lease)
     call = scripts.lock_set_lease(core.key, lease, hold.holder, deadline=deadline)
@@ -202,16 +237,17 @@ def set_lease(possession: Possession, lease: float) -> Op[None]:
 
 
 def transferable(possession: Possession) -> tuple[Hold, Lock]:
-    """Return the hold *possession* and the lock that it is of.
+    """Return the hold *possession* and its lock.
 
     Raises:
-        ConfigError: it is of another kind.
+        ConfigError: its lock is of a kind that cannot be transferred.
     """
     core = possession.core if isinstance(possession, Hold) else None
     if isinstance(possession, Hold) and isinstance(core, Lock) and core.transferable:
         return possession, core
     raise ConfigError(
-        f"{possession.name!r} is not a lock, fair lock, fenced lock or spin lock: only their holds can be handed over or shortened"
+        f"{possession.name!r} is not a lock, fair lock, fenced lock or spin lock: "
+        "only their holds can be handed over or shortened"
     )
 
 
@@ -224,8 +260,10 @@ def _ensure(session: Session, hold: Hold) -> None:
         raise not_held(hold.core.kind, hold.name, hold.label)
 
 
-def _take_back(session: Session, hold: Hold, nobody: str, error: BaseException) -> Op[None]:
-    """Go on holding what could not be handed over because of *error*."""
+def _take_back(
+    session: Session, hold: Hold, nobody: str, _lease: float, error: BaseException
+) -> Op[None]:
+    """Keep *hold*, which could not be handed over because of *error*."""
     call = scripts.lock_hand_over(hold.key, nobody, hold.holder, hold.lease)
     kept = hold in session.holds
     if kept:
@@ -233,12 +271,24 @@ def _take_back(session: Session, hold: Hold, nobody: str, error: BaseException) 
         session.watchdog.watch(hold)
     yield from session.clean_up_after(error, call, session.clock() + hold.lease)
     if not kept:
-        # Its owner has asked for the lock anew, as another holder: this hold must be over.
+        # Its owner has asked for the lock again, under another holder id: this hold must end.
         call = hold.core.release_script(hold, 0)
         yield from session.clean_up_after(error, call, session.clock() + hold.lease)
 
 
+def _finish_giving(
+    session: Session, hold: Hold, nobody: str, lease: float, error: BaseException
+) -> Op[None]:
+    """End *hold*, and give its lock to *nobody* in spite of *error*."""
+    call = scripts.lock_hand_over(hold.key, hold.holder, nobody, lease)
+    renumber_owner(hold)
+    yield from session.clean_up_after(error, call, session.clock() + hold.lease)
+    session.holds.released(hold)
+    yield from end_late_grants(session, hold)
+
+
 def _give_back(session: Session, hold: Hold, holder: str, error: BaseException) -> Op[None]:
-    """Let *holder* have what could not be adopted because of *error*."""
+    """Give the lock back to *holder*, because *error* ended the adoption."""
     call = scripts.lock_hand_over(hold.key, hold.holder, holder, hold.lease)
+    renumber_owner(hold)  # that may be executed late, when the owner has adopted the lock again
     yield from session.clean_up_after(error, call, session.clock() + hold.lease)

@@ -1,18 +1,19 @@
 """Which holds to renew and which are over: passive, `now` is an argument.
 
 Theory. Every hold without a lease of its own is renewed in rounds, a third of the lease apart, in
-batches. A hold joins the next round, so N holds cost at most ceil(N / batch) round trips per node
-and period, and none is renewed later than a third of its lease after the last time.
+batches. A hold joins the next round. So N holds cost at most ceil(N / batch) round trips per node
+and period. And none is renewed later than a third of its lease after the last time.
 
 Rules:
 
-* The script's "not yours" means lost; no answer means unknown. The two never share a code path:
-  what is unknown is asked again soon, until the local validity ends.
+* If the script answers "not yours", the hold is lost. Without an answer, its state is unknown. The
+  two never share a code path. A renewal without an answer is tried again soon, until the local
+  validity of the hold ends.
 * One failing batch, hold or callback never stops the others.
-* A hold that the server has no more is lost at once. Its listeners are told after the note of an
+* A hold that the server no longer has is lost at once. Its listeners are told after the note of an
   operator was read, or after `TELL_WITHIN`.
-* A hold whose owner or handle is gone is not renewed any more: it ends with its lease. One that
-  has a lease of its own was meant to end so. An `owner=` name is gone when every thread and task
+* A hold whose owner or handle is gone is not renewed any more: it ends with its lease. A hold with
+  a lease of its own was meant to end that way. An `owner=` name is gone when every thread and task
   that used it has ended.
 
 Source: LockTask of Redisson 4.7.0.
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 TELL_WITHIN = 0.5
-"""Seconds after which a loss is told without the reason that an operator may have left."""
+"""Seconds after which listeners hear of a loss, even without the operator's reason."""
 
 
 @dataclass(slots=True)
@@ -47,7 +48,7 @@ class Round:
     Attributes:
         abandoned: holds whose owner is gone; they were dropped.
         renewed: holds that were renewed.
-        failures: scripts without an answer, and errors that nobody foresaw.
+        failures: the errors of scripts that failed, and unexpected errors.
     """
 
     abandoned: list[Hold] = field(default_factory=list["Hold"])
@@ -63,11 +64,11 @@ class Watchdog:
         lease: seconds; holds are renewed every third of it.
         batch: holds per round trip.
         wake: called when something is due earlier than `next_due` said last.
-        lose: notes that a hold is lost; returns what tells its listeners.
+        lose: notes that a hold is lost; returns the function that tells its listeners.
         apart: returns the group of a key. A script renews keys of one group only.
 
     Attributes:
-        deserted: returns whether nobody is left at all who could release anything.
+        deserted: returns whether nobody at all is left who could release a hold.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class Watchdog:
         self._round_at = 0.0
         self._wake_at = NEVER
         self._soonest = 0.0
-        # Losses that nobody was told of yet: the deadline, and what tells them.
+        # Losses that were not told yet: the deadline, and the function that tells the loss.
         self._untold: dict[Hold, tuple[float, Callable[[], None]]] = {}
 
     def watch(self, hold: Hold) -> None:
@@ -104,9 +105,9 @@ class Watchdog:
             self._wake()
 
     def renew_now(self, now: float) -> None:
-        """Have every hold renewed at once.
+        """Renew every hold at once.
 
-        Another server answers for them from *now* on, which may not know them.
+        From *now* on another server answers for the holds, and it may not know them.
         """
         for hold in self._holds:
             hold.renew_at = min(hold.renew_at, now)
@@ -126,12 +127,12 @@ class Watchdog:
         return due
 
     def end_overdue(self, now: float) -> float:
-        """Note as lost whatever was not renewed in time.
+        """Note as lost the holds that were not renewed in time.
 
-        Return when the next one is to end, or sooner.
+        Return the time when the next hold is to end, or an earlier time.
         """
-        # Asked for every batch of a round: with 100,000 holds it must not look at all of them
-        # each time.
+        # This is called for every batch of a round. With 100,000 holds it must not look at all of
+        # them each time.
         return self._look(now) if now >= self._soonest else self._soonest
 
     def _look(self, now: float) -> float:
@@ -147,14 +148,14 @@ class Watchdog:
                 self._tell(hold)
             else:
                 soonest = min(soonest, until)
-        # What was taken meanwhile may end before all that was looked at.
+        # A hold that was acquired meanwhile may end before all that were looked at.
         self._soonest = min(self._soonest, soonest)
         return self._soonest
 
     def due(self, now: float, result: Round) -> list[Hold]:
-        """Return what is to be renewed at *now*, and note what is over.
+        """Return the holds to renew at *now*, and note those that are over.
 
-        It is due again soon unless it is renewed.
+        A hold that is not renewed then is due again soon.
         """
         if self._round_at <= now:
             self._round_at = now + self.period
@@ -166,8 +167,8 @@ class Watchdog:
     def renew(self, due: Sequence[Hold], clock: Callable[[], float], result: Round) -> Op[None]:
         """Renew *due*.
 
-        Those of different servers may be renewed at the same time, by several threads. Holds that
-        end while the server is asked are found by `end_overdue`.
+        Several threads may renew the holds of different servers at the same time. `end_overdue`
+        finds the holds that end while the server is asked.
 
         Cost:
             One round trip per `batch` holds.
@@ -175,8 +176,9 @@ class Watchdog:
         for start in range(0, len(due), self._batch):
             chunk = due[start : start + self._batch]
             gone: list[Hold] = []
-            calls = self._calls(chunk, result)
+            # Read before the calls are made: a lease that is set meanwhile then counts.
             now = clock()
+            calls = self._calls(chunk, result)
             for hold in chunk:
                 hold.renew_at = now + self.retry
             replies = yield from Batch(tuple(call for call, _ in calls))
@@ -187,13 +189,13 @@ class Watchdog:
                     continue
                 try:
                     gone += self._note(group, reply, (now, until), result)
-                except Exception as error:  # noqa: BLE001 - an error in one renewal must not touch another
+                except Exception as error:  # noqa: BLE001 - must not touch another renewal
                     result.failures.append(error)
             if gone:
                 yield from self._ask_why(gone, until)
 
     def _sort(self, now: float, result: Round) -> list[Hold]:
-        """Note what is over at *now*; return what is to be renewed."""
+        """Note the holds that are over at *now*; return those to renew."""
         _ = self._look(now)
         deserted = self.deserted()
         due: list[Hold] = []
@@ -210,10 +212,10 @@ class Watchdog:
         return due
 
     def _abandon(self, hold: Hold) -> None:
-        """Renew *hold* no more."""
+        """Stop the renewal of *hold*."""
         owner = hold.owner()
         if owner is not None and owner.shared:
-            # Somebody else may come under the same word and release it, until its lease ends.
+            # Until its lease ends, another thread may use the same `owner=` and release it.
             hold.end_renewal()
         else:
             self._holds.end(hold)
@@ -232,15 +234,15 @@ class Watchdog:
             keys, holders = [hold.key for hold in group], [hold.holder for hold in group]
             try:
                 calls.append((renewal(keys, self.lease, holders, deadline=deadline), group))
-            except Exception as error:  # noqa: BLE001 - an error in one renewal must not touch another
+            except Exception as error:  # noqa: BLE001 - must not touch another renewal
                 result.failures.append(error)
         return calls
 
     def _ask_why(self, gone: Sequence[Hold], until: float) -> Op[None]:
-        """Ask whether an operator left a note for *gone*, which are lost; tell of the loss."""
+        """Ask whether an operator left notes for the lost holds *gone*; then tell of the losses."""
         asking = [hold for hold in gone if hold.core.session.options.card]
         if asking:
-            # Should this be interrupted, they are told of at *until*.
+            # If this is interrupted, the losses are told at *until*.
             self._soonest = min(self._soonest, until)
             calls = [forced_note_read(forced_note(hold.key, hold.holder)) for hold in asking]
             notes = yield from Batch(tuple(calls))
@@ -257,19 +259,19 @@ class Watchdog:
             tell()
 
     def forget(self) -> None:
-        """Be as new in a forked child."""
+        """Forget losses that were not told yet, in a forked child."""
         self._untold.clear()
 
     def _note(
         self, group: list[Hold], kept: list[bool], times: tuple[float, float], result: Round
     ) -> list[Hold]:
-        """Take what a renewal of *group* came to; return the holds that are lost by that.
+        """Note the outcome of a renewal of *group*; return the holds that it found lost.
 
         Args:
             group: the holds.
             kept: which of them were renewed.
-            times: of the request, and the deadline for telling of losses.
-            result: counts.
+            times: when the request was sent, and the deadline for telling of losses.
+            result: counts the renewed holds.
         """
         sent_at, until = times
         gone: list[Hold] = []

@@ -70,7 +70,7 @@ class AsyncDriver:
     """Runs the operations of one client for any number of tasks of one event loop.
 
     Args:
-        servers: one, or a cluster.
+        servers: one server, or a cluster.
         options: the client's.
     """
 
@@ -103,12 +103,12 @@ class AsyncDriver:
         self._cancelled: weakref.WeakKeyDictionary[asyncio.Task[object], Possession] = (
             weakref.WeakKeyDictionary()
         )
-        self.named = NamedOwners(lambda: id(asyncio.current_task()))
+        self.named = NamedOwners(_user)
         self.closed = False
         self.ending = lifecycle.Ending()
         self.session.watchdog.deserted = lifecycle.weakly(self._deserted)
-        # Nothing of these refers back to the driver: it goes with the last face that has it, and
-        # they are still whole then.
+        # None of these refers back to the driver, so it is collected when nobody can use it any
+        # more. The renewal thread keeps these alive: they are still whole then.
         self._renewer.beside = (self._multiplexer, self._subscriber, self._monitor)
         lifecycle.register(self)
 
@@ -119,10 +119,10 @@ class AsyncDriver:
     async def perform(self, step: Step[R]) -> R:
         """Perform *step* and return its result.
 
-        Its first command without a generator, and what is more to it by `run`.
+        The first command is sent without a generator. `run` performs the rest, if there is any.
 
-        A cancellation is thrown into the operation; the clean-up that it then asks for runs to
-        its end however often the task is cancelled again.
+        A cancellation is thrown into the operation. The clean-up that follows runs to its end,
+        even if the task is cancelled again.
         """
         failure: BaseException | None = None
         call: Eval[object] | None = None
@@ -138,30 +138,30 @@ class AsyncDriver:
             if isinstance(failure, asyncio.CancelledError):
                 return await self._finish(step.rest(failure), None)
             rest = self.run(step.rest(failure))
-            del failure  # an error that a frame keeps keeps the frame
-            del call  # many may wait here, and what they keep meanwhile is memory
+            del failure  # a frame and its error would keep each other alive
+            del call  # many tasks may wait here: save memory
             return await rest
         except asyncio.CancelledError as error:
             return await self.undo(step, error)
 
     async def undo(self, step: Step[R], error: BaseException) -> R:
-        """Perform what is left of *step*, where no cancellation reaches it; raise *error*."""
+        """Perform the rest of *step* where no cancellation reaches it; then raise *error*."""
         try:
             if step.over() or isinstance(error, GeneratorExit):
                 raise error
             return await self._finish(step.rest(error), None)
         finally:
-            del error  # it knows this frame
+            del error  # it refers to this frame
 
     async def run(self, op: Op[R], cancelled: asyncio.CancelledError | None = None) -> R:
         """Perform *op* and return its result.
 
-        A cancellation is thrown into the operation; the clean-up that it then asks for runs to
-        its end however often the task is cancelled again.
+        A cancellation is thrown into the operation. The clean-up that follows runs to its end,
+        even if the task is cancelled again.
 
         Args:
             op: the operation.
-            cancelled: what it was cancelled by, where the rest of it runs.
+            cancelled: the cancellation that interrupted *op*, if this performs only its rest.
         """
         await self._prepare()
         reply: object = None
@@ -176,7 +176,7 @@ class AsyncDriver:
                         reply = await self.eval(effect)
                     elif isinstance(effect, Wait):
                         wait = self._wait(effect)
-                        del effect  # many may wait here, and what they keep meanwhile is memory
+                        del effect  # many tasks may wait here: save memory
                         await wait
                         self._check_open()
                     else:
@@ -200,9 +200,9 @@ class AsyncDriver:
     async def eval(self, call: Eval[object]) -> object:
         """Run *call* and return its reply; errors as `Pipeline.eval`.
 
-        A WrongTypeError costs another round trip, to say what was found.
+        A WrongTypeError costs another round trip, to tell what was found.
         """
-        # Written out, it is a call less.
+        # Written out here, to save a call.
         seconds = self._timeout if call.deadline == NEVER else self._seconds(call)
         try:
             pipeline = self._multiplexer.ready(call) if call.replication is None else None
@@ -222,9 +222,9 @@ class AsyncDriver:
         return reply
 
     async def _prepare(self) -> None:
-        """Set up, in the running loop, what the first operation and every hold need."""
+        """Set up, in the running loop, everything that the first operation and every hold need."""
         if self.closed:
-            return  # whatever needs the server will say so
+            return  # a command to the server raises ClosedError
         if self._loop is not asyncio.get_running_loop():
             self._bind()
         if self._renewer.started:
@@ -235,7 +235,10 @@ class AsyncDriver:
         self._renewer.start()
 
     async def _finish(self, op: Op[R], error: asyncio.CancelledError | None) -> R:
-        """Drive the rest of a cancelled operation, *error* being thrown into it first, where no further cancellation reaches it."""
+        """Perform the rest of a cancelled operation where no further cancellation reaches it.
+
+        If *error* is given, it is thrown into the operation first.
+        """
         task = asyncio.get_running_loop().create_task(self.run(op, error))
         self._finishing.add(task)
         later: asyncio.CancelledError | None = None
@@ -250,10 +253,10 @@ class AsyncDriver:
             return task.result()
         finally:
             self._finishing.discard(task)
-            del task, later, error  # an error that a frame keeps keeps the frame
+            del task, later, error  # a frame and its error would keep each other alive
 
     def _seconds(self, call: Eval[object], least: float = GRACE) -> float:
-        """Return how long *call* may take, which is *least* when its time is up."""
+        """Return the seconds that *call* may take; *least* if its time is up."""
         if call.deadline == NEVER:
             return self._timeout
         return min(self._timeout, max(call.deadline - clock.now(), least))
@@ -275,15 +278,16 @@ class AsyncDriver:
             return await ask([(home(session), call) for session, call in effect.calls])
         return await ask([(self, call) for call in effect.evals])
 
-    # For operations of other clients.
+    # The methods that `ask` uses, also for operations of other clients.
 
     def begin(self, call: Eval[object]) -> tuple[Pipeline, asyncio.Future[object]] | None:
         """Send *call* if that can be done at once.
 
-        Return by what, and the future of a reply that `judged` may have to judge.
+        Return the connection and the future of the reply. If the reply is an error, pass it to
+        `judged`.
 
-        None: it is for `prepared`. So is a script that the connection has not seen: a server that
-        does not know it asks for its text.
+        Return None if `prepared` must send *call*. That includes a script that the connection has
+        not run before: the server may not know it, and then asks for its text.
         """
         if call.replication is not None or self._loop is not asyncio.get_running_loop():
             return None
@@ -293,14 +297,11 @@ class AsyncDriver:
         return pipeline, pipeline.begin(call, self._seconds(call, 0))
 
     async def judged(self, pipeline: Pipeline, call: Eval[object], reply: object) -> object:
-        """Return what becomes of *call*, which *pipeline* has answered by the error *reply*."""
+        """Return the outcome of *call*, which *pipeline* answered with the error *reply*."""
         return await self._multiplexer.judged(pipeline, call, reply, self._seconds(call, 0))
 
     async def prepared(self, call: Eval[object]) -> object:
-        """Send *call* with everything in place that a hold must not be without.
-
-        Return its reply.
-        """
+        """Set up everything that a hold needs, then send *call*; return its reply."""
         await self._prepare()
         return await self._multiplexer.eval(call, self._seconds(call, 0))
 
@@ -315,7 +316,11 @@ class AsyncDriver:
             raise ClosedError("the client was closed while it waited")
 
     def _bind(self) -> None:
-        """Serve the running loop, unless another one is being served."""
+        """Serve the running loop from now on.
+
+        Raises:
+            ClosedError: the client serves another loop, which is still open.
+        """
         if self._loop is not None and not self._loop.is_closed():
             raise ClosedError(
                 "this client serves another event loop; make one client for each loop"
@@ -331,25 +336,28 @@ class AsyncDriver:
         self._renewer.wake()
 
     async def aside(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
-        """Call *function* in a thread, while the event loop goes on; return what it returns.
+        """Call *function* in a thread, while the event loop goes on; return its result.
 
-        Cancelled, it leaves that thread to end by itself.
+        A cancellation does not stop the thread: it ends by itself.
         """
         return await asyncio.to_thread(function, *args)
 
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
-        """Have *callback* run in the event loop when *hold* is lost."""
+        """Run *callback* in the event loop when *hold* is lost."""
         listener = partial(call_in, asyncio.get_running_loop(), callback)
         if not hold.listen(listener):
             listener()
 
     def bell(self) -> tuple[asyncio.Event, Callable[[], None]]:
-        """Return an event for a task to wait for, and what sets it from any thread."""
+        """Return an event that a task can wait for, and a function that sets it from any thread."""
         event = asyncio.Event()
         return event, partial(call_in, asyncio.get_running_loop(), event.set)
 
     def start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], Awaitable[None]]:
-        """Start a task that performs *run*; return what waits for its end, but not in itself."""
+        """Start a task that performs *run*; return a function that waits for its end.
+
+        In the task itself that function returns at once.
+        """
         task = asyncio.get_running_loop().create_task(run())
         self._finishing.add(task)
         task.add_done_callback(self._finishing.discard)
@@ -372,7 +380,7 @@ class AsyncDriver:
             former = self._cancelled.get(task)
             if task.done() or not hold.kept() or hold.latest().leaving():
                 return
-            # One cancellation is enough for all that is lost in one task.
+            # One cancellation is enough for all holds that one task loses.
             if not (former and former.kept()):
                 self._cancelled[task] = hold
                 _ = task.cancel(f"{hold.name!r} was lost")
@@ -380,7 +388,10 @@ class AsyncDriver:
         self.on_lost(hold, cancel)
 
     def cancelled_by_loss(self, error: BaseException | None, hold: Possession | None) -> bool:
-        """Return whether *error* is the cancellation of this task by the loss of *hold*, which is then taken back."""
+        """Return whether *error* is the cancellation of this task by the loss of *hold*.
+
+        If so, the cancellation is taken back.
+        """
         task = asyncio.current_task()
         if not isinstance(error, asyncio.CancelledError) or task is None or hold is None:
             return False
@@ -391,12 +402,8 @@ class AsyncDriver:
         return True
 
     def named_owner(self, name: str) -> Owner:
-        """Return the owner that everything under the word *name* is."""
-        try:
-            user = current_owner()
-        except RuntimeError:
-            user = thread_owner()  # there is no task yet
-        return self.named.get(name, user)
+        """Return the owner that the word *name* stands for."""
+        return self.named.get(name)
 
     @property
     def in_use(self) -> bool:
@@ -410,10 +417,11 @@ class AsyncDriver:
     async def close(self) -> None:
         """Release what is still held and end every thread and connection.
 
-        Doing it again goes on where it was cancelled; once it is complete that changes nothing.
+        If it was cancelled, another call goes on from there. Once the end is complete, another
+        call changes nothing.
 
         Raises:
-            ServerUnavailableError: what was held could not be released and ends with its lease.
+            ServerUnavailableError: some holds could not be released; they end with their leases.
         """
         self.closed = True
         self.session.waiters.wake_all()
@@ -421,12 +429,12 @@ class AsyncDriver:
             self._multiplexer.forget()
         try:
             if not self.ending.over:
-                # Nobody can send any more; what is under way comes to its end first, so that all
-                # that is held is known.
+                # Nobody can send any more. First wait for the replies that are still to come: then
+                # all holds are known.
                 deadline = clock.now() + self._timeout
                 await self._multiplexer.answered()
                 _ = self.session.releases_on_close()
-                # A silent server has used up the time; the releases have another connection.
+                # A silent server has used up the time, but the releases have another connection.
                 left = max(deadline - clock.now(), GRACE)
                 await in_thread(partial(self._end_threads, left))
         finally:
@@ -458,7 +466,7 @@ class AsyncDriver:
         self._end_threads(self._timeout)
 
     def after_fork(self) -> None:
-        """Become another client in a forked child, which holds nothing."""
+        """Become another client, which holds nothing, in a forked child."""
         self._renewer.after_fork()
         self.observers.after_fork()
         self.named.after_fork()
@@ -469,6 +477,14 @@ class AsyncDriver:
         self._multiplexer.forget()
         self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
         self.session.become(str(uuid.uuid4()), self._subscriber.waiters)
+
+
+def _user() -> Owner:
+    """Return the running task, or the thread if no task runs yet."""
+    try:
+        return current_owner()
+    except RuntimeError:
+        return thread_owner()
 
 
 def _wakeup(waiter: Waiter) -> Wakeup:

@@ -1,10 +1,10 @@
 """Owners that ``owner=`` names.
 
-Everything under one word is one owner, whatever thread or task uses it.
+Everything under one word is one owner, whichever thread or task uses it.
 
-A word is kept while a lock object or a hold of it is there. Its holds are renewed while a thread
-or task lives that has made a lock with the word: those who have all ended cannot release, and a
-lease that is renewed for them would never end.
+A word is kept as long as a lock object or a hold with the word exists. Its holds are renewed while
+at least one thread or task that made or acquired a lock with the word is alive. Once all of these
+have ended, nobody can release the holds, and a renewed lease would never end.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 class _Reference:
-    """What a hold knows a named owner by: it keeps the word, and knows who acquires the hold.
+    """The reference of a hold to its named owner, which it keeps alive.
 
     Attributes:
-        caller: the thread or task that made the hold.
+        caller: the identity of the thread or task that made the hold.
     """
 
     __slots__ = ("_owner", "caller")
 
-    def __init__(self, owner: NamedOwner, caller: object) -> None:
+    def __init__(self, owner: NamedOwner, caller: int) -> None:
         self._owner = owner
         self.caller = caller
 
@@ -45,39 +45,41 @@ class NamedOwner(Owner):
 
     Args:
         word: the word.
-        caller: tells the thread or task that runs from all others that live.
+        caller: returns the running thread or task, as an `Owner`.
     """
 
     shared = True
     __slots__ = ("_caller", "_users")
 
-    def __init__(self, word: str, caller: Callable[[], object]) -> None:
+    def __init__(self, word: str, caller: Callable[[], Owner]) -> None:
         super().__init__(f"owner {word!r}")
         self._caller = caller
         self._users: dict[int, weakref.ref[Owner]] = {}
 
-    # An attribute of other owners; drawn anew here each time.
+    # Other owners have one reference for all holds. Here each hold gets a new one.
     @property
     def reference(self) -> Callable[[], Owner | None]:
-        """A new reference for each hold."""
-        return _Reference(self, self._caller())
+        """A new reference for each hold, which the running thread or task acquires."""
+        user = self._caller()
+        self.used_by(user)
+        return _Reference(self, user.identity)
 
     @reference.setter
     def reference(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, weak: Callable[[], Owner | None]
     ) -> None:
-        """Ignore the weak one."""
+        """Ignore the weak reference that `Owner` sets."""
 
     def may_await(self, pending: Hold) -> bool:
         """Return whether another thread or task acquires *pending*."""
         made_by = pending.owner
-        return isinstance(made_by, _Reference) and made_by.caller != self._caller()
+        return isinstance(made_by, _Reference) and made_by.caller != self._caller().identity
 
-    @staticmethod
-    def caller_of(hold: Hold) -> object:
-        """Return what *caller* said when *hold* was acquired."""
+    def acquirer(self, hold: Hold) -> Owner | None:
+        """Return the thread or task that acquired *hold*; None if it has ended."""
         made_by = hold.owner
-        return made_by.caller if isinstance(made_by, _Reference) else None
+        caller = made_by.caller if isinstance(made_by, _Reference) else None
+        return next((user for user in self.users() if user.identity == caller), None)
 
     def used_by(self, user: Owner) -> None:
         """Note that the thread or task of *user* uses the word."""
@@ -86,7 +88,7 @@ class NamedOwner(Owner):
             users[number] = weakref.ref(user, lambda _: users.pop(number, None))
 
     def gone(self) -> bool:
-        """Return whether everybody who used the word has ended."""
+        """Return whether all threads and tasks that used the word have ended."""
         return not self.users()
 
     def users(self) -> list[Owner]:
@@ -99,23 +101,23 @@ class NamedOwners:
     """The words of one client.
 
     Args:
-        caller: as of `NamedOwner`.
+        caller: as for `NamedOwner`.
     """
 
-    def __init__(self, caller: Callable[[], object]) -> None:
+    def __init__(self, caller: Callable[[], Owner]) -> None:
         self._caller = caller
         self._mutex = threading.RLock()
         self._owners: weakref.WeakValueDictionary[str, NamedOwner] = weakref.WeakValueDictionary()
 
     def after_fork(self) -> None:
-        """Go on in a forked child: a thread that is not there may have the mutex."""
+        """Make a new mutex in a forked child: a thread of the parent may hold the old one."""
         self._mutex = threading.RLock()
 
     def __len__(self) -> int:
         return len(self._owners)
 
-    def get(self, word: str, user: Owner) -> Owner:
-        """Return the owner that everything under *word* is, which *user* is going to use.
+    def get(self, word: str) -> Owner:
+        """Return the owner that *word* stands for; note that the caller uses it.
 
         Raises:
             TypeError: *word* is not a string.
@@ -127,5 +129,5 @@ class NamedOwners:
             owner = self._owners.get(word)
             if owner is None:
                 owner = self._owners[word] = NamedOwner(word, self._caller)
-            owner.used_by(user)
+            owner.used_by(self._caller())
             return owner

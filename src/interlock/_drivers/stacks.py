@@ -1,7 +1,8 @@
 """The stack of a thread or task that holds a lock, for an operator who asks for it.
 
-A stack is file, line and function of each call, the most recent one last. It has neither values
-nor source. It is taken from outside, while the thread or task runs: it is a hint.
+A stack has the file, line and function of each call, the most recent call last. It has neither
+values nor source code. It is read by another thread while the thread or task runs, so it is only a
+hint.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
     from interlock._core.holds import Hold
 
 DEEPEST = 100
-"""Calls that are looked at."""
+"""The most calls of a stack that are read."""
 
 
 class ThreadOwner(Owner):
     """The owner that stands for a thread.
 
     Args:
-        label: what it is called.
-        ident: of the thread.
+        label: its name in messages.
+        ident: the identifier of the thread.
     """
 
     __slots__ = ("ident",)
@@ -40,7 +41,7 @@ class ThreadOwner(Owner):
 
 
 class TaskOwner(Owner):
-    """The owner that stands for a task, and goes with it."""
+    """The owner that stands for a task, and ends with it."""
 
     __slots__ = ("_task",)
 
@@ -55,33 +56,22 @@ class TaskOwner(Owner):
 
     @property
     def task(self) -> asyncio.Task[object] | None:
-        """Return the task, unless nobody knows it any more."""
+        """Return the task; None if it does not exist any more."""
         return self._task()
 
 
 def stack_of(hold: Hold) -> list[str]:
-    """Return the calls of the thread or task that holds, the most recent one last.
+    """Return the calls of the thread or task that has *hold*, the most recent call last.
 
-    Empty if it cannot be known: it has ended, or another library runs it.
+    The list is empty if the thread or task has ended, or if another library runs it.
     """
     owner = hold.owner()
     if isinstance(owner, NamedOwner):
-        owner = _acquirer(owner, hold)
+        owner = owner.acquirer(hold)
     if isinstance(owner, ThreadOwner):
         return _calls(_frame_of(owner.ident))
     task = owner.task if isinstance(owner, TaskOwner) else None
     return [] if task is None else _calls_of_task(task)
-
-
-def _acquirer(word: NamedOwner, hold: Hold) -> Owner | None:
-    """Return whose thread or task has acquired *hold* under *word*; None if that has ended."""
-    caller = word.caller_of(hold)
-    for user in word.users():
-        if isinstance(user, ThreadOwner) and user.ident == caller:
-            return user
-        if isinstance(user, TaskOwner) and id(user.task) == caller:
-            return user
-    return None
 
 
 def _frame_of(ident: int | None) -> FrameType | None:
@@ -102,7 +92,7 @@ def _calls_of_task(task: asyncio.Task[object]) -> list[str]:
     found: list[str] = []
     each: object = task.get_coro()
     while len(found) < DEEPEST:
-        # Of Python's own types only: an attribute of another may be the user's code.
+        # Only Python's own types: an attribute of another type may be the user's code.
         if isinstance(each, CoroutineType):
             frame, after = each.cr_frame, each.cr_await
         elif isinstance(each, GeneratorType):

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 
 MAX_UNDO = 10
-"""How often an undo is begun that is interrupted itself."""
+"""How often an undo is tried, if it is interrupted itself."""
 MEND_INTERVAL = 1.0
 """Seconds after which a waiting thread looks whether a signal handler has upset its queue."""
 
@@ -74,12 +74,12 @@ def _new_owner() -> Owner:
 current_owner: Callable[[], Owner] = partial(of_thread, object(), _new_owner)
 """Return the owner that stands for the calling thread.
 
-It dies with the thread, and with it the claim to what the thread holds.
+It ends with the thread, and so does the claim to the holds of the thread.
 """
 
 
 class LostEvent:
-    """Is set when a hold ended without being released.
+    """An event that is set when a hold has ended without being released.
 
     Args:
         driver: the client's.
@@ -96,12 +96,12 @@ class LostEvent:
 
     @property
     def reason(self) -> LossReason | None:
-        """Return why it is lost, as `HoldLostError` tells it; None if it is not."""
+        """Return why the hold is lost, as `HoldLostError` tells it; None if it is not lost."""
         return (self._hold.reason or self._hold.expiry_reason()) if self.is_set() else None
 
     @property
     def detail(self) -> str:
-        """Return what an operator said who released it by force; else an empty text."""
+        """Return the note of an operator who released it by force; else an empty text."""
         return self._hold.detail if self.is_set() else ""
 
     def __bool__(self) -> NoReturn:
@@ -136,7 +136,7 @@ class ThreadDriver:
     """Runs the operations of one client for any number of threads.
 
     Args:
-        servers: one, or a cluster.
+        servers: one server, or a cluster.
         options: the client's.
     """
 
@@ -165,11 +165,11 @@ class ThreadDriver:
         self._renewer = Renewer(self.session, topology, self._timeout)
         self._renewer.listen = self._subscriber.listen
         self._monitor = monitor_of(servers, self._timeout, self._renewer.move)
-        self.named = NamedOwners(threading.get_ident)
+        self.named = NamedOwners(current_owner)
         self.closed = self._exiting = False
         self.ending = lifecycle.Ending()
-        # Nothing of these refers back to the driver: it goes with the last face that has it, and
-        # they are still whole then.
+        # None of these refers back to the driver, so it is collected when nobody can use it any
+        # more. The renewal thread keeps these alive: they are still whole then.
         self._renewer.beside = (self._pool, self._subscriber, self._monitor)
         lifecycle.register(self)
 
@@ -177,13 +177,13 @@ class ThreadDriver:
         if hasattr(self, "ending"):
             lifecycle.dropped(self, f"interlock.Client {self.session.where}")
 
-    def perform(self, step: Step[R]) -> R:  # noqa: C901 - written out: this is every operation
+    def perform(self, step: Step[R]) -> R:  # noqa: C901 - written out: every operation runs it
         """Perform *step* and return its result.
 
-        Its first command without a generator, and what is more to it by `run`.
+        The first command is sent without a generator. `run` performs the rest, if there is any.
 
-        Whatever strikes in this thread, a Ctrl-C between any two instructions included, is
-        cleared up behind.
+        After any exception in this thread the step is cleaned up, even after a Ctrl-C between two
+        instructions.
         """
         try:
             try:
@@ -195,18 +195,18 @@ class ThreadDriver:
                         self._begin()
                     call = step.begin()
                     if call is not None:
-                        # Bound first: Python 3.11 looks for a method before it calls an attribute.
+                        # Bound first: Python 3.11 is slow to call attributes that are not methods.
                         decode, send = call.script.decode, self._pool.eval
                         if call.deadline == NEVER and not self._mutex_held_here():
-                            reply = send(call, self._timeout)  # what `_send` comes to most often
+                            reply = send(call, self._timeout)  # the usual case of `_send`
                         else:
                             reply = self._send(call)
                         if step.done(decode(reply)):
                             return step.result
-                except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
+                except BaseException as error:  # noqa: BLE001 - raised again where it can be undone
                     failure = error
                     self._explain(error)
-                # An error that a frame keeps keeps the frame.
+                # A frame and its error would keep each other alive.
                 rest, failure = step.rest(failure), None
                 return self.run(rest)
             except BaseException as error:
@@ -220,7 +220,7 @@ class ThreadDriver:
             return self.undo(step, error)
 
     def undo(self, step: Step[R], error: BaseException) -> R:
-        """Perform what is left of *step*, however often that is interrupted; raise *error*."""
+        """Perform the rest of *step*, again after each interruption; then raise *error*."""
         try:
             for _ in range(MAX_UNDO):
                 try:
@@ -231,13 +231,13 @@ class ThreadDriver:
                     error = another
             raise error
         finally:
-            del error  # it knows this frame
+            del error  # it refers to this frame
 
     def run(self, op: Op[R]) -> R:
         """Perform *op* and return its result.
 
-        Whatever happens meanwhile in this thread, a Ctrl-C included, is thrown into the
-        operation, whose clean-up is still performed.
+        Any exception in this thread, a Ctrl-C included, is thrown into the operation. Its clean-up
+        is still performed.
         """
         if _get_running_loop() is not None:
             warn_in_event_loop()
@@ -252,9 +252,9 @@ class ThreadDriver:
             return self._go_on(op, error)
 
     def _begin(self) -> None:
-        """Set up what the first operation and every hold need."""
+        """Set up everything that the first operation and every hold need."""
         if self.closed:
-            return  # whatever needs the server will say so
+            return  # a command to the server raises ClosedError
         options = self.session.options
         self._pool.open(options.pubsub, self._timeout)
         self.session.publish = self._subscriber.publish(options.pubsub)
@@ -272,7 +272,7 @@ class ThreadDriver:
                         if effect is None:
                             effect = op.send(reply) if failure is None else op.throw(failure)
                             failure = None
-                        # Most are scripts: written out, it is a call less.
+                        # Most effects are scripts. Written out here, to save a call.
                         reply = (
                             self.eval(effect)
                             if type(effect) is Eval
@@ -300,9 +300,9 @@ class ThreadDriver:
             self.session.waiters.leave(waiter)
 
     def prepared(self, call: Eval[object]) -> tuple[Pool, Eval[object], float]:
-        """Return the pool for *call* of another client's operation, and its time limit.
+        """Return the arguments for `ask`: the pool, *call*, and its time limit in seconds.
 
-        The renewal thread runs then, which a hold must not be without.
+        The renewal thread is started first, because every hold needs it.
         """
         if not self._renewer.started:
             self._begin()
@@ -316,7 +316,7 @@ class ThreadDriver:
         try:
             if call.deadline == NEVER and not self._mutex_held_here():
                 send = self._pool.eval
-                return send(call, self._timeout)  # what `_send` comes to most often
+                return send(call, self._timeout)  # the usual case of `_send`
             return self._send(call)
         except InterlockError as error:
             self._explain(error)
@@ -335,10 +335,10 @@ class ThreadDriver:
         return self._pool.eval(call, timeout)
 
     def _explain(self, error: BaseException) -> None:
-        """Prepare *error*, which ended a call, to be raised.
+        """Prepare the *error* of a call before it is raised.
 
-        A daemon thread of a closed client waits here for the interpreter's end. A WrongTypeError
-        costs another round trip to say what was found.
+        If the client was closed because the interpreter exits, a daemon thread waits here for the
+        end. A WrongTypeError costs another round trip to say what was found.
         """
         if isinstance(error, ClosedError):
             self._end_with_the_process()
@@ -346,8 +346,8 @@ class ThreadDriver:
             with suppress(InterlockError):
                 wrong_type.describe(error, self._pool.eval(wrong_type.types_of(error), GRACE))
 
-    def _perform(self, effect: Effect, waiting: list[Waiter]) -> object:  # noqa: PLR0911 - one for each effect
-        # Not `isinstance`, which is a call.
+    def _perform(self, effect: Effect, waiting: list[Waiter]) -> object:  # noqa: PLR0911
+        # One return for each effect. Not `isinstance`, which is a call.
         if type(effect) is Eval:
             return self.eval(effect)
         if type(effect) is RunOn:
@@ -367,14 +367,14 @@ class ThreadDriver:
 
     def _wait(self, effect: Wait) -> None:
         seconds = effect.until - clock.now()
-        if self._mutex_held_here():  # as in `eval`
+        if self._mutex_held_here():  # as in `_send`
             with self._subscriber.mutex.let_go():
                 self._wait(effect)
         elif effect.waiter is None:
             time.sleep(min(max(seconds, 0), threading.TIMEOUT_MAX))
         else:
             wakeup = cast("Wakeup", effect.waiter.wakeup)
-            # Whom somebody woke has not been lost.
+            # A waiter that was woken is still in its queue.
             if not wakeup.wait(min(MEND_INTERVAL, seconds)):
                 self.session.waiters.mend(effect.waiter)
         if self.closed:
@@ -382,9 +382,9 @@ class ThreadDriver:
             raise ClosedError("the client was closed while it waited")
 
     def _end_with_the_process(self) -> None:
-        """Wait for the interpreter's end if it is near and this is a daemon thread.
+        """Wait for the end of the interpreter if it exits and this is a daemon thread.
 
-        An error would be shown to nobody in charge.
+        Nobody could handle an error any more.
         """
         if self._exiting and threading.current_thread().daemon:
             threading.Event().wait()
@@ -393,11 +393,11 @@ class ThreadDriver:
         self._renewer.wake()
 
     def aside(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
-        """Call *function*, which blocks; return what it returns."""
+        """Call *function*, which may block; return its result."""
         return function(*args)
 
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
-        """Have *callback* run, in a thread for that, when *hold* is lost; at once if it is."""
+        """Call *callback* in a thread for callbacks when *hold* is lost, or at once if it is."""
         listener = partial(call_user, hold, "an on_lost callback", callback)
         if not hold.listen(listener):
             listener()
@@ -407,9 +407,9 @@ class ThreadDriver:
         del error, hold
         return False
 
-    def named_owner(self, name: str, user: Owner | None = None) -> Owner:
-        """Return the owner that everything under the word *name* is, which *user* (or this thread) is going to use."""
-        return self.named.get(name, user or current_owner())
+    def named_owner(self, name: str) -> Owner:
+        """Return the owner that the word *name* stands for."""
+        return self.named.get(name)
 
     @property
     def in_use(self) -> bool:
@@ -419,10 +419,11 @@ class ThreadDriver:
     def close(self) -> None:
         """Release what is still held and end every thread and connection.
 
-        Doing it again goes on where it was interrupted; once it is complete that changes nothing.
+        If it was interrupted, another call goes on from there. Once the end is complete, another
+        call changes nothing.
 
         Raises:
-            ServerUnavailableError: what was held could not be released and ends with its lease.
+            ServerUnavailableError: some holds could not be released; they end with their leases.
         """
         self.closed = True
         self.session.waiters.wake_all()
@@ -431,7 +432,7 @@ class ThreadDriver:
     def at_exit(self) -> None:
         """Release what is still held when the interpreter exits.
 
-        Whoever still waits ends with it.
+        A thread that still waits ends with the interpreter.
         """
         if not self.ending.over:
             self.closed = self._exiting = True
@@ -450,12 +451,12 @@ class ThreadDriver:
                 stack.callback(self._monitor.close)
             stack.callback(self.observers.close)
             stack.callback(self._subscriber.close)
-            # What is under way comes to its end first, so that all that is held is known.
+            # Wait for running commands first: then all holds are known.
             self._pool.close(timeout)
             self._renewer.close(self.session.releases_on_close(), timeout)
 
     def after_fork(self) -> None:
-        """Become another client in a forked child, which holds nothing."""
+        """Become another client, which holds nothing, in a forked child."""
         self._pool.forget()
         self._renewer.after_fork()
         self.observers.after_fork()

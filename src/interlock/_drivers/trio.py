@@ -1,9 +1,9 @@
 """The driver for trio: performs the effects of an operation in the calling task.
 
-Theory. What is waited for is waited for in trio: a release, a wake-up, the end of a pause. A round
-trip to the server is short, and the driver for threads makes it, in a thread of trio's. So
-connections, renewal and messages are those of the driver for threads, and a cancellation never
-leaves a reply behind: it is delivered before a command is sent, or after its reply was read.
+Theory. All waiting is done in trio: for a release, a wake-up, the end of a pause. A round trip to
+the server is short, and the driver for threads makes it, in one of trio's threads. So connections,
+renewal and messages are those of the driver for threads. A cancellation never leaves a reply
+behind: it is delivered before a command is sent, or after its reply was read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import trio
 
 from interlock._core.effects import A, Effect, Enqueue, Op, R, RunOn, Step, Wait, ended
 from interlock._core.holds import Owner
-from interlock._drivers import clock, tasks
+from interlock._drivers import clock, lifecycle, tasks
 from interlock._drivers.named import NamedOwners
 from interlock._drivers.threads import ThreadDriver
 from interlock._drivers.threads import current_owner as thread_owner
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from interlock.options import Options
 
 THREADS = 32
-"""Round trips that one client makes at a time."""
+"""The most round trips that one client makes at a time."""
 
 _owners: weakref.WeakKeyDictionary[trio.lowlevel.Task, Owner] = weakref.WeakKeyDictionary()
 
@@ -57,21 +57,29 @@ def current_owner() -> Owner | None:
 tasks.elsewhere.append(current_owner)
 
 
-def _caller() -> int:
-    """Tell the running task, or the thread where none runs, from all others that live."""
-    return (current_owner() or thread_owner()).identity
+def _caller() -> Owner:
+    """Return the running task, or the thread if no task runs."""
+    return current_owner() or thread_owner()
 
 
 _drivers: weakref.WeakValueDictionary[int, TrioDriver] = weakref.WeakValueDictionary()
-"""By the id of their session, which lives as long as its driver."""
+"""By the id of the session, which lives as long as its driver."""
 
 
 def _call_in(token: trio.lowlevel.TrioToken, callback: Callable[[], object]) -> None:
-    """Have *callback* called in the loop of *token*, unless that has ended."""
+    """Call *callback* in the loop of *token*, unless that has ended."""
     try:
         token.run_sync_soon(callback)
     except trio.RunFinishedError:
         return
+
+
+def _call_user(callback: Callable[[], object]) -> None:
+    """Call *callback*, and report an error of it."""
+    try:
+        callback()
+    except BaseException as error:  # noqa: BLE001 - trio would end the program by an internal error
+        lifecycle.report("an on_lost callback", error)
 
 
 class Wakeup:
@@ -82,11 +90,11 @@ class Wakeup:
         self._event = trio.Event()
 
     def __call__(self) -> None:
-        """Ring: end the wait, or the next one."""
-        _call_in(self._token, lambda: self._event.set())  # noqa: PLW0108 - the event of that time
+        """Ring: end the present wait, or else the next one."""
+        _call_in(self._token, lambda: self._event.set())  # noqa: PLW0108 - the event when it runs
 
     async def wait(self, until: float) -> None:
-        """Wait for the next ring, at the longest until *until*."""
+        """Wait for the next ring, but no longer than until *until*."""
         with trio.move_on_after(max(until - clock.now(), 0)):
             await self._event.wait()
         if self._event.is_set():
@@ -105,7 +113,7 @@ class TrioDriver:
     """Runs the operations of one client for any number of tasks of one trio loop.
 
     Args:
-        servers: one, or a cluster.
+        servers: one server, or a cluster.
         options: the client's.
     """
 
@@ -124,27 +132,27 @@ class TrioDriver:
         return self._threads.closed
 
     def named_owner(self, name: str) -> Owner:
-        """Return the owner that everything under the word *name* is."""
-        return self._threads.named_owner(name, current_owner() or thread_owner())
+        """Return the owner that the word *name* stands for."""
+        return self._threads.named_owner(name)
 
     async def perform(self, step: Step[R]) -> R:
         """Perform *step* and return its result, as `run` does."""
         return await self.run(iter(step))
 
     async def undo(self, step: Step[R], error: BaseException) -> R:
-        """Perform what is left of *step*, where no cancellation reaches it; raise *error*."""
+        """Perform the rest of *step* where no cancellation reaches it; then raise *error*."""
         try:
             if not (step.over() or isinstance(error, GeneratorExit)):
                 with trio.CancelScope(shield=True):
                     return await self.run(step.rest(error))
             raise error
         finally:
-            del error  # it knows this frame
+            del error  # it refers to this frame
 
     async def run(self, op: Op[R]) -> R:
         """Perform *op* and return its result.
 
-        A cancellation is thrown into the operation, whose clean-up no further one reaches.
+        A cancellation is thrown into the operation. No further one reaches its clean-up.
         """
         waiting: list[Waiter] = []
         reply: object = None
@@ -152,7 +160,7 @@ class TrioDriver:
         with trio.CancelScope() as scope:
             try:
                 if not self._begun:
-                    # How messages are sent must be known before the operation begins.
+                    # The operation must know from the start how messages are published.
                     await self._in_thread(_nothing())
                     self._begun = True
                 while True:
@@ -167,7 +175,7 @@ class TrioDriver:
                         if ended(op):
                             raise
                         failure = error
-                        # A clean-up follows a cancellation. After another error it may wait on.
+                        # A clean-up follows a cancellation. After another error *op* may go on.
                         scope.shield = scope.shield or not isinstance(error, Exception)
             finally:
                 for waiter in waiting:
@@ -180,7 +188,7 @@ class TrioDriver:
         if isinstance(effect, RunOn):
             driver = _drivers.get(id(effect.session))
             if driver is not None:
-                # It may wait for long, and must not keep a thread.
+                # It may wait for long, and must not occupy a thread.
                 return await driver.run(effect.op)
         if not isinstance(effect, Wait):
             return await self._in_thread(_alone(effect))
@@ -191,9 +199,9 @@ class TrioDriver:
         return None
 
     async def aside(self, function: Callable[[Unpack[A]], R], *args: *A) -> R:
-        """Call *function* in a thread, while the loop goes on; return what it returns.
+        """Call *function* in a thread, while the loop goes on; return its result.
 
-        Cancelled, it leaves that thread to end by itself.
+        A cancellation does not stop the thread: it ends by itself.
         """
         return await trio.to_thread.run_sync(function, *args, abandon_on_cancel=True)
 
@@ -201,18 +209,22 @@ class TrioDriver:
         return await trio.to_thread.run_sync(self._threads.run, op, limiter=self._limiter)
 
     def bell(self) -> tuple[trio.Event, Callable[[], None]]:
-        """Return an event for a task to wait for, and what sets it from any thread."""
+        """Return an event that a task can wait for, and a function that sets it from any thread."""
         event = trio.Event()
         return event, partial(_call_in, trio.lowlevel.current_trio_token(), event.set)
 
     def on_lost(self, hold: Possession, callback: Callable[[], object]) -> None:
-        """Have *callback* run in the loop when *hold* is lost."""
-        listener = partial(_call_in, trio.lowlevel.current_trio_token(), callback)
+        """Call *callback* in the loop when *hold* is lost, or at once if it is."""
+        reporting = partial(_call_user, callback)
+        listener = partial(_call_in, trio.lowlevel.current_trio_token(), reporting)
         if not hold.listen(listener):
             listener()
 
     def start(self, run: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
-        """Start a system task that performs *run*; return what waits for its end."""
+        """Start a system task that performs *run*; return a function that waits for its end.
+
+        In the task itself that function returns at once.
+        """
         over = trio.Event()
         started: list[trio.lowlevel.Task] = []
 

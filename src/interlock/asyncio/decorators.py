@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
+from interlock._core.transfer import leave_locked
 from interlock._misuse import wants_async_with
-from interlock._naming import check_async_function, fixed_name, naming
+from interlock._naming import check_async_function, checked_result, fixed_name, naming
 from interlock.asyncio.lock import Lock
 from interlock.errors import InterlockError
 from interlock.options import MIN_LEASE
@@ -23,7 +24,10 @@ T = TypeVar("T")
 
 
 class _OfLock:
-    """A special method of the lock's own: each look-up of it is one there, which tells one block from another."""
+    """A special method of the lock's own.
+
+    Each look-up of it is a look-up on the lock, which tells one block from another.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -43,7 +47,10 @@ class _OfLock:
 
 @wants_async_with
 class Locked:
-    """Holds a lock during each call of a function, or in an ``async with`` block; made by `Client.locked`."""
+    """Holds a lock during each call of a function, or in an ``async with`` block.
+
+    Made by `Client.locked`.
+    """
 
     def __init__(self, _template: str, _make: Callable[[str], Lock]) -> None:
         self._template = _template
@@ -68,7 +75,7 @@ class Locked:
         @functools.wraps(function)
         async def call(*args: P.args, **kwargs: P.kwargs) -> R:
             async with make(name_of(args, kwargs)):
-                return await function(*args, **kwargs)
+                return checked_result(await function(*args, **kwargs), function)
 
         return call
 
@@ -126,7 +133,7 @@ class Once(Generic[T]):
                 return self._otherwise
             until = lock.driver.session.clock() + self._min_hold
             try:
-                result = await function(*args, **kwargs)
+                result = checked_result(await function(*args, **kwargs), function)
             except BaseException as error:
                 try:
                     await self._end(lock, until)
@@ -142,9 +149,8 @@ class Once(Generic[T]):
     @staticmethod
     async def _end(lock: Lock, until: float) -> None:
         """Release *lock*, or leave it locked until *until*."""
-        rest, hold = until - lock.driver.session.clock(), lock.hold
+        rest, hold = until - lock.driver.session.clock(), lock.core.hold_of(lock.caller())
         if rest > 0 and hold is not None:
-            # To nobody: it ends by itself.
-            _ = await hold.hand_over(lease=max(rest, MIN_LEASE))
+            await lock.driver.run(leave_locked(hold, max(rest, MIN_LEASE)))
         else:
             await lock.release()

@@ -1,4 +1,4 @@
-"""What a holder has in its hands."""
+"""The hold, which an owner gets for a lock that it acquired."""
 
 from __future__ import annotations
 
@@ -38,11 +38,13 @@ if TYPE_CHECKING:
 class Hold(metaclass=Suggesting):
     """One owner's possession of one name; truthy while it lasts.
 
-    The client answers from what it knows, without a round trip. A hold is *valid* until the lease that the server last
-    acknowledged may have ended. The clock counts the time a machine is suspended. Nobody else can hold the lock until then.
+    The client answers from what it knows, without a round trip. A hold is *valid* until the lease
+    that the server last acknowledged may have ended. Nobody else can hold the lock until then. The
+    clock also counts the time in which a machine is suspended.
 
-    Used by ``async with``, it is released when the block is left, by any task. A hold that was released inside is left alone. A
-    hold of `Client.try_lock` is empty if the lock was not acquired: it is falsy, and leaving its block does nothing.
+    Used by ``async with``, it is released when the block is left, by any task. A hold that was
+    released inside is left alone. A hold of `Client.try_lock` is empty if the lock was not
+    acquired: it is falsy, and leaving its block does nothing.
 
     Attributes:
         name: what is held.
@@ -85,7 +87,8 @@ class Hold(metaclass=Suggesting):
     def holder(self) -> str | None:
         """Return ``"<client id>:<number>"``, as the server knows the holder.
 
-        Of an empty hold it is who held the lock when it could not be acquired, or None if that is not known.
+        For an empty hold it is the holder at the time of the failed acquire, or None if that is not
+        known.
         """
         return self._hold.holder
 
@@ -96,7 +99,10 @@ class Hold(metaclass=Suggesting):
 
     @property
     def replicas(self) -> int | None:
-        """Return how many replicas had it when it was acquired; None when they were not asked (`Options.replicas`)."""
+        """Return how many replicas had it when it was acquired; None when they were not asked.
+
+        See `Options.replicas`.
+        """
         return self._hold.replicas
 
     @property
@@ -111,7 +117,7 @@ class Hold(metaclass=Suggesting):
 
     @property
     def remaining(self) -> float:
-        """Return for how many seconds the hold is valid without another renewal; 0 when it is over."""
+        """Return how many seconds the hold is valid without another renewal; 0 when it is over."""
         if not self.valid:
             return 0.0
         return max(0.0, self._hold.valid_until - self._driver.session.clock())
@@ -186,16 +192,19 @@ class Hold(metaclass=Suggesting):
             One round trip.
         """
         seconds, driver = check_lease(lease), self._driver
-        check_long_lease(lease, driver)
+        if seconds > 10 * self.remaining:  # else it is no mistake of the unit
+            check_long_lease(lease, driver)
         await driver.run(transfer.set_lease(self._hold, seconds))
 
     async def hand_over(self, *, lease: Duration | None = None) -> str:
-        """Give the hold, without freeing the lock, to the process that passes the result to `Client.adopt`.
+        """Give the hold to another process, without freeing the lock.
 
-        It is over here then, and leaving its ``with`` block is not an error. Nobody renews it until it is adopted.
+        That process passes the result to `Client.adopt`. The hold is over here then, and leaving
+        its ``with`` block is not an error. Nobody renews it until it is adopted.
 
         Args:
-            lease: seconds after which the lock is free unless it is adopted before; None for `Options.lease`.
+            lease: seconds after which the lock is free unless it is adopted before; None for
+                `Options.lease`.
 
         Returns:
             A ticket: text that is good for one adoption. Everybody who reads it can take the lock.

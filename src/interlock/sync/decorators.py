@@ -6,8 +6,9 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
+from interlock._core.transfer import leave_locked
 from interlock._misuse import wants_with
-from interlock._naming import check_function, fixed_name, naming
+from interlock._naming import check_function, checked_result, fixed_name, naming
 from interlock.errors import InterlockError
 from interlock.options import MIN_LEASE
 from interlock.sync.lock import Lock
@@ -24,7 +25,10 @@ T = TypeVar("T")
 
 
 class _OfLock:
-    """A special method of the lock's own: each look-up of it is one there, which tells one block from another."""
+    """A special method of the lock's own.
+
+    Each look-up of it is a look-up on the lock, which tells one block from another.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -44,7 +48,10 @@ class _OfLock:
 
 @wants_with
 class Locked:
-    """Holds a lock during each call of a function, or in a ``with`` block; made by `Client.locked`."""
+    """Holds a lock during each call of a function, or in a ``with`` block.
+
+    Made by `Client.locked`.
+    """
 
     def __init__(self, _template: str, _make: Callable[[str], Lock]) -> None:
         self._template = _template
@@ -67,7 +74,7 @@ class Locked:
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             with make(name_of(args, kwargs)):
-                return function(*args, **kwargs)
+                return checked_result(function(*args, **kwargs), function)
 
         return call
 
@@ -123,7 +130,7 @@ class Once(Generic[T]):
                 return self._otherwise
             until = lock.driver.session.clock() + self._min_hold
             try:
-                result = function(*args, **kwargs)
+                result = checked_result(function(*args, **kwargs), function)
             except BaseException as error:
                 try:
                     self._end(lock, until)
@@ -139,9 +146,8 @@ class Once(Generic[T]):
     @staticmethod
     def _end(lock: Lock, until: float) -> None:
         """Release *lock*, or leave it locked until *until*."""
-        rest, hold = until - lock.driver.session.clock(), lock.hold
+        rest, hold = until - lock.driver.session.clock(), lock.core.hold_of(lock.caller())
         if rest > 0 and hold is not None:
-            # To nobody: it ends by itself.
-            _ = hold.hand_over(lease=max(rest, MIN_LEASE))
+            lock.driver.run(leave_locked(hold, max(rest, MIN_LEASE)))
         else:
             lock.release()
