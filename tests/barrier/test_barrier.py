@@ -261,6 +261,27 @@ async def test_an_arrival_counts_once(stage: Stage, proxy: FaultProxy, fault: Ac
         assert await _ask(direct, "n_waiting") == 0
 
 
+@pytest.mark.parametrize("refusal", ["broken", "other parties"])
+async def test_a_late_copy_of_a_refused_arrival(
+    stage: Stage, proxy: FaultProxy, refusal: str
+) -> None:
+    """A copy of an arrival that was refused counts at no later time."""
+    owner, direct = stage.owner(), stage.lock(stage.client(), parties=2)
+    parties, error = (2, BrokenBarrierError) if refusal == "broken" else (3, ConfigError)
+    barrier = stage.lock(stage.client(proxy.url(), command_timeout=0.8), parties=parties)
+    waiting = await _arrive(stage, direct, 1)
+    if refusal == "broken":
+        await owner.do(direct.abort)
+    proxy.on_request(command("EVALSHA", nth=1), swallow_reply)
+    with pytest.raises(error):
+        await owner.do(barrier.wait)
+    await owner.do(direct.reset)
+    with pytest.raises(BrokenBarrierError):
+        await waiting
+    stage.redis.execute_command(*proxy.fired[0][1])
+    assert await _ask(direct, "n_waiting") == 0
+
+
 async def test_what_is_left(stage: Stage) -> None:
     """Of a barrier that nobody waits at, all keys expire."""
     barrier, owner = stage.lock(stage.client(), parties=1), stage.owner()

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "acl.md"
 RULE = re.search(r"^user app (.*)$", DOCUMENT.read_text(), re.MULTILINE)
 assert RULE is not None
-ON_TOP = re.findall(
-    r"`\+([^`]+)`", DOCUMENT.read_text().partition("### In a cluster")[2].partition("###")[0]
-)
+SECTION = DOCUMENT.read_text().partition("### In a cluster")[2].partition("###")[0]
+TABLE = "".join(line for line in SECTION.splitlines() if line.startswith("|"))
+ON_TOP = re.findall(r"`\+([^`]+)`", TABLE)
 OF_CLUSTERS = [right.replace("\\|", "|") for right in ON_TOP]
 RIGHTS = [right for right in RULE[1].split() if not right.endswith(("publish", "subscribe"))] + [
     f"+{right}" for right in OF_CLUSTERS
@@ -40,7 +40,10 @@ def _allow(cluster: ClusterServers, *rights: str) -> None:
 
 @contextmanager
 def _user(cluster: ClusterServers, *rights: str) -> Iterator[str]:
-    """Give the URL of the documented user with other *rights*; it has all of its own again when its clients are closed."""
+    """Give the URL of the documented user with other *rights*.
+
+    The user has its own rights again when its clients are closed.
+    """
     _allow(cluster, *rights)
     try:
         yield cluster.url("app", "secret")
@@ -70,7 +73,7 @@ async def _do_everything(stage: Stage, cluster: ClusterServers, url: str) -> Non
 
 
 async def test_the_documented_user_can_do_everything(plain: Stage, cluster: ClusterServers) -> None:
-    """With the rights of the document, and no others, all that a plain lock does works, also while its slot moves."""
+    """With only the documented rights a plain lock does everything, also while its slot moves."""
     with _user(cluster) as url:
         await _do_everything(plain, cluster, url)
     assert plain.left_behind() == set()
@@ -95,13 +98,13 @@ async def test_without_the_right_to_hear(plain: Stage, cluster: ClusterServers) 
 
 
 async def test_tls_and_passwords(face: Face) -> None:
-    """Every node is spoken to in TLS, with the URL's certificates and credentials, those that were not named too."""
+    """Every node gets TLS and the URL's certificates and credentials, even an unnamed one."""
     with ClusterServers(binary=binaries()["redis-7.0"], tls=True, password="p@ss/w:rd") as cluster:
         first = cluster.nodes[0]
         url = first.url().replace("rediss://", "rediss+cluster://")
         with first.client() as seen:
             stage = Stage(face, KINDS[0], url, seen)
-            # Three nodes are connected to, each with a handshake that a busy machine takes its time for.
+            # The client connects to three nodes. A busy machine takes its time for each handshake.
             client, owner = stage.client(command_timeout=15), stage.owner()
             for number in range(12):
                 lock = client.lock(f"name {number}")

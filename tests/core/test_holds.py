@@ -1,4 +1,4 @@
-"""The table of holds: who holds what, how deep, until when, and what became of it."""
+"""The table of holds: who holds what, how deep, for how long, and what became of it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,10 @@ def test_validity_is_never_shortened(bench: Bench) -> None:
 def test_state_and_clock_tell_whether_a_hold_is_valid_or_lost(
     bench: Bench, state: str, valid: bool, lost_before: bool, lost_after: bool
 ) -> None:
-    """Only what is held and in time is valid; what was held and is out of time is lost, whoever has noticed."""
+    """Only a hold that is held and in time is valid.
+
+    A hold that was held and is out of time is lost, even if nobody has noticed.
+    """
     hold = bench.hold(state=state)
     end = hold.valid_until
 
@@ -137,7 +140,7 @@ class TestAbandoned:
         assert hold.abandoned()
 
     def test_hold_is_not_while_a_handle_lives(self, bench: Bench) -> None:
-        """What can be released by a handle is kept after its thread has ended, at any depth."""
+        """A hold that a handle can release is kept after its thread has ended, at any depth."""
         ended: list[bool] = []
         owner, outer, inner = Owner("thread", lambda: bool(ended)), Handle(), Handle()
         hold = bench.held(owner=owner)
@@ -189,14 +192,14 @@ class TestLoss:
         assert hold.state is state
 
     def test_late_listener_must_be_told_by_its_caller(self, bench: Bench) -> None:
-        """Who listens to a hold that is lost already is told that it is."""
+        """`listen` returns False if the hold is lost already: the caller tells the listener."""
         hold = bench.hold()
         hold.lose("expired")
 
         assert not hold.listen(print)
 
     def test_listener_that_a_loss_overtakes_is_told_by_one_side_only(self, bench: Bench) -> None:
-        """A loss between listening and looking takes the listener over: the caller need not tell it."""
+        """If the loss comes while a listener is being added, the loss alone tells it."""
         hold = bench.hold()
 
         class Overtaken(list[object]):
@@ -282,7 +285,7 @@ class _EndedMeanwhile(dict[object, Hold]):
 
 
 def test_two_threads_may_end_a_hold_at_once(bench: Bench) -> None:
-    """A client that closes while an acquire ends by itself meets no error: the hold is ended, by whomever."""
+    """A client may close just when an acquire ends by itself: the hold ends without an error."""
     holds = bench.session.holds
     holds.table = _EndedMeanwhile()  # type: ignore[assignment]
     hold = bench.hold()
@@ -305,7 +308,7 @@ STATES = (State.PENDING, State.HELD, State.ENDING, State.ENDED, State.LOST)
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("state", STATES)
 def test_states_change_as_the_table_says(bench: Bench, state: str, move: str) -> None:
-    """Each method takes a hold from each state to the one in the table, and leaves it alone where the table says nothing."""
+    """Each method changes the state as the table says; without an entry the state stays."""
     hold = bench.hold(state=state)
     _ = getattr(hold, move)(*MOVES[move])
 
@@ -322,7 +325,7 @@ def test_a_release_ends_a_hold_as_the_table_says(bench: Bench, state: str) -> No
 
 
 def test_the_table_is_complete() -> None:
-    """The table names only methods that change a state, and every method that assigns one is in it."""
+    """The table names the methods that change a state: all of them, and no others."""
     tree = ast.parse(inspect.getsource(holds))
     assigning = {
         (owner.name, function.name)
@@ -353,7 +356,7 @@ def assigned(tree: ast.AST) -> Iterator[str]:
 
 
 def foreign(tree: ast.AST) -> Iterator[str]:
-    """Yield the attributes that *tree* assigns of anything but `self`, `cls` and what it has just made for itself."""
+    """Yield the attributes that *tree* assigns of any object other than `self`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             base = node.value
@@ -362,7 +365,7 @@ def foreign(tree: ast.AST) -> Iterator[str]:
 
 
 def test_only_holds_change_holds() -> None:
-    """No other module assigns an attribute of a hold; when to renew it is the watchdog's business."""
+    """No other module assigns an attribute of a hold, but the watchdog sets `renew_at`."""
     root = Path(holds.__file__).parents[1]
     found = {
         f"{path.stem}: {name}"
@@ -378,7 +381,10 @@ def test_only_holds_change_holds() -> None:
 
 
 def test_no_driver_changes_what_is_the_cores() -> None:
-    """A driver assigns nothing of a hold or a step, and of the session only what it was told of the server and whom to call."""
+    """A driver assigns no attribute of a hold or a step, and at most two of the session.
+
+    They are the command that publishes, and the function that tells whether anybody is left.
+    """
     root = Path(holds.__file__).parents[1] / "_drivers"
     found = {
         name
@@ -419,7 +425,7 @@ def test_a_permit_ends_with_its_own_lease(bench: Bench) -> None:
     permit = Permit(bench.lock, bench.owner, ("a",), 30.0)
     permit.sent()
     assert permit.grant(None, bench.now, bench.now)
-    permit.ask_to_end(bench.now + 5, renewed=False)
+    permit.ask_lease(bench.now, 5)
 
     assert (permit.valid(bench.now + 4), permit.lost(bench.now + 4)) == (True, False)
     assert (permit.valid(bench.now + 6), permit.lost(bench.now + 6)) == (False, True)

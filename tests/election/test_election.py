@@ -280,6 +280,54 @@ async def test_a_term_is_announced_in_the_background(stage: Stage, proxy: FaultP
     await owner.do(stage.face.leave, election)
 
 
+async def test_a_later_term_of_the_same_leader_is_another_one(
+    stage: Stage, proxy: FaultProxy
+) -> None:
+    """Until a second term of the same leader is announced, the record is of nobody."""
+    client = stage.client(proxy.url(), command_timeout=0.8, outage_timeout=0.6)
+    owner, election, other = stage.owner(), stage.lock(client), stage.lock(stage.client())
+    first = await owner.do(stage.face.enter, election)
+    await owner.do(stage.face.leave, election)
+    proxy.on_request(lambda request: LEADER in request, drop_request)
+    second = await owner.do(stage.face.enter, election)
+    assert second.holder != first.holder
+    info = await owner.do(other.leader)
+    assert (info.holder, info.token, info.since) == (second.holder, None, None)
+    proxy.clear_rules()
+    await owner.do(stage.face.leave, election)
+
+
+async def test_a_counter_that_was_lost_stops_no_term(stage: Stage) -> None:
+    """A term is announced even if its token is smaller than that of the last leader."""
+    owner, election = stage.owner(), stage.lock(stage.client())
+    for _ in range(3):
+        await owner.do(stage.face.enter, election)
+        await owner.do(stage.face.leave, election)
+    stage.redis.delete("interlock_election_token:{name}")
+    newcomer = stage.lock(stage.client(), candidate="b")
+    term = await owner.do(stage.face.enter, newcomer)
+    info = await owner.do(election.leader)
+    assert (info.token, info.candidate) == (term.token, "b")
+    await owner.do(stage.face.leave, newcomer)
+
+
+async def test_an_observer_hears_of_a_term_that_is_ended_by_force(stage: Stage) -> None:
+    """An observer is told at once, not at the end of the lease or of the poll cap."""
+    owner, election = stage.owner(), stage.lock(stage.client(lease=600))
+    seen: list[Any] = []
+    watcher = stage.lock(stage.client(poll_cap=600))
+    observation = await owner.do(watcher.observe, lambda info: seen.append(info and info.holder))
+    await until(stage.redis.pubsub_channels, 20, "it listens")
+    term = await owner.do(stage.face.enter, election)
+    await until(lambda: seen[-1:] == [term.holder], 20, "it is told of the leader")
+    await asyncio.sleep(0.2)
+    assert await owner.do(stage.lock(stage.client()).force_release)
+    await until(lambda: seen[-1:] == [None], 20, "it is told of the end")
+    await owner.do(observation.close)
+    with pytest.raises(HoldLostError):
+        await owner.do(stage.face.leave, election)
+
+
 async def test_a_term_cannot_be_handed_over(stage: Stage) -> None:
     """A term belongs to the candidate that announced it."""
     owner, election = stage.owner(), stage.lock(stage.client())

@@ -11,7 +11,7 @@ from tests.lock.every_fault import OPTIONS
 from interlock._core.effects import Cleanup
 from interlock._core.election import Election
 from interlock._core.session import GRACE
-from interlock.errors import ServerUnavailableError
+from interlock.errors import HoldLostError, ServerUnavailableError
 from interlock.testing.schedule import Schedule, crash, pause
 from interlock.testing.simulator import Simulator
 
@@ -63,5 +63,17 @@ def test_an_interrupted_announcement_is_undone_promptly() -> None:
     campaign.answer(ServerUnavailableError("no answer", sent=True, transient=True))
     assert isinstance(campaign.effect, Cleanup)
     with pytest.raises(KeyboardInterrupt):
+        campaign.answer(None)
+    assert list(bench.session.holds) == []
+
+
+def test_a_term_that_is_over_before_its_announcement_is_released() -> None:
+    """A candidate whose term is gone is told so, and ends what late copies may have got for it."""
+    bench = Bench()
+    election = Election(bench.session, "name", None, lambda: ("host", 1))
+    campaign = Play(election.acquire(bench.owner, bench.now + 60, None)).answer([1, 7])
+    campaign.answer(0)
+    assert campaign.effect.script.name == "election_release"
+    with pytest.raises(HoldLostError):
         campaign.answer(None)
     assert list(bench.session.holds) == []

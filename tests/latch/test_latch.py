@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.children import Child
 from tests.lock.lock_like import until
+from tests.support.proxy import command, swallow_reply
 
 import interlock
 from interlock import ClosedError, LatchDeletedError, WrongTypeError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tests.support.proxy import FaultProxy
 
 CHANNEL = b"redisson_countdownlatch__channel__{name}"
+REQUESTS = "redisson_unlock_latch:{name}:*"
 
 
 async def _waiting(stage: Stage, latch: Any, **options: Any) -> asyncio.Task[Any]:
@@ -54,7 +56,7 @@ async def test_one_that_was_never_set_is_open(stage: Stage) -> None:
     await owner.do(latch.count_down)
     assert await owner.do(latch.count) == 0
     assert await owner.do(latch.delete) is False
-    assert stage.redis.keys() == []
+    assert stage.redis.keys() == stage.redis.keys(REQUESTS), "only the note of the call is left"
 
 
 async def test_a_count_is_set_once(stage: Stage) -> None:
@@ -68,8 +70,27 @@ async def test_a_count_is_set_once(stage: Stage) -> None:
     assert await owner.do(latch.count) == 5
 
 
+async def test_a_late_copy_of_a_call_that_did_nothing(stage: Stage, proxy: FaultProxy) -> None:
+    """A copy of a refused set-up or of a count-down of an open latch touches no later count."""
+    owner, direct = stage.owner(), stage.lock(stage.client())
+    latch = stage.lock(stage.client(proxy.url(), command_timeout=0.8))
+    await owner.do(direct.try_set_count, 1)
+    await owner.do(latch.count)
+    proxy.on_request(command("EVALSHA", nth=1), swallow_reply)
+    assert not await owner.do(latch.try_set_count, 5)
+    await owner.do(direct.count_down)
+    assert stage.redis.execute_command(*proxy.fired[0][1]) == 0
+    assert await owner.do(direct.count) == 0
+    proxy.clear_rules()
+    proxy.on_request(command("EVALSHA", nth=1), swallow_reply)
+    await owner.do(latch.count_down)
+    await owner.do(direct.try_set_count, 1)
+    stage.redis.execute_command(*proxy.fired[1][1])
+    assert await owner.do(direct.count) == 1
+
+
 async def test_a_timeout_is_kept(stage: Stage) -> None:
-    """Who waits in vain is told so after its time and not much more."""
+    """A wait in vain ends after its time and not much later."""
     owner, latch = stage.owner(), stage.lock(stage.client(poll_cap=30))
     await owner.do(latch.try_set_count, 1)
     assert await owner.do(latch.wait, timeout=0) is False
@@ -80,7 +101,7 @@ async def test_a_timeout_is_kept(stage: Stage) -> None:
 
 @pytest.mark.parametrize("waiters", [1, 5])
 async def test_deleting_wakes_by_an_error(stage: Stage, waiters: int) -> None:
-    """Everybody who waits for a latch that is deleted is told by an error, and who comes later does not wait."""
+    """A deletion ends each wait for the latch with an error; a later wait returns at once."""
     owner, client = stage.owner(), stage.client(poll_cap=60)
     latch = stage.lock(client)
     await owner.do(latch.try_set_count, 2)
@@ -95,7 +116,7 @@ async def test_deleting_wakes_by_an_error(stage: Stage, waiters: int) -> None:
 
 
 async def test_an_opening_is_not_missed(stage: Stage, proxy: FaultProxy) -> None:
-    """Who waited when the latch opened goes on although it heard nothing and the count was set again at once."""
+    """A waiter goes on after an opening, even if it heard nothing and the count was set again."""
     owner, latch = stage.owner(), stage.lock(stage.client())
     proxy.drop_messages = True
     await owner.do(latch.try_set_count, 1)
@@ -174,7 +195,7 @@ async def test_all_go_on(stage: Stage, redis_url: str) -> None:
 
 
 async def test_closing_wakes_who_waits(stage: Stage) -> None:
-    """Who waits while its client is closed gets ClosedError."""
+    """A waiter gets ClosedError when its client is closed."""
     client = stage.client()
     latch = stage.lock(client)
     await stage.owner().do(latch.try_set_count, 1)
@@ -239,7 +260,7 @@ async def test_a_name_in_use_by_something_else(stage: Stage) -> None:
                 await owner.do(call)
         assert not await owner.do(latch.try_set_count, 1)
         assert stage.redis.dump("name") == before
-        assert stage.redis.keys() == [b"name"]
+        assert {b"name", *stage.redis.keys(REQUESTS)} == set(stage.redis.keys())
 
 
 def test_it_says_what_it_is(redis_client: redis.Redis, redis_url: str) -> None:

@@ -1,4 +1,7 @@
-"""The rights that docs/reference/acl.md names for each object: all that its scripts call and no more, and enough to use it."""
+"""The rights that docs/reference/acl.md names for each object are enough to use it.
+
+They are all that its scripts call, and no more.
+"""
 
 from __future__ import annotations
 
@@ -51,10 +54,7 @@ SCRIPTS = {
     "event": ("event_",),
     "barrier": ("barrier_", "waiting_renew"),
     "condition": ("condition_", "waiting_renew", *PLAIN),
-    "election": (
-        *("election_", "fenced_lock_acquire", "lock_renew", "lock_query"),
-        "lock_force_release",
-    ),
+    "election": ("election_", "fenced_lock_acquire", "lock_renew", "lock_query"),
 }
 """What the names of an object's scripts begin with."""
 HEARING = {"subscribe", "unsubscribe", "ping"}
@@ -258,7 +258,7 @@ CONVERSATIONS: dict[str, Callable[[Stage, list[Any]], Awaitable[None]]] = {
 @pytest.mark.parametrize("face", ["sync"], indirect=True)
 @pytest.mark.parametrize("thing", CONVERSATIONS)
 async def test_the_line_is_enough(stage: Stage, any_server: RedisServer, thing: str) -> None:
-    """With the rights of its line, and no others, all of an object's calls work on every server version."""
+    """The rights of its line alone are enough for all calls of an object, on every version."""
     any_server.execute("ACL", "SETUSER", thing, "reset", *RIGHTS[thing])
     any_server.execute("SCRIPT", "FLUSH")
     any_server.execute("ACL", "LOG", "RESET")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from tests.core.bench import LEASE, Bench, Play
 
 from interlock._core import idempotency
 from interlock._core.effects import NEVER
@@ -17,6 +18,7 @@ from interlock._core.permit import Permit, update_lease
 from interlock._core.semaphore import Semaphore
 from interlock._core.session import Session
 from interlock._core.waiters import Waiters, section
+from interlock.errors import HoldLostError, NotHeldError
 from interlock.options import MAX_LEASE, Options
 
 if TYPE_CHECKING:
@@ -49,7 +51,10 @@ def _session(client_id: str = "a", now: float = 100.0, options: Options | None =
 
 
 def test_ids_are_the_clients_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two processes with the same random numbers, counts and clocks have different ids, and one never the same again."""
+    """Two processes with the same random numbers, counts and clocks have different ids.
+
+    One process never has the same id again.
+    """
     drawn = list[str]()
     for client_id in ("a", "b"):
         monkeypatch.setattr(idempotency, "_numbers", itertools.count(1))
@@ -60,7 +65,10 @@ def test_ids_are_the_clients_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_latches_outlast_every_copy() -> None:
-    """A latch is kept for longer than its call may be sent, here and in the background, with whatever options, and never for ever."""
+    """A latch lives longer than any copy of its call may be sent, and never for ever.
+
+    Copies are sent here and in the background. This holds for any options.
+    """
     requests = IdempotentCalls(
         _session(options=Options(command_timeout=2, outage_timeout=3)), "name"
     )
@@ -84,7 +92,7 @@ def test_a_script_is_made_when_it_is_sent(kind: type[Semaphore | LeasedSemaphore
 
 
 def test_only_the_latch_of_an_answered_call_is_removed() -> None:
-    """The next call removes the latch of one that was answered, but not where another copy may still arrive."""
+    """The next call removes the latch of an answered call, unless a copy may still arrive."""
     requests = IdempotentCalls(_session(), "name")
     answered, stray = requests.begin(), requests.begin()
     stray.unanswered = True
@@ -95,7 +103,7 @@ def test_only_the_latch_of_an_answered_call_is_removed() -> None:
 
 
 def test_a_renewal_that_was_under_way_prolongs_nothing() -> None:
-    """A permit whose lease was cut short ends with that, although a renewal is acknowledged afterwards."""
+    """A permit whose lease was cut short ends with it, even if a renewal is acknowledged later."""
     session = _session()
     permit = Permit(LeasedSemaphore(session, "name"), owner := Owner("owner"), ("0" * 32,), 30)
     permit.state, permit.depth, permit.renewal = State.HELD, 1, permit.core.renewal
@@ -115,6 +123,56 @@ def test_a_renewal_that_was_under_way_prolongs_nothing() -> None:
     assert permit.lost(106)
     assert permit.renewal is None
     assert not owner.gone()
+
+
+def _renewed_permit(bench: Bench) -> Permit:
+    """Return a permit of *bench* that was just renewed."""
+    permit = Permit(LeasedSemaphore(bench.session, "name"), bench.owner, ("0" * 32,), LEASE)
+    permit.state, permit.depth, permit.renewal = State.HELD, 1, permit.core.renewal
+    permit.extend_validity(bench.now, LEASE)
+    bench.session.holds.begin(permit)
+    return permit
+
+
+@pytest.mark.parametrize("reply", [1, KeyboardInterrupt()], ids=["answered", "interrupted"])
+def test_a_shortened_lease_is_watched(reply: object) -> None:
+    """The watchdog notes the loss at the new end, whatever becomes of the update or a renewal."""
+    bench = Bench()
+    permit = _renewed_permit(bench)
+    update = Play(update_lease(bench.session, permit, 1))
+    assert bench.session.watchdog.next_due(bench.now) <= bench.now + 1
+    assert update.effect.deadline == bench.now + bench.session.options.outage_timeout
+    with suppress(KeyboardInterrupt):
+        update.answer(reply)
+    permit.extend_validity(bench.now, LEASE)
+    _ = bench.session.watchdog.end_overdue(bench.now + 0.9)
+    assert permit.valid(bench.now + 0.9)
+    _ = bench.session.watchdog.end_overdue(bench.now + 1)
+    assert permit.state is State.LOST
+
+
+def test_an_interrupted_update_does_not_end_a_renewed_permit() -> None:
+    """A permit that is renewed, and was to be renewed, stays so if the update is interrupted."""
+    bench = Bench()
+    permit = _renewed_permit(bench)
+    with pytest.raises(KeyboardInterrupt):
+        Play(update_lease(bench.session, permit, None)).answer(KeyboardInterrupt())
+    permit.extend_validity(bench.now + 20, LEASE)
+    assert permit.renewal is not None
+    assert permit.valid(bench.now + 20 + LEASE - 1)
+
+
+@pytest.mark.parametrize("released", [True, False])
+def test_an_update_that_finds_no_permit(released: bool) -> None:
+    """If a release came first, an update tells that the permit is not held, not that it is lost."""
+    bench = Bench()
+    permit = _renewed_permit(bench)
+    update = Play(update_lease(bench.session, permit, 5))
+    if released:
+        permit.begin_release()
+    with pytest.raises(NotHeldError if released else HoldLostError):
+        update.answer(0)
+    assert (permit.state is State.LOST) is not released
 
 
 def test_sections_share_a_subscription() -> None:
@@ -142,7 +200,7 @@ def test_sections_share_a_subscription() -> None:
 
 
 def test_an_acquire_that_gives_up_forbids_its_copies() -> None:
-    """An acquire that ends in vain after an unanswered try leaves it to the background to undo that one."""
+    """If an acquire ends in vain after an unanswered try, the background undoes that try."""
     session = _session()
     operation = iter(Semaphore(session, "name").acquire(1, 100.0))
     call = cast("Eval[bool]", operation.send(None))

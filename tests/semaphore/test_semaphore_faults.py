@@ -1,4 +1,4 @@
-"""Lost replies, late copies and interruptions on a real server: no permit is lost and none is invented."""
+"""Lost replies, late copies and interruptions on a real server: no permit is lost or invented."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ PLAIN_CALLS: dict[str, tuple[Callable[[Any], Any], Any, int]] = {
 async def test_a_call_counts_once(
     plain: Stage, proxy: FaultProxy, call: str, fault: Action
 ) -> None:
-    """Whatever becomes of a request or its reply, the call takes or gives exactly once and returns what it did."""
+    """Whatever happens to its request or reply, a call takes or gives exactly once.
+
+    It returns what it did.
+    """
     make, result, free = PLAIN_CALLS[call]
     plain.redis.set("name", 5)
     owner, client = plain.owner(), plain.client(proxy.url(), command_timeout=0.8)
@@ -69,7 +72,7 @@ async def test_a_call_counts_once(
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 async def test_setting_up_counts_once(plain: Stage, proxy: FaultProxy, fault: Action) -> None:
-    """Who made the semaphore is told so although the first reply was lost."""
+    """The creator of a semaphore is told so even if the first reply was lost."""
     owner, client = plain.owner(), plain.client(proxy.url(), command_timeout=0.8)
     semaphore = plain.lock(client)
     await owner.do(semaphore.available_permits)
@@ -82,7 +85,10 @@ async def test_setting_up_counts_once(plain: Stage, proxy: FaultProxy, fault: Ac
 async def test_a_stray_try_leaves_no_permit_taken(
     leased: Stage, proxy: FaultProxy, granted: bool
 ) -> None:
-    """The first try of an acquire, executed when all is over, takes a permit that is given back long before its lease ends."""
+    """A late first try of an acquire takes a permit, which is soon given back.
+
+    The try is executed when all is over. The permit comes back long before its lease ends.
+    """
     owner, client = leased.owner(), leased.client(proxy.url(), command_timeout=0.3)
     semaphore = leased.lock(client)
     leased.redis.set("name", int(granted))
@@ -100,7 +106,10 @@ async def test_a_stray_try_leaves_no_permit_taken(
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 async def test_a_leased_call_counts_once(leased: Stage, proxy: FaultProxy, fault: Action) -> None:
-    """Whatever becomes of a request or its reply, leased permits are taken, prolonged, added and given back once."""
+    """Whatever happens to its request or reply, a call for leased permits counts once.
+
+    The calls take, prolong, add and give back permits.
+    """
     owner, client = leased.owner(), leased.client(proxy.url(), command_timeout=0.8)
     semaphore = leased.lock(client)
     leased.redis.set("name", 5)
@@ -129,7 +138,7 @@ async def test_a_leased_call_counts_once(leased: Stage, proxy: FaultProxy, fault
 
 
 async def test_a_copy_that_arrives_after_the_end(plain: Stage, proxy: FaultProxy) -> None:
-    """A copy of an acquire that gave up, of one that was answered and of a release changes nothing when it arrives later."""
+    """A late copy of a given-up acquire, an answered acquire or a release changes nothing."""
     owner, client = plain.owner(), plain.client(proxy.url(), command_timeout=0.8)
     semaphore = plain.lock(client)
     await owner.do(semaphore.available_permits)
@@ -151,13 +160,34 @@ async def test_a_copy_that_arrives_after_the_end(plain: Stage, proxy: FaultProxy
         assert plain.redis.get("name") == before
 
 
+async def test_a_late_copy_of_a_refused_call(plain: Stage, proxy: FaultProxy) -> None:
+    """A copy of a release or a set-up that did nothing changes no later semaphore."""
+    owner, client = plain.owner(), plain.client(proxy.url(), command_timeout=0.8)
+    semaphore = plain.lock(client)
+    await owner.do(semaphore.available_permits)
+    proxy.on_request(command("EVALSHA", nth=1), swallow_reply)
+    assert not await owner.do(semaphore.release_if_exists, 3)
+    plain.redis.set("name", 2)
+    assert plain.redis.execute_command(*proxy.fired[0][1]) == 0
+    assert plain.redis.get("name") == b"2"
+    proxy.clear_rules()
+    proxy.on_request(command("EVALSHA", nth=1), swallow_reply)
+    assert not await owner.do(semaphore.try_set_permits, 5)
+    plain.redis.delete("name")
+    assert plain.redis.execute_command(*proxy.fired[1][1]) == 0
+    assert plain.redis.get("name") is None
+
+
 def _latches(client: redis.Redis) -> set[bytes | None]:
     return {client.get(key) for key in client.keys("redisson_unlock_latch:*")}
 
 
 @pytest.mark.parametrize("call", ["acquire", "drain_permits", "release"])
 async def test_an_outage_that_is_too_long(plain: Stage, proxy: FaultProxy, call: str) -> None:
-    """When no reply comes at all the call raises; what was taken comes back, and what was given stays, when the server does."""
+    """If no reply comes at all, the call raises, and is settled when the server is back.
+
+    Permits that were taken come back. Permits that were given stay.
+    """
     client = plain.client(proxy.url(), command_timeout=0.8, outage_timeout=0.8)
     owner, semaphore = plain.owner(), plain.lock(client)
     plain.redis.set("name", 5)
@@ -172,8 +202,29 @@ async def test_an_outage_that_is_too_long(plain: Stage, proxy: FaultProxy, call:
     assert plain.redis.get("name") == wanted
 
 
+@pytest.mark.parametrize("executed", [True, False])
+async def test_an_update_without_an_answer(
+    leased: Stage, proxy: FaultProxy, executed: bool
+) -> None:
+    """An unanswered update of a lease raises after the outage time-out.
+
+    The permit is lost when the shorter lease ends, whether or not the server has executed it.
+    """
+    client = leased.client(proxy.url(), command_timeout=0.3, outage_timeout=0.5)
+    owner, semaphore = leased.owner(), leased.lock(client)
+    leased.redis.set("name", 1)
+    permit = await owner.do(semaphore.acquire, lease=600)
+    proxy.on_request(command("EVALSHA"), swallow_reply if executed else drop_request)
+    with pytest.raises(ServerUnavailableError):
+        await owner.do(permit.update_lease, 2)
+    proxy.clear_rules()
+    assert permit
+    assert permit.remaining < 2
+    await until(permit.lost.is_set, 5, "the loss is told")
+
+
 async def test_a_server_that_was_never_there(plain: Stage, proxy: FaultProxy) -> None:
-    """With nothing sent there is nothing to undo: the error comes and nothing happens behind the back."""
+    """A call that was never sent has nothing to undo: it fails, and nothing happens later."""
     proxy.stop_accepting()
     client = plain.client(proxy.url(), command_timeout=0.3, outage_timeout=0.5)
     owner, semaphore = plain.owner(), plain.lock(client)
@@ -245,7 +296,7 @@ async def _run(points: Points, coroutine: Coroutine[Any, Any, object]) -> object
 
 @pytest.mark.parametrize("kind", ["semaphore", "leased_semaphore"])
 def test_ctrl_c_in_an_acquire(proxy: FaultProxy, loaded: redis.Redis, kind: str) -> None:
-    """A signal that raises while the reply of an acquire is awaited leaves no permit taken, and the next call works."""
+    """A signal that raises in the wait for a reply leaves no permit taken; the next call works."""
     loaded.set("name", 3)
     with interlock.connect(proxy.url()) as client:
         semaphore = getattr(client, kind)("name")

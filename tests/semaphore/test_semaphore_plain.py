@@ -19,7 +19,7 @@ BAD_NUMBERS += [("1", TypeError), (True, TypeError), (None, TypeError)]
 
 
 async def test_permits_are_taken_and_given_back(plain: Stage) -> None:
-    """What is acquired is missing until it is released; who finds too few takes none."""
+    """A permit is missing until it is released; an acquire that finds too few takes none."""
     owner, semaphore = plain.owner(), plain.lock(plain.client())
     assert await owner.do(semaphore.available_permits) == 0
     assert await owner.do(semaphore.try_set_permits, 3)
@@ -75,7 +75,10 @@ async def test_a_missing_one_is_made_by_release_alone(plain: Stage) -> None:
 
 
 async def test_a_with_statement_holds_one_permit(plain: Stage) -> None:
-    """Inside the block one permit is missing; the block's own exception goes on; nothing is entered without one."""
+    """In the block one permit is missing, and the block's own exception goes on.
+
+    Without a permit the block is not entered.
+    """
     owner, semaphore = plain.owner(), plain.lock(plain.client(), timeout=0.05)
     await owner.do(semaphore.try_set_permits, 1)
     assert await owner.do(plain.face.enter, semaphore) is semaphore
@@ -87,7 +90,7 @@ async def test_a_with_statement_holds_one_permit(plain: Stage) -> None:
 
 
 async def test_trouble_at_the_end_does_not_mask_the_bodys(plain: Stage) -> None:
-    """When releasing fails at the end of a block, the block's own exception is told of it and goes on."""
+    """If the release at the end of a block fails, the block's own exception goes on with a note."""
     owner, semaphore = plain.owner(), plain.lock(plain.client())
     await owner.do(semaphore.try_set_permits, 1)
     await owner.do(plain.face.enter, semaphore)
@@ -151,7 +154,7 @@ async def test_bad_timeouts(plain: Stage, arguments: Any, error: type[Exception]
 
 @pytest.mark.parametrize("value", ["hash", "text"])
 async def test_a_name_in_use_by_something_else(plain: Stage, value: str) -> None:
-    """Every call on a key that is no number of permits raises WrongTypeError and leaves it alone."""
+    """A call on a key that is no number of permits raises WrongTypeError and changes nothing."""
     owner, semaphore = plain.owner(), plain.lock(plain.client())
     if value == "hash":
         plain.redis.hset("name", "a", "b")
@@ -166,12 +169,13 @@ async def test_a_name_in_use_by_something_else(plain: Stage, value: str) -> None
     with pytest.raises(WrongTypeError):
         await owner.do(semaphore.add_permits, 1)
     assert not await owner.do(semaphore.try_set_permits, 1)
-    assert plain.redis.keys() == [b"name"]
+    notes = plain.redis.keys("redisson_unlock_latch:{name}:*")
+    assert {b"name", *notes} == set(plain.redis.keys())
     assert plain.redis.dump("name") == before
 
 
 async def test_a_timeout_is_kept(plain: Stage) -> None:
-    """Who finds no permit in its time returns False, after that time and not much more, and takes none later."""
+    """An acquire that finds no permit in time returns False soon after, and takes none later."""
     owner, semaphore = plain.owner(), plain.lock(plain.client(poll_cap=30))
     await owner.do(semaphore.available_permits)
     started = time.monotonic()
@@ -182,7 +186,7 @@ async def test_a_timeout_is_kept(plain: Stage) -> None:
 
 
 async def test_closing_wakes_who_waits(plain: Stage) -> None:
-    """Who waits while its client is closed gets ClosedError, and no permit."""
+    """A waiter gets ClosedError, and no permit, when its client is closed."""
     owner, client = plain.owner(), plain.client()
     waiting = asyncio.create_task(owner.do(plain.lock(client).acquire))
     await until(plain.redis.pubsub_channels, 5, "it waits")

@@ -1,17 +1,18 @@
-"""The election: of many candidates one leads, for a term that has a fencing token.
+"""The election: one of many candidates leads, for a term that has a fencing token.
 
-Theory. A term is a hold of a fenced lock, with the same scripts for acquiring and renewing it. So
-its promises are the lock's: terms do not overlap, tokens only grow, and a leader that dies is
-followed within its lease. In addition the leader is written down once for each term, and a channel
-tells of every change.
+Theory. A term is a hold of a fenced lock, acquired and renewed by the same scripts. So it has the
+guarantees of that lock: terms do not overlap, tokens only grow, and a leader that dies is followed
+within its lease. In addition the leader is written down once for each term, and a channel announces
+every change.
 
 Rules:
 
-* A term that the server does not answer about is announced in the background. Without the right
-  to announce, it is given back.
-* A candidate that looks reads only. It tries to acquire when it finds that nobody leads.
-* The more clients want to lead, the less often each looks, so that all of them together cost no
-  more than `FEW`. When the present lease ends each of them looks.
+* Each term has a holder id of its own. So the record of the leader names a term, not only a thread.
+* If the server does not answer the announcement of a term, the background repeats it. If the
+  client has no right to announce, it gives the term back.
+* A waiting candidate only looks. It tries to acquire when it finds that nobody leads.
+* The more clients want to lead, the less often each one looks. So all of them together cost no more
+  than `FEW` clients. When the present lease ends, each of them looks.
 
 Source: RFencedLock of Redisson 4.7.0; the lease record of Kubernetes' leader election.
 """
@@ -24,7 +25,6 @@ from typing import TYPE_CHECKING
 from interlock._core import names
 from interlock._core.effects import NEVER, Whole, undoing
 from interlock._core.fenced_lock import FencedLock
-from interlock._core.holds import State
 from interlock._core.lock_base import cleanup_limits, lost, renumber_owner
 from interlock._core.scripts import election as scripts
 from interlock._core.waiters import section
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from interlock._core.session import Session
 
 FEW = 10
-"""Clients that look once per poll cap; more of them share what these would cost."""
+"""How many clients look once per poll cap; if there are more, each one looks less often."""
 MAX_CANDIDATE = 1000
-"""Characters of what a candidate calls itself."""
+"""Characters of the name of a candidate at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,11 @@ class LeaderInfo:
     """Who leads an election.
 
     Attributes:
-        name: of the election.
+        name: the name of the election.
         holder: ``"<client id>:<number>"``, as the server knows the leader.
         remaining: seconds until the term ends unless it is renewed.
-        token: the term's fencing token. This and what follows is None while it is not announced.
+        token: the term's fencing token. Until the term is announced, the token and all further
+            attributes are None.
         candidate: what the leader calls itself.
         host: where it runs.
         pid: its process.
@@ -73,10 +74,10 @@ LeaderInfo.__module__ = "interlock"  # where users find it
 
 
 def check_candidate(candidate: object) -> str:
-    """Return *candidate* if one can call itself so.
+    """Return *candidate* if a candidate can have that name.
 
     Raises:
-        TypeError: unless it is a string.
+        TypeError: it is not a string.
         ConfigError: it is empty or too long.
     """
     if not isinstance(candidate, str):
@@ -120,7 +121,7 @@ class Election(FencedLock):
         self._candidates = 1
 
     def acquire(self, owner: Owner, deadline: float, lease: float | None) -> Step[Hold | None]:
-        """Become the leader, waiting until *deadline*; arguments and errors as of a lock.
+        """Become the leader, waiting until *deadline*; arguments and errors as for a lock.
 
         Cost:
             Two round trips when nobody leads. While waiting, one per message and per poll cap for
@@ -136,11 +137,11 @@ class Election(FencedLock):
         return hold
 
     def _announce(self, hold: Hold, deadline: float) -> Op[None]:
-        """Write down that *hold* is the present term; in the background if there is no answer."""
+        """Write down that *hold* is the present term, in the background if there is no answer."""
         host, pid = self._process()
         session = self.session
         now = session.clock()
-        # Long enough for one outage; a leader that waited for more would not lead meanwhile.
+        # Long enough for one outage. A leader that waited longer would not lead meanwhile.
         patience = min(deadline, now + session.options.outage_timeout)
         call = scripts.election_announce(
             self.key,
@@ -167,22 +168,26 @@ class Election(FencedLock):
             raise lost(hold)
 
     def _resign(self, hold: Hold, error: BaseException) -> Op[None]:
-        """Undo a term whose announcement *error* ended, promptly or in the background."""
+        """Undo a term, promptly or in the background, because *error* ended its announcement."""
         session = self.session
-        if hold.state is State.LOST:
-            session.holds.end(hold)
-            return
         until, late = cleanup_limits(hold, hold.valid_until, session.clock())
         renumber_owner(hold)
-        # Not released before that is known: a Ctrl-C may strike in this, too.
+        # The depth stays until the clean-up is settled: after a Ctrl-C the undo runs again.
         depth = hold.depth
         session.holds.released(hold)
         hold.found(depth)
         yield from session.clean_up_after(error, self.release_script(hold, 0), until, late)
         hold.released()
 
+    def _holder(self, owner: Owner) -> str:
+        owner.renumber()
+        return super()._holder(owner)
+
+    def _force_release_script(self) -> Eval[bool]:
+        return scripts.election_force_release(self.key, self._publish, self.channel, self._news)
+
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
-        """Return the script that ends the term of *hold*; a term has no depths."""
+        """Return the script that ends the term of *hold*; *depth* is not used."""
         del depth
         return scripts.election_release(
             self.key, hold.holder, self._publish, self.channel, self._news
@@ -206,7 +211,7 @@ class Election(FencedLock):
         return LeaderInfo(self.name, found.holder, found.remaining, *found.details)
 
     def next_leader(self, watch: Watch) -> Op[bool]:
-        """Wait until another one leads than *watch* knows, or nobody; False when it was stopped.
+        """Wait until the leader is not the one that *watch* knows; False if *watch* was stopped.
 
         Cost:
             One round trip per message and per poll cap.
@@ -245,7 +250,7 @@ class Election(FencedLock):
         )
 
     def _interval(self) -> float:
-        """Return after which time a candidate looks again without a message."""
+        """Return the seconds after which a candidate looks again without a message."""
         return self.session.poll_interval() * max(1.0, self._candidates / FEW)
 
     def _try(self, hold: Hold, deadline: float) -> Op[float | None]:
@@ -264,12 +269,12 @@ class Election(FencedLock):
 
 
 class Watch:
-    """What an observer knows.
+    """What an observer knows of the leader.
 
     Attributes:
         leader: who led when it looked last.
-        stopped: whether it is to end.
-        remaining: seconds that are left of the present lease.
+        stopped: whether the observer is to stop.
+        remaining: the seconds that are left of the present lease.
     """
 
     def __init__(self) -> None:

@@ -5,22 +5,23 @@ Rules:
 * A hold is in the table before the server can grant it, so that an interruption anywhere finds
   it.
 * Reentrancy is decided from this table, never from what is found on the server.
-* Only this file changes a hold, but for `renew_at`, which the watchdog sets. The table
+* Only this file changes a hold. The one exception is `renew_at`, which the watchdog sets. The table
   `TRANSITIONS` says how its state may change; LOST and ENDED are final.
-* The watchdog touches a hold only while it is HELD, so an answer about a hold that was meanwhile
-  released says nothing.
+* The watchdog renews a hold only while it is HELD. If the hold was released meanwhile, the answer
+  that the server has lost it means nothing.
 * `Hold.late_grants` counts the commands that may still make it the holder, because no reply to
-  them was read. Whatever ends the hold has the cleanup release it again and again until as many
-  were found, or its lease would have ended it.
-* ``valid_until`` is the time of *sending* the last acknowledged acquire or renewal, plus the
-  lease, less what clocks may drift. Until then nobody else can hold the lock; after it, nobody
-  may believe in the hold.
-* A number whose release was sent and not answered is not used again for a new hold: that release
-  may still arrive.
+  them was read. When the hold ends, the cleanup repeats its release. It stops when it has found as
+  many grants, or when the lease would have ended them.
+* ``valid_until`` is the time when the last acknowledged acquire or renewal was *sent*, plus the
+  lease, less the drift of clocks. Until then nobody else can hold the lock. After that, nobody may
+  rely on the hold.
+* If a release was sent and not answered, its number is not used for a new hold: that release may
+  still arrive.
 
-A number belongs to an owner, not to a hold. A number for each hold was tried. Its packed command
-is a cached prefix, the number, and a cached rest. The pair then took 74,200 instructions in place
-of 63,400 on a stub socket (callgrind, Python 3.11). So a new number is drawn only in doubt.
+A number belongs to an owner, not to a hold. A number for each hold was tried. The packed command
+was then a cached prefix, the number, and a cached rest. An acquire and its release took 74,200
+instructions in place of 63,400 on a stub socket (callgrind, Python 3.11). So an owner draws a new
+number only if an old command may still be under way.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from interlock.options import Options
 
 DRIFT = 0.001
-"""The bound on the difference between two clocks' rates; 500 ppm each way is a bad quartz."""
+"""The limit for the difference between two clocks' rates: 500 ppm each, as of a bad quartz."""
 SLACK = 0.002
 """Seconds: the granularity of the server's expiry."""
 
@@ -50,19 +51,19 @@ _numbers = itertools.count(1)
 
 
 class Owner:
-    """Who may re-enter and release: a thread, a task, or whatever ``owner=`` names.
+    """Who may re-enter and release: a thread, a task, or what ``owner=`` names.
 
     Attributes:
         identity: tells owners of this process apart.
         number: the second half of the holder id; drawn from a process-wide counter, never used
             for another owner.
         label: what to call the owner in messages.
-        shared: whether others may come and release under the same name when those who have used
-            it are gone.
-        known_as: a client's id, a number, and the holder id made of the two; None until it
-            comes again.
-        reference: what a hold knows its owner by: a weak reference, because a thread or task is
-            not kept alive by what it holds.
+        shared: whether others may come and release under the same name when its former users are
+            gone.
+        known_as: a client's id, a number, and the holder id made of the two, as a cache. None
+            before the first acquire, a placeholder until the second.
+        reference: a weak reference, which a hold has in place of its owner: a hold must not keep a
+            thread or task alive.
     """
 
     shared = False
@@ -76,7 +77,7 @@ class Owner:
         self.reference: Callable[[], Owner | None] = weakref.ref(self)
 
     def renumber(self) -> None:
-        """Draw another number for holds to come."""
+        """Draw another number for later holds."""
         self.number = next(_numbers)
 
     def gone(self) -> bool:
@@ -84,16 +85,17 @@ class Owner:
         return self._gone is not None and self._gone()
 
     def may_await(self, pending: Hold) -> bool:
-        """Return whether *pending*, which is being acquired for this owner, will end meanwhile.
+        """Return whether the caller may wait until the acquire of *pending* ends.
 
-        It will not if this very thread or task acquires it, and was interrupted by a signal.
+        *pending* is a hold of this owner. The wait would never end if this very thread or task
+        acquires it, and a signal handler has interrupted that.
         """
         del pending
         return False
 
 
 class State:
-    """Where a hold is in its life; plain strings, because the hot path looks at them often."""
+    """The states of a hold; plain strings, because the hot path looks at them often."""
 
     PENDING: Final = "pending"
     HELD: Final = "held"
@@ -102,7 +104,7 @@ class State:
     LOST: Final = "lost"
 
 
-# The same, bound once: Python 3.11 looks an attribute of a class up anew each time.
+# The same, bound once: Python 3.11 looks up an attribute of a class anew each time.
 PENDING: Final = State.PENDING
 HELD: Final = State.HELD
 ENDING: Final = State.ENDING
@@ -120,14 +122,14 @@ TRANSITIONS: Final = {
     (State.ENDING, "end"): State.ENDED,
     (State.ENDING, "lose"): State.LOST,
 }
-"""Every change of a hold's state, for `Hold`'s methods of these names.
+"""Every change of a hold's state: the state before, the method of `Hold`, the state after.
 
 Any other pair leaves the state as it is. `Holds.released` makes the change of `end`, inline.
 """
 
 
 def valid_until(sent_at: float, lease: float) -> float:
-    """Return the end of *lease* seconds that the server granted to a command of *sent_at*."""
+    """Return the end of the *lease* seconds granted to a command that was sent at *sent_at*."""
     return sent_at + lease * (1 - DRIFT) - SLACK
 
 
@@ -174,7 +176,7 @@ class CoreLock(Protocol):
         ...
 
     def last_release(self, hold: Hold) -> Eval[int]:
-        """Return the script that takes *hold* down from depth 1; not to be changed."""
+        """Return the script that takes *hold* down from depth 1; the caller must not change it."""
         ...
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
@@ -224,25 +226,26 @@ class Hold:
     Attributes:
         core: the lock.
         holder: the hash field, ``"<client id>:<number>"``.
-        owner: returns who holds, as long as it lives.
+        owner: returns the owner, or None when it is gone.
         depth: how often it was entered.
         lease: seconds of one renewal, or of the whole hold.
         renewal: how it is kept alive; None when it ends with its lease.
-        renew_at: when the watchdog is to renew it; the watchdog's own.
+        renew_at: when the watchdog renews it next; only the watchdog sets this.
         valid_until: see the rules above.
         cut_at: when the server was last asked to end it sooner.
         token: the fencing token, or None.
-        replication: what replicas were asked about it; None when they were not.
+        replication: what replicas were asked about it; None if they were not asked.
         since: when it was granted, on the session's clock.
-        unanswered: how many tries to get it were sent without a reply being read. Each may be
-            executed yet.
-        offered: whether somebody who releases may make it the holder; set and reset under the
-            mutex of `waiters`.
+        unanswered: how many tries to get it were sent and no reply was read. The server may still
+            execute each of them.
+        offered: whether the release of another hold may make it the holder; set and reset under
+            the mutex of `waiters`.
         queued: whether it may have a place in the server's queue (fair locks).
-        handles: weak references to what its owner was given for single entries: blocks, holds.
-            While one lives it is renewed.
-        owned: whether its owner may release it without any of them.
-        line: one list for all holds that followed one another; it has the newest. Unset for most.
+        handles: weak references to the objects that the user got for single entries: blocks,
+            holds. While one of these objects lives, the hold is renewed.
+        owned: whether its owner may release it without any of these objects.
+        line: a list that holds of one owner share when each has replaced the one before. It has
+            the newest of them. Unset for most holds.
     """
 
     __slots__ = (
@@ -297,16 +300,16 @@ class Hold:
         self.unanswered -= 1
 
     def failed(self, error: InterlockError) -> None:
-        """Note that a try ended by *error*; what was not sent, or refused, will not be executed."""
+        """Note that a try ended with *error*; one that was refused or not sent is not executed."""
         if not isinstance(error, ClosedError) and not error.sent:
             self.unanswered -= 1
 
     def late_grants(self) -> int:
-        """Return how many commands may still make it the holder, whatever becomes of it."""
+        """Return how many commands may still make it the holder, even after it has ended."""
         return self.unanswered + self.offered + self.queued
 
     def settled(self) -> bool:
-        """Return whether an acquire of it that ends by an error has nothing left to undo."""
+        """Return whether nothing is left to undo if its acquire ends with an error."""
         if self.state is ENDED:
             return not (self.depth or self.late_grants())
         return self.state is not PENDING and self.state is not HELD
@@ -316,7 +319,7 @@ class Hold:
         return self.state is HELD and self.depth > 1
 
     def offer(self) -> None:
-        """Note that another holder, which releases, may make it the holder."""
+        """Note that the release of another hold may make it the holder."""
         self.offered = True
 
     def queue(self) -> None:
@@ -324,12 +327,12 @@ class Hold:
         self.queued = True
 
     def grant(self, token: int | None, sent_at: float, now: float) -> bool:
-        """Take what the server granted to a try that was sent at *sent_at*.
+        """Take the grant for a try that was sent at *sent_at*.
 
         Return whether it is held at *now*.
 
-        It is not if the client was closed meanwhile, or if the lease may be over: then it is the
-        server's until it is given back.
+        It is not held if the client was closed meanwhile, or if the lease may be over. Then the
+        server has the hold until it is given back.
         """
         self.unanswered -= 1
         if self.state is not PENDING:
@@ -337,7 +340,7 @@ class Hold:
         self.depth = 1
         self.offered = self.queued = False
         self.token = token
-        # `valid_until` written out: this is every acquire's.
+        # `valid_until` inlined: every acquire runs this.
         until = self.valid_until = sent_at + self.lease * (1 - DRIFT) - SLACK
         if now >= until:
             return False
@@ -346,18 +349,21 @@ class Hold:
         return True
 
     def refuse_grant(self) -> None:
-        """Note that the server made it the holder, and that this cannot be made use of."""
+        """Note that the server made it the holder, but that the grant cannot be used."""
         self.depth = 1
 
     def gave_back(self) -> None:
-        """Note that the server has neither it nor a place for it, and that no known command changes that."""
+        """Note that the server has neither this hold nor a place for it.
+
+        No known command will change that.
+        """
         self.depth = self.unanswered = 0
         self.offered = self.queued = False
 
     def rename(self, holder: str) -> None:
-        """Be known to the server as *holder* from now on, of which nothing was sent yet.
+        """Use the holder id *holder* from now on; no command with that id was sent yet.
 
-        Late commands do not meet it.
+        So late commands do not hit this hold.
         """
         self.holder = holder
         self.gave_back()
@@ -369,9 +375,9 @@ class Hold:
     # Being held.
 
     def enter(self) -> int | None:
-        """Go one deeper; return how deep it is, or None if it is not held any more.
+        """Enter it once more; return its new depth, or None if it is no longer held.
 
-        Makes no call, so that no thread releases it between the look and the entry.
+        This makes no call. So no thread can release the hold between the check and the entry.
         """
         if self.state is not HELD:
             return None
@@ -379,16 +385,16 @@ class Hold:
         return depth
 
     def leave(self) -> int:
-        """Go one less deep while it stays held; return how deep it is."""
+        """Go down by one depth while it stays held; return its new depth."""
         depth = self.depth = self.depth - 1
         return depth
 
     def end_renewal(self) -> None:
-        """Be renewed no more; it ends with its lease."""
+        """Stop its renewal: it ends with its lease."""
         self.renewal = None
 
     def keep_renewed(self, renewal: Renewal) -> None:
-        """Be renewed by *renewal* from now on."""
+        """Renew it by *renewal* from now on."""
         self.renewal = renewal
 
     def own(self) -> None:
@@ -398,8 +404,8 @@ class Hold:
     def extend_validity(self, sent_at: float, lease: float) -> None:
         """Note that the server acknowledged *lease* seconds for a command sent at *sent_at*.
 
-        A command that was sent before the lease was cut short says nothing.
-        The server may have executed it first.
+        A command that was sent before the lease was cut short does not count. The server may have
+        executed it first.
         """
         if sent_at >= self.cut_at:
             self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
@@ -407,7 +413,7 @@ class Hold:
     def ask_lease(self, sent_at: float, lease: float) -> None:
         """Note that at *sent_at* the server is asked to end it after *lease* seconds.
 
-        Until it answers, the earlier end counts.
+        Until the server answers, the earlier end counts.
         """
         self.cut_at = sent_at
         self.valid_until = min(self.valid_until, valid_until(sent_at, lease))
@@ -420,19 +426,19 @@ class Hold:
     # Its end.
 
     def take_back(self) -> None:
-        """Be held again, after a release or hand-over that did not come about."""
+        """Be held again, after a release or hand-over that failed."""
         if self.state is ENDING:
             self.state = HELD
 
     def begin_release(self, now: float = -NEVER) -> tuple[int, bool] | None:
-        """Go one less deep; at the last depth enter ENDING, in which it is not renewed.
+        """Go down by one depth; at the last depth enter ENDING, in which it is not renewed.
 
-        Makes no call once it has looked, so that of two threads that release it each goes down by
+        This makes no call after its checks. So if two threads release the hold, each goes down by
         one.
 
         Returns:
-            The depth to reach, and whether no release to it was begun before; None if it is lost
-            at *now*, or not held.
+            The depth to reach, and whether this is the first release to that depth; None if the
+            hold is lost at *now*, or not held.
         """
         if (self.state is not HELD or now >= self.valid_until) and self.lost(now):
             return None
@@ -448,16 +454,16 @@ class Hold:
         return 0, first
 
     def released(self) -> None:
-        """Note that the server has it no more."""
+        """Note that the server no longer has it."""
         self.depth = 0
 
     def end(self) -> None:
-        """Be over."""
+        """Enter ENDED, unless it is lost."""
         if self.state is not LOST:
             self.state = ENDED
 
     def lose(self, reason: LossReason) -> list[Callable[[], object]]:
-        """Enter LOST; return whom to tell (nobody when it is not held any more)."""
+        """Enter LOST; return the listeners to tell, or none if it is no longer held."""
         if self.state not in (HELD, ENDING):
             return []
         self.reason = reason
@@ -468,14 +474,14 @@ class Hold:
         return listeners or []
 
     def found(self, depth: int) -> None:
-        """Stand for what the server has of another client's hold, to be released by force."""
+        """Take the *depth* that the server has, to release that hold by force or to undo it."""
         self.depth = depth
 
     def keep_holder_unique(self) -> bool:
         """Give later holds of the owner another number. Return whether this one is still held.
 
-        From then on the holder id names this hold alone. That is tested last: a hold that begins
-        after the end of this one may have drawn the old number before.
+        From then on the holder id names this hold alone. The state is checked last: if this hold
+        has ended, a later one may already have the old number.
         """
         owner = self.owner()
         if owner is not None and self.holder.removesuffix(":write").endswith(f":{owner.number}"):
@@ -483,13 +489,13 @@ class Hold:
         return self.state is HELD
 
     def explain(self, detail: str) -> None:
-        """Note what the operator said who released it by force."""
+        """Note the reason that an operator gave for releasing it by force."""
         self._detail = detail
 
     def listen(self, callback: Callable[[], object]) -> bool:
         """Tell *callback* of a loss.
 
-        False when it is lost already (and the caller must tell it).
+        Return False if it is lost already. Then the caller must tell *callback*.
         """
         if self._listeners is None:
             self._listeners = []
@@ -497,8 +503,7 @@ class Hold:
         listeners.append(callback)
         if self.state is not LOST:
             return True
-        # The loss may have come in between. The thread that takes the callback out is the one to call
-        # it.
+        # The loss may have come in between. The thread that takes the callback out calls it.
         try:
             listeners.remove(callback)
         except ValueError:
@@ -506,28 +511,28 @@ class Hold:
         return False
 
     def unlisten(self, callback: Callable[[], object]) -> None:
-        """Tell *callback* no more of a loss."""
-        with suppress(ValueError, AttributeError):  # it was told, or is just being told
+        """Stop telling *callback* of a loss."""
+        with suppress(ValueError, AttributeError):  # it was told, or is being told just now
             self._listeners.remove(callback)  # type: ignore[union-attr]
 
     def hand_on(self, successor: Hold) -> None:
         """Hand its handles and its listeners on to the next hold of its owner."""
         if successor is self:
             return
-        # Who has the first of a thousand holds does not keep those in between.
+        # A user that keeps the first of a thousand holds does not keep those in between alive.
         self.line = successor.line = getattr(self, "line", None) or []
         self.line[:] = (successor,)
         self.share(successor, self.listeners())
 
     def share(self, other: Hold, listeners: Iterable[Callable[[], object]]) -> None:
-        """Give its handles to *other*, too, and let *listeners* hear of a loss of *other*."""
+        """Give its handles to *other*, too, and tell *listeners* of a loss of *other*."""
         other.handles, other.owned = self.handles, self.owned
         for listener in listeners:
             if not other.listen(listener):
                 listener()
 
     def listeners(self) -> tuple[Callable[[], object], ...]:
-        """Return who is told of a loss."""
+        """Return the listeners that are told of a loss."""
         return tuple(self._listeners or ())
 
     def latest(self) -> Hold:
@@ -549,13 +554,13 @@ class Hold:
 
     @property
     def detail(self) -> str:
-        """Return why it was released by force, if an operator told that; else an empty text."""
+        """Return why an operator released it by force; an empty text if that is not known."""
         # Most holds have none: the slot is empty.
         return getattr(self, "_detail", "")
 
     @property
     def replicas(self) -> int | None:
-        """Return how many replicas had it when it was acquired; None when they were not asked."""
+        """Return how many replicas had it when it was acquired; None if they were not asked."""
         return None if self.replication is None else self.replication.acknowledged
 
     def valid(self, now: float) -> bool:
@@ -569,16 +574,16 @@ class Hold:
         return self.state in (HELD, ENDING) and now >= self.valid_until
 
     def expiry_reason(self) -> LossReason:
-        """Return why a hold is lost whose validity ended by the clock.
+        """Return why the hold is lost, if its validity has run out.
 
         A renewal without an answer is tried again soon, until the end. If no try was due near the
-        end, there was none: the process was paused, or too busy.
+        end, none was made: the process was paused, or too busy.
         """
         tried = self.renew_at > self.valid_until - self.lease / 3
         return "unreachable past validity" if self.renewal is not None and tried else "expired"
 
     def abandoned(self) -> bool:
-        """Return whether nobody is left who could release it."""
+        """Return whether nobody is left to release it."""
         for handle in self.handles:
             if handle() is not None:
                 return False
@@ -586,12 +591,12 @@ class Hold:
         return not self.owned or owner is None or owner.gone()
 
     def hand(self, handle: Callable[[], object], *, alone: bool = True) -> None:
-        """Keep it as long as what *handle* refers to, which was given for the newest entry.
+        """Keep it while the object of *handle* lives, which the user got for the newest entry.
 
         Args:
-            handle: a weak reference to what releases that entry, in any thread or task.
-            alone: nothing else releases that entry. If there is no other entry, the hold is
-                abandoned when *handle* is dead, though its owner lives.
+            handle: a weak reference to the object that releases that entry, in any thread or task.
+            alone: whether nothing else releases that entry. Then a hold without other entries is
+                abandoned when the object of *handle* is gone, even if its owner lives.
         """
         if alone and self.depth == 1:
             self.handles, self.owned = (handle,), False
@@ -600,14 +605,14 @@ class Hold:
             self.handles = (*living, handle)
 
     def inside(self) -> bool:
-        """Return whether somebody may go on believing in it.
+        """Return whether somebody may still rely on it.
 
-        It was neither released nor abandoned.
+        That is so if it was neither released nor abandoned.
         """
         return not self.leaving() and not self.abandoned()
 
     def leaving(self) -> bool:
-        """Return whether its last release has begun; that release raises, if the hold is lost."""
+        """Return whether its last release has begun; that release raises if the hold is lost."""
         return self.depth == 0 or self.state is ENDING
 
     def ran_out(self) -> bool:
@@ -619,7 +624,7 @@ class Hold:
         return expired and all(handle() is None for handle in self.handles)
 
     def kept(self) -> bool:
-        """Return whether its owner has not released it yet, be it lost or not."""
+        """Return whether its owner has not released it yet, even if it is lost."""
         return self in self.core.session.holds
 
     def release(self) -> Step[None]:
@@ -630,16 +635,11 @@ class Hold:
 class Permit(Hold):
     """Permits that were acquired together, and end together.
 
-    Their lease may be cut short while a renewal is under way, whose answer then speaks of a
-    longer one: so what is believed is the shorter of the two.
-
     Attributes:
-        ids: what the server knows them by, 32 hex digits each.
-        ends_at: when a lease of their own ends, whatever a renewal says; never while they are
-            renewed.
+        ids: their ids on the server, 32 hex digits each.
     """
 
-    __slots__ = ("ends_at", "ids")
+    __slots__ = ("ids",)
 
     def __init__(
         self,
@@ -651,45 +651,28 @@ class Permit(Hold):
     ) -> None:
         super().__init__(core, owner, "", lease, renewal)
         self.identify(ids)
-        self.ends_at = NEVER
 
     def identify(self, ids: tuple[str, ...]) -> None:
-        """Be known to the server by *ids* from now on, of which nothing was sent yet."""
+        """Use *ids* from now on; no command with these ids was sent yet."""
         self.ids = ids
         self.rename("".join(ids))
 
-    def ask_to_end(self, ends_at: float, *, renewed: bool) -> None:
-        """Note that the server is asked to end them at *ends_at*.
+    def extend_validity(self, sent_at: float, lease: float) -> None:
+        """Note an acknowledged renewal; see `Hold.extend_validity`.
 
-        Until it answers, the earlier end counts.
+        If they have got a lease of their own meanwhile, the renewal does not count.
         """
-        self.ends_at = min(self.ends_at, ends_at)
-        if not renewed:
-            self.renewal = None
+        if self.renewal is not None:
+            super().extend_validity(sent_at, lease)
 
-    def end_at(self, ends_at: float, lease: float, renewal: Renewal | None) -> None:
-        """Note that the server has them until *ends_at*, and whether they are renewed now."""
-        self.lease = lease
-        self.valid_until = ends_at
-        self.renewal = renewal
-        self.ends_at = NEVER if renewal is not None else ends_at
-
-    def begin_release(self, now: float = -NEVER) -> tuple[int, bool] | None:
-        """Begin to give them back; see `Hold.begin_release`."""
-        return None if now >= self.ends_at and self.lost(now) else super().begin_release(now)
-
-    def valid(self, now: float) -> bool:
-        """Return whether nobody else can have the permits at *now*."""
-        return now < self.ends_at and super().valid(now)
-
-    def lost(self, now: float) -> bool:
-        """Return whether they ended without being released."""
-        over = now >= self.ends_at and self.state in (HELD, ENDING)
-        return over or super().lost(now)
+    def update_lease(self, sent_at: float, lease: float, renewal: Renewal | None) -> None:
+        """Note that the server has them for *lease* seconds from *sent_at*, and their renewal."""
+        self.lease, self.renewal = lease, renewal
+        self.valid_until = max(self.valid_until, valid_until(sent_at, lease))
 
 
 class HoldObserver(Protocol):
-    """What is told of each use of a lock (`observing`)."""
+    """An object that is told of each use of a lock (`observing`)."""
 
     def acquired(self, hold: Hold, sent_at: float) -> None: ...
     def released(self, hold: Hold) -> None: ...
@@ -699,7 +682,7 @@ class Holds:
     """The table of one client's holds.
 
     Attributes:
-        table: by key and owner.
+        table: the holds, by key and owner.
         observer: is told of each hold that is acquired or released; None if nobody wants that.
     """
 
@@ -708,27 +691,27 @@ class Holds:
         self.table: dict[tuple[object, int], Hold] = {}
 
     def get(self, key: object, owner: Owner) -> Hold | None:
-        """Return *owner*'s hold of *key*, in whatever state.
+        """Return *owner*'s hold of *key*, in any state.
 
-        Locks of two sides have a key for each.
+        A lock with two sides has a key for each side.
         """
         return self.table.get((key, owner.identity))
 
     def reserve(self, hold: Hold, former: Hold | None = None) -> Hold:
-        """Enter *hold* before the first try to get it is sent, and count that.
+        """Enter *hold* before the first try to get it is sent, and count that try.
 
         Args:
             hold: PENDING.
-            former: what it may replace: a hold of the same owner that is over.
+            former: a hold of the same owner that is over. *hold* may replace it.
 
         Returns:
-            *hold*, or what another thread of the same owner has entered meanwhile.
+            *hold*, or the hold that another thread of the same owner has entered meanwhile.
         """
         found = self.table.setdefault(hold.table_key, hold)
         if former is not None and found is former:
             self._forget(former)
             found = self.table.setdefault(hold.table_key, hold)
-        # Not before: a hold that came too late has sent nothing, and must undo nothing.
+        # Only now: a hold that came too late has sent nothing, and must undo nothing.
         if found is hold:
             hold.unanswered = 1
         return found
@@ -739,18 +722,18 @@ class Holds:
 
     def end(self, hold: Hold) -> None:
         """Forget *hold*; a later one of the same owner stays."""
-        # In this order: a Ctrl-C may strike in between, and then it is done once more.
+        # In this order: if a Ctrl-C comes in between, this is called once more.
         self._forget(hold)
         hold.end()
 
     def released(self, hold: Hold) -> None:
-        """Forget *hold*, which the server has no more."""
+        """Forget *hold*, which the server no longer has."""
         hold.depth = 0
         if hold.state is not LOST:
             if self.observer is not None and hold.state is not ENDED:
                 self.observer.released(hold)
             hold.state = ENDED
-        # `_forget` written out: this is every release's.
+        # `_forget` inlined: every release runs this.
         try:
             if self.table[hold.table_key] is hold:
                 del self.table[hold.table_key]
@@ -758,8 +741,8 @@ class Holds:
             return
 
     def _forget(self, hold: Hold) -> None:
-        # Others may be ending it at the same time: a client that closes, the watchdog. No call,
-        # so that no thread comes in between.
+        # A client that closes, or the watchdog, may end it at the same time. There is no call in
+        # here, so no other thread comes in between.
         try:
             if self.table[hold.table_key] is hold:
                 del self.table[hold.table_key]
@@ -771,7 +754,7 @@ class Holds:
         return [hold for hold in self.snapshot() if hold.key == key]
 
     def snapshot(self) -> list[Hold]:
-        """Return all holds; one step, so that other threads may come and go meanwhile."""
+        """Return all holds; it is one step, so other threads may change the table meanwhile."""
         return list(self.table.values())
 
     def __iter__(self) -> Iterator[Hold]:

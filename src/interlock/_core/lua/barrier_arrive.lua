@@ -1,23 +1,26 @@
--- barrier_arrive: count a party as arrived, and end the generation if it is the last one; once.
+-- barrier_arrive: count a party as arrived, and end the generation if all parties are there.
 --
--- Its index is the number of those who wait, or the place of a party that left. So each index is
--- given once in a generation.
+-- A call counts once, however often it arrives.
 --
--- KEYS[1]  barrier  hash: generation, parties, broken when it is, places, place:{party} of each
+-- The party's index is the number of parties that wait. If a party has left, the index is the
+-- lowest free place. So no two parties that wait have the same index.
+--
+-- KEYS[1]  barrier  hash: generation, parties, broken if it is, places, place:{party} of each party
 -- KEYS[2]  waiting  zset {party: when its lease ends, epoch milliseconds by the server's clock}
 -- KEYS[3]  passed   zset {generation that passed: when, epoch milliseconds}
--- KEYS[4]  request  string, "<generation> <index>" of this call, for when it arrives again; index
---                   -1 when the party has left
--- KEYS[5]  spent    string, the same of an answered call, to be removed; or no key
+-- KEYS[4]  request  string, the answer to this call, for copies of it: "<generation> <index>", or
+--                   "<parties> -2"; index -1 also if the party has left
+-- KEYS[5]  spent    string, the same of an answered call, to be removed; or a key that never exists
 -- ARGV[1]  party    string, an id that nobody else has
--- ARGV[2]  parties  integer > 0, how many it takes
--- ARGV[3]  lease    integer > 0, milliseconds that the party is believed without a renewal
+-- ARGV[2]  parties  integer > 0, how many parties end a generation
+-- ARGV[3]  lease    integer > 0, milliseconds for which the party counts as alive without a renewal
 -- ARGV[4]  ttl      integer > 0, milliseconds that the request is remembered
 -- ARGV[5]  kept     integer > 0, milliseconds that an idle barrier is remembered
 -- ARGV[6]  publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[7]  channel  string, where parties listen
 --
--- Returns  {generation, index}; index -1 when it is broken; {parties, -2} if it has others
+-- Returns  {generation, index}; index -1 if the barrier is broken; {parties, -2} if it is in use
+--          with another number of parties
 -- Source   threading.Barrier of Python 3.13
 -- Wire     ours alone: Redisson has no such object
 local barrier, waiting, passed, request, spent = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -32,10 +35,11 @@ end
 local known = redis.call('hmget', barrier, 'generation', 'parties', 'broken', 'places')
 local time = redis.call('time')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
--- A DEL is let through when memory is full, and with it all that follows.
+-- When memory is full, the server lets a DEL through, and then all writes that follow.
 redis.call('del', spent)
 local index = redis.call('zcard', waiting)
 if tonumber(known[2] or parties) ~= parties and (index > 0 or known[3]) then
+  redis.call('set', request, known[2] .. ' -2', 'px', ttl)
   return {known[2], -2}
 end
 local generation = tonumber(known[1] or now * 1000)
@@ -50,11 +54,13 @@ end
 local name = string.format('%.0f', generation)
 if known[3] then
   redis.call('pexpire', barrier, kept)
+  -- A copy that arrives after a reset must not count.
+  redis.call('set', request, name .. ' -1', 'px', ttl)
   return {name, -1}
 end
 local place, places = index, tonumber(known[4] or 0)
 if places ~= index then
-  -- Somebody left.
+  -- A party has left.
   local fields, taken = redis.call('hgetall', barrier), {}
   places = 0
   for i = 1, #fields, 2 do

@@ -1,28 +1,39 @@
--- fair_lock_acquire: reach *depth* on an own lock, or on a free one when it is our turn; else learn when to ask again.
+-- fair_lock_acquire: reach *depth* on an own lock, or on a free one in turn; or learn when to ask.
 --
--- Asking keeps the asker's place in the queue. A place ends when its holder was silent for too long: its deadline is one wait
--- for itself and one for each place before it, and whoever goes takes a wait along from all behind it, as Redisson has it. So
--- those who died together go together, and one script skips them all. One who is alive leaves everybody time to ask again, in case
--- their waits are shorter. Only deadlines that contain our waits are cut, which a quarter of a millisecond marks: what Redisson
--- sets behind one of ours inherits it. Entries of only one of list and zset stop nobody.
+-- A waiter keeps its place in the queue by asking again. Each time its deadline moves: it is one
+-- *wait* from now, and one more for each place before it. At the deadline the place ends. A waiter
+-- that leaves the queue takes one *wait* off each deadline behind it, as in Redisson. So waiters
+-- that died together lose their places together, and one script skips them all. If the waiter that
+-- leaves is alive, those behind it keep time to ask again, in case their own *wait* is shorter.
+--
+-- Only deadlines that contain our waits become shorter. The fraction .25, in milliseconds, marks
+-- them. A deadline that Redisson sets behind one of ours inherits the fraction. An entry that is
+-- only in the list, or only in the zset, stops nobody.
 --
 -- KEYS[1]  lock      hash {holder: depth}; its TTL is the lease
 -- KEYS[2]  queue     list of holders, the next one first
--- KEYS[3]  timeouts  zset {holder: its deadline, epoch milliseconds by the server's clock, ours with .25}
+-- KEYS[3]  timeouts  zset {holder: its deadline, epoch milliseconds by the server's clock}; ours
+--                    have the fraction .25
 -- ARGV[1]  lease     integer > 0, milliseconds
 -- ARGV[2]  holder    string, "<client id>:<number>"
 -- ARGV[3]  depth     integer > 0, the depth to reach: sending it twice changes nothing
--- ARGV[4]  enqueue   1: stand in the queue when it is not our turn; 0: do not, but keep a place that there is
+-- ARGV[4]  enqueue   1: join the queue if it is not our turn; 0: only keep an existing place
 -- ARGV[5]  wait      integer > 0, milliseconds for which a waiter may be silent
 -- ARGV[6]  publish   string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[7]  channel   string, where the waiter <holder> listens, less its ":<holder>"
+-- ARGV[7]  channel   string; the waiter <holder> listens on "<channel>:<holder>"
 --
--- Returns  nil when held; else {milliseconds, 1: in the queue, and to ask again by then; 0: not in the queue, and that is what
---          is left of the other's lease (-1: never ends, -2: a re-entry found no lock)}
--- Source   RedissonFairLock.tryLockInnerAsync, Redisson 4.7.0, with the server's clock for the client's
--- Wire     the hash, the list and the zset; "0" to a waiter who is first because the ones before it went; this text is our own
-local lock, queue, timeouts, lease, holder, depth, enqueue, wait, publish, channel = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1', tonumber(ARGV[5]), ARGV[6], ARGV[7]
--- A waiter with a longer wait than ours takes more along. How much cannot be seen; 300 s is what Redisson's take.
+-- Returns  nil when held; {milliseconds until it must ask again, 1} when in the queue; else {what
+--          is left of the other's lease in milliseconds (-1: never ends, -2: a re-entry found no
+--          lock, or the lock is free and others are first), 0}
+-- Source   RedissonFairLock.tryLockInnerAsync, Redisson 4.7.0, with the server's clock
+--          in place of the client's
+-- Wire     the hash, the list and the zset; "0" to a waiter that is first now because those
+--          before it are gone; this code is our own
+local lock, queue, timeouts = KEYS[1], KEYS[2], KEYS[3]
+local lease, holder, depth, enqueue = ARGV[1], ARGV[2], ARGV[3], ARGV[4] == '1'
+local wait, publish, channel = tonumber(ARGV[5]), ARGV[6], ARGV[7]
+-- A waiter with a longer wait than ours takes more off the deadlines behind it. How much cannot be
+-- seen. Redisson's waiters take 300 s off.
 local LONGER_WAIT = math.max(300000, wait)
 
 local left = redis.call('pttl', lock)
@@ -55,7 +66,7 @@ local function stay(place)
   local longer = 0
   local before = place > 0 and deadline_of(redis.call('lindex', queue, place - 1))
   if before then
-    -- The first of Redisson's waiters also adds what is left of the lease.
+    -- If a waiter of Redisson is first, its deadline also contains what is left of the lease.
     local surplus = before - now - place * wait - math.max(tonumber(lease), left)
     longer = math.max(0, math.ceil(surplus / LONGER_WAIT))
   end

@@ -1,18 +1,22 @@
--- fair_lock_force_release: free the lock, whoever holds it, and tell who is next.
+-- fair_lock_force_release: free the lock, even if another owner holds it, and tell the next waiter.
 --
--- Who waits goes on waiting; how the dead go and the others move up is told in fair_lock_acquire.
+-- The waiters stay in the queue. fair_lock_acquire tells how dead ones are removed, and how the
+-- others move up.
 --
 -- KEYS[1]  lock      hash {holder: depth}
 -- KEYS[2]  queue     list of holders, the next one first
--- KEYS[3]  timeouts  zset {holder: its deadline, epoch milliseconds by the server's clock, ours with .25}
+-- KEYS[3]  timeouts  zset {holder: its deadline, epoch milliseconds by the server's clock}; ours
+--                    have the fraction .25
 -- ARGV[1]  wait      integer > 0, milliseconds for which a waiter may be silent
 -- ARGV[2]  publish   string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[3]  channel   string, where the waiter <holder> listens, less its ":<holder>"
+-- ARGV[3]  channel   string; the waiter <holder> listens on "<channel>:<holder>"
 --
 -- Returns  1 when it was locked, else 0
--- Source   RedissonFairLock.forceUnlockAsync, Redisson 4.7.0, with the server's clock for the client's
--- Wire     the hash, the list and the zset; "0" to the first waiter; this text is our own
-local lock, queue, timeouts, wait, publish, channel = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1]), ARGV[2], ARGV[3]
+-- Source   RedissonFairLock.forceUnlockAsync, Redisson 4.7.0, with the server's clock
+--          in place of the client's
+-- Wire     the hash, the list and the zset; "0" to the first waiter; this code is our own
+local lock, queue, timeouts = KEYS[1], KEYS[2], KEYS[3]
+local wait, publish, channel = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
 if redis.call('hlen', lock) == 0 then
   return 0

@@ -1,22 +1,33 @@
--- fair_lock_release: go down to *depth*; at 0 free the lock, or leave the queue, and tell who is next.
+-- fair_lock_release: go down to *depth*; at 0 free the lock or leave the queue.
 --
--- The undo of an acquire that was interrupted anywhere is the release to the former depth, whether it held or waited. The TTL
--- is left alone. How those behind move up is told in fair_lock_acquire. A server that is out of memory refuses HSET and ZADD,
--- but only as a script's first write: hence the HDEL of a field that is never there.
+-- If the lock is free then, the next waiter is told. A waiter that leaves from behind the first one
+-- tells nobody.
+--
+-- A release to the former depth undoes an acquire that was interrupted at any point, whether it
+-- held or waited. The TTL is left alone. fair_lock_acquire tells how the waiters behind move up.
+--
+-- A server that is out of memory refuses HSET and ZADD, but only as a script's first write. So a
+-- removal comes before each: before HSET it is the HDEL of a field that never exists.
 --
 -- KEYS[1]  lock      hash {holder: depth}; its TTL is the lease
 -- KEYS[2]  queue     list of holders, the next one first
--- KEYS[3]  timeouts  zset {holder: its deadline, epoch milliseconds by the server's clock, ours with .25}
+-- KEYS[3]  timeouts  zset {holder: its deadline, epoch milliseconds by the server's clock}; ours
+--                    have the fraction .25
 -- ARGV[1]  holder    string, "<client id>:<number>"
 -- ARGV[2]  depth     integer >= 0, the depth to reach: sending it twice changes nothing
 -- ARGV[3]  wait      integer > 0, milliseconds for which a waiter may be silent
 -- ARGV[4]  publish   string, PUBLISH, SPUBLISH, or empty for no message
--- ARGV[5]  channel   string, where the waiter <holder> listens, less its ":<holder>"
+-- ARGV[5]  channel   string; the waiter <holder> listens on "<channel>:<holder>"
 --
--- Returns  1 when done, nil when this holder neither holds the lock nor, at depth 0, waits for it (nothing changed)
--- Source   RedissonFairLock.unlockInnerAsync and acquireFailedAsync, Redisson 4.7.0, with the server's clock for the client's
--- Wire     the hash, the list and the zset; "0" to the first waiter when the lock is free; this text is our own
-local lock, queue, timeouts, holder, depth, wait, publish, channel = KEYS[1], KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
+-- Returns  1 when done, nil when this holder neither holds the lock nor, at depth 0, waits for it
+--          (a deadline without a place in the list is removed at depth 0; nothing else changed)
+-- Source   RedissonFairLock.unlockInnerAsync and acquireFailedAsync, Redisson 4.7.0,
+--          with the server's clock in place of the client's
+-- Wire     the hash, the list and the zset; "0" to the next waiter when the lock is free; this
+--          code is our own
+local lock, queue, timeouts = KEYS[1], KEYS[2], KEYS[3]
+local holder, depth, wait = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local publish, channel = ARGV[4], ARGV[5]
 
 local held = redis.call('hexists', lock, holder) == 1
 if depth > 0 then

@@ -1,21 +1,25 @@
 -- group_lock_release: go down to *depth* on every field; at 0 free them all and tell the waiters.
 --
--- The undo of an acquire that was interrupted anywhere is the release to the former depth. Neither the TTL nor the time of a
--- field changes: an inner release neither shortens nor lengthens what the outer hold was promised.
+-- A release to the former depth undoes an acquire that was interrupted at any point. Neither the
+-- TTL nor the time of a field changes: an inner release does not change the outer hold's lease.
 --
--- A server that is out of memory refuses HSET, but only as a script's first write: hence the HDEL of a field that is never there.
+-- A server that is out of memory refuses HSET, but only as a script's first write. So an HDEL of a
+-- field that never exists comes first.
 --
--- KEYS[1]     group    hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds, "<field>:<holder>:lock_count": depth}
+-- KEYS[1]     group    hash {field: holder, "<field>:<holder>:expire_time": epoch milliseconds,
+--                      "<field>:<holder>:lock_count": depth}
 -- ARGV[1]     holder   string, "<client id>:<number>"
 -- ARGV[2]     depth    integer >= 0, the depth to reach: sending it twice changes nothing
 -- ARGV[3]     publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[4]     channel  string, where waiters listen
--- ARGV[5..n]  field    string, what stands for one value
+-- ARGV[5..n]  field    string, the field that stands for one value
 --
--- Returns  1 when done, nil when this holder does not hold all of them (what it held is at *depth* then)
+-- Returns  1 when done, nil when this holder does not hold all of them (those that it held are at
+--          *depth* then)
 -- Source   RedissonFasterMultiLock.unlockInnerAsync, Redisson 4.7.0
--- Wire     the hash, and "0" on the channel when fields are freed; this text is our own
-local group, holder, depth, publish, channel, fields = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV
+-- Wire     the hash, and "0" on the channel when fields are freed; this code is our own
+local group, holder, depth = KEYS[1], ARGV[1], tonumber(ARGV[2])
+local publish, channel, fields = ARGV[3], ARGV[4], ARGV
 local FIRST = 5
 
 local held, all_held = {}, true

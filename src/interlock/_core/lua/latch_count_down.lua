@@ -1,9 +1,13 @@
--- latch_count_down: take one from the count; at 0 open the latch and tell the waiters. Once, however often it arrives.
+-- latch_count_down: take one from the count; at 0 open the latch and tell the waiters.
+--
+-- A call counts once, however often it arrives.
 --
 -- KEYS[1]  latch    string, the count
--- KEYS[2]  request  string, what this call is known by when it arrives again
--- KEYS[3]  spent    string, the same of an answered call, to be removed; a key that is never there if there is none
--- KEYS[4]  ending   string, how the latch ended last, for who waited for it: "open <mark>" or "deleted <mark>"
+-- KEYS[2]  request  string; exists once this call was executed, so that a copy does nothing
+-- KEYS[3]  spent    string, the same of an answered call, to be removed; if there is none, a key
+--                   that never exists
+-- KEYS[4]  ending   string, how the latch ended last, for its waiters: "open <mark>" or
+--                   "deleted <mark>"
 -- ARGV[1]  ttl      integer > 0, milliseconds that the request is remembered
 -- ARGV[2]  mark     string, tells this ending from others
 -- ARGV[3]  kept     integer > 0, milliseconds that the ending is remembered
@@ -12,8 +16,9 @@
 --
 -- Returns  1
 -- Source   RCountDownLatch.countDown, Redisson 4.7.0
--- Wire     the count, which is removed at 0, and "0" on the channel then; this text is our own
-local latch, request, spent, ending, ttl, mark, kept, publish, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+-- Wire     the count, which is removed at 0, and "0" on the channel then; this code is our own
+local latch, request, spent, ending = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local ttl, mark, kept, publish, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 if redis.call('exists', request) == 1 then
   return 1
@@ -22,13 +27,15 @@ local before = redis.call('get', latch)
 if not tonumber(before or 0) then
   return redis.error_reply('WRONGTYPE this is not the count of a latch')
 end
--- A DEL is let through when memory is full, and with it all that follows: who waits must go on even then.
+-- When memory is full, the server lets a DEL through, and then all writes that follow. The
+-- waiters must go on even then.
 redis.call('del', spent)
+-- Also if the latch is open: a copy must not count down the next one.
+redis.call('set', request, 1, 'px', ttl)
 if not before then
   return 1
 end
 local count = redis.call('decr', latch)
-redis.call('set', request, 1, 'px', ttl)
 if count <= 0 then
   redis.call('del', latch)
 end

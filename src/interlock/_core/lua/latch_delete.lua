@@ -1,16 +1,18 @@
 -- latch_delete: remove a latch and tell the waiters that it will not open.
 --
 -- KEYS[1]  latch    string, the count
--- KEYS[2]  ending   string, how the latch ended last, for who waited for it: "open <mark>" or "deleted <mark>"
+-- KEYS[2]  ending   string, how the latch ended last, for its waiters: "open <mark>" or
+--                   "deleted <mark>"
 -- ARGV[1]  mark     string, tells this ending from others: sending it twice changes nothing
 -- ARGV[2]  kept     integer > 0, milliseconds that the ending is remembered
 -- ARGV[3]  publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[4]  channel  string, where waiters listen
 --
--- Returns  1 when there was one, else 0
+-- Returns  1 when there was a latch, else 0
 -- Source   RCountDownLatch.delete, Redisson 4.7.0
--- Wire     the count, and "1" on the channel; this text is our own
-local latch, ending, mark, kept, publish, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+-- Wire     the count, and "1" on the channel; this code is our own
+local latch, ending = KEYS[1], KEYS[2]
+local mark, kept, publish, channel = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 if redis.call('get', ending) == 'deleted ' .. mark then
   return 1

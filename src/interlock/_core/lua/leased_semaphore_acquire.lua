@@ -1,16 +1,19 @@
--- leased_semaphore_acquire: take a permit for each id until the lease ends, or learn when the next one ends.
+-- leased_semaphore_acquire: take a leased permit for each id, or learn when the next lease ends.
 --
 -- KEYS[1]  semaphore  string, the number of free permits
--- KEYS[2]  leases     zset {id, 16 raw bytes: when it ends, epoch milliseconds by the server's clock}
+-- KEYS[2]  leases     zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
 -- ARGV[1]  lease      integer > 0, milliseconds
 -- ARGV[2]  ids        string, 32 hex digits each: sending them twice changes nothing
 -- ARGV[3]  publish    string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[4]  channel    string, where waiters listen
 --
--- Returns  nil when taken; else the milliseconds until the next lease ends (-1: none does)
--- Source   RPermitExpirableSemaphore.tryAcquire, Redisson 4.7.0, with the server's clock for the client's
--- Wire     the number and the zset; the new number on the channel when expired permits came back; this text is our own
-local semaphore, leases, lease, ids, publish, channel = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+-- Returns  nil when taken; else the milliseconds until the next lease ends (-1: none ends)
+-- Source   RPermitExpirableSemaphore.tryAcquire, Redisson 4.7.0, with the server's clock
+--          in place of the client's
+-- Wire     the number and the zset; the new number on the channel when expired permits came back;
+--          this code is our own
+local semaphore, leases = KEYS[1], KEYS[2]
+local lease, ids, publish, channel = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local PERMANENT = 922337203685477
 
 local time = redis.call('time')

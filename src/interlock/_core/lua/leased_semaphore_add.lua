@@ -1,8 +1,9 @@
--- leased_semaphore_add: add permits, or take some away for good; once, however often it arrives.
+-- leased_semaphore_add: add or remove permits; once, however often the call arrives.
 --
 -- KEYS[1]  semaphore  string, the number of free permits
--- KEYS[2]  request    string, the latch of this call: the permits it took, negative when it gave some
--- KEYS[3]  spent      string, the latch of an answered call, to be removed; a key that is never there if there is none
+-- KEYS[2]  request    string, the latch of this call: the permits it took, negative if it gave some
+-- KEYS[3]  spent      string, the latch of an answered call, to be removed; if there is none, a
+--                     key that never exists
 -- ARGV[1]  permits    integer, not 0
 -- ARGV[2]  ttl        integer > 0, milliseconds that the latch is kept
 -- ARGV[3]  publish    string, PUBLISH, SPUBLISH, or empty for no message
@@ -10,8 +11,9 @@
 --
 -- Returns  1
 -- Source   RPermitExpirableSemaphore.addPermits, Redisson 4.7.0
--- Wire     the number, whose TTL stays, and how many were added on the channel; this text is our own
-local semaphore, request, spent, permits, ttl, publish, channel = KEYS[1], KEYS[2], KEYS[3], tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+-- Wire     the number, whose TTL stays; on the channel how many were added; this code is our own
+local semaphore, request, spent = KEYS[1], KEYS[2], KEYS[3]
+local permits, ttl, publish, channel = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 
 if redis.call('exists', request) == 1 then
   return 1

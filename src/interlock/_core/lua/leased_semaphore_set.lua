@@ -1,15 +1,16 @@
--- leased_semaphore_set: have free and held permits add up to so many, and tell the waiters.
+-- leased_semaphore_set: set the sum of free and held permits, and tell the waiters.
 --
--- KEYS[1]  semaphore  string, the number of free permits; negative while more are held than there shall be
--- KEYS[2]  leases     zset {id, 16 raw bytes: when it ends, epoch milliseconds by the server's clock}
--- ARGV[1]  permits    integer >= 0: sending it twice changes nothing
+-- KEYS[1]  semaphore  string, the number of free permits; negative while too many are held
+-- KEYS[2]  leases     zset {id, 16 raw bytes: its end, epoch milliseconds by the server's clock}
+-- ARGV[1]  permits    integer >= 0, the new sum: sending it twice changes nothing
 -- ARGV[2]  publish    string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[3]  channel    string, where waiters listen
 --
 -- Returns  1
 -- Source   RPermitExpirableSemaphore.setPermits, Redisson 4.7.0
--- Wire     the number, and how many there shall be on the channel; this text is our own
-local semaphore, leases, permits, publish, channel = KEYS[1], KEYS[2], tonumber(ARGV[1]), ARGV[2], ARGV[3]
+-- Wire     the number, and the new sum on the channel; this code is our own
+local semaphore, leases = KEYS[1], KEYS[2]
+local permits, publish, channel = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 
 local free = tonumber(redis.call('get', semaphore) or 0)
 if not free then

@@ -1,9 +1,13 @@
--- read_lock_release: go down to *depth*; at 0 leave, and if nobody else is left free the lock and tell the waiters.
+-- read_lock_release: go down to *depth*; at 0 leave, and free the lock if nobody is left.
 --
--- The undo of an acquire that was interrupted anywhere is the release to the former depth. When the one who leaves had the
--- longest lease, the lock's TTL becomes the longest of the others', and those that are found to be dead are removed: each time
--- while the readers are few, else only when their number is a multiple of sixteen. While its owner also writes, the TTL is left alone.
--- What a user may not do fails before the lock is freed.
+-- Freeing it tells the waiters.
+--
+-- A release to the former depth undoes an acquire that was interrupted at any point. If the user
+-- lacks the right to a command, the script fails before it frees the lock.
+--
+-- If the reader that leaves had the longest lease, the TTL becomes the longest of the others', and
+-- readers found dead are removed. With more than sixteen readers, this happens only if their number
+-- is a multiple of sixteen. While the owner also writes, the TTL is left alone.
 --
 -- The last reader gives the lock to the first client in the queue; see write_lock_release.
 --
@@ -15,19 +19,23 @@
 -- ARGV[4]     publish  string, PUBLISH, SPUBLISH, or empty for no message
 -- ARGV[5]     channel  string, where waiters listen
 --
--- Returns  1 when done, nil when this holder does not read (it has no entries then)
+-- Returns  1 when done, nil when this holder does not read (its entries above *depth* are removed)
 -- Source   RedissonReadLock.unlockInnerAsync, Redisson 4.7.0; never shortens the writer's lease
--- Wire     the hash, the entries and the TTL; "0" on the channel when the lock is freed; "00" if
---          those in the queue need not look; this text is our own
-local lock, entries, holder, depth, prefix, publish, channel = KEYS[1], KEYS, ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
+-- Wire     the hash, the entries and the TTL; "0" on the channel when the lock is freed. With
+--          clients in the queue, the first one gets a claim for 250 ms and "0" on its wake channel
+--          instead. If the lock is left to others for a moment, "20" is sent there, and "00" on the
+--          channel if others listen; this code is our own
+local lock, entries = KEYS[1], KEYS
+local holder, depth, prefix = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local publish, channel = ARGV[4], ARGV[5]
 local NOW_AND_THEN = 16
-local TICKS = 10 -- milliseconds by which TTLs may differ that were meant to be the same
+local TICKS = 10 -- milliseconds by which two TTLs may differ that should be equal
 
 -- include: longest_of_others
 
 local mode, held = unpack(redis.call('hmget', lock, 'mode', holder))
 if not held then
-  -- A thread's release of the last entry may have come before another's of an inner one, which is this.
+  -- Another thread may have released the last entry, before this release of an inner one.
   redis.call('del', unpack(entries, 2))
   return nil
 end
@@ -45,7 +53,7 @@ if mode == 'read' and not alone and (readers <= NOW_AND_THEN or readers % NOW_AN
   end
   local left = redis.call('pttl', lock)
   if mine + TICKS >= left then
-    -- Never less than 0: whether anybody is left at all has to be seen in any case.
+    -- At least 0, so that the function looks for a live reader in any case.
     local longest = longest_of_others(math.max(left - TICKS, 0))
     alone = longest == -2
     if longest >= 0 and longest < left - TICKS then

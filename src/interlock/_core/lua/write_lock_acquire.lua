@@ -1,9 +1,9 @@
 -- write_lock_acquire: reach *depth* as the writer, or learn how long others may keep the lock.
 --
--- Readers whose entries have all ended have died: they are removed, and the TTL becomes the longest of the others'. Entering
--- again never shortens the lease, and never adds to it.
+-- Readers whose entries have all ended have died. They are removed, and the TTL becomes the longest
+-- lease of the others. A re-entry never shortens the lease, and leases are not added up.
 --
--- A depth above 1 is a re-entry: it never takes a lock anew that was lost meanwhile.
+-- A depth above 1 is a re-entry: it does not take the lock again if it was lost meanwhile.
 --
 -- KEYS[1]  lock     hash {mode: read or write, reader: depth, writer: depth}; its TTL is the lease
 -- ARGV[1]  lease    integer > 0, milliseconds
@@ -12,13 +12,15 @@
 -- ARGV[4]  prefix   string, what the key of every reader's entry begins with
 -- ARGV[5]  client   string, the client id: it waits in the queue; may be left out
 -- ARGV[6]  queue    string, a zset {client: when it came, in ms}; may be left out
--- ARGV[7]  more     1: others of the client wait, so it stays there; may be left out
+-- ARGV[7]  more     1: others of the client wait, so it stays in the queue; may be left out
 -- ARGV[8]  keep     integer > 0, milliseconds that the queue is kept; may be left out
 --
--- Returns  nil when held; else what is left of the others' lease, milliseconds (-1: never ends, -2: a re-entry found no lock)
+-- Returns  nil when held; else what is left of the others' lease, milliseconds (-1: never ends, -2:
+--          a re-entry found no lock); 20 if a free lock is left to others
 -- Source   RedissonWriteLock.tryLockInnerAsync, Redisson 4.7.0, without adding up leases
--- Wire     the hash and its TTL; this text is our own
-local lock, lease, holder, depth, prefix = KEYS[1], tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
+-- Wire     the hash and its TTL; this code is our own
+local lock, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
+local depth, prefix = tonumber(ARGV[3]), ARGV[4]
 local client, queue, more, keep = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 
 local free = depth == 1 and redis.call('exists', lock) == 0
@@ -46,11 +48,12 @@ if not held and depth == 1 and mode == 'read' then
 end
 if client and not held and depth == 1 then
   if not free and mode == 'write' then
-    -- The claim of the client is the only holder: the lock is free without it.
+    -- The client's claim is the only holder, so the lock is free without it.
     free = redis.pcall('hdel', lock, client .. ':0:write') == 1
   elseif free and redis.pcall('exists', queue) == 1
     and redis.pcall('zscore', queue, client) == false and stand_in_queue() then
-    -- The lock is left to others for a moment, or the first one did not take it. The client waits.
+    -- A free lock with a queue: it was left to others for a moment, or the first client did
+    -- not take it. This client joins the queue.
     return 20
   end
 end

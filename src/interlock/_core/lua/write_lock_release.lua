@@ -1,13 +1,16 @@
--- write_lock_release: go down to *depth*; at 0 free the lock, or leave it to the owner's own reading, and tell the waiters.
+-- write_lock_release: go down to *depth*; at 0 free the lock, or go on as a reader.
 --
--- The undo of an acquire that was interrupted anywhere is the release to the former depth. An owner that still reads has its
--- lock from now on for reading, and for the lease of that; Redisson tells nobody then, and its own waiting readers sleep on.
+-- Both tell the waiters.
 --
--- A lock that is given to a client has the field "<client id>:0:write", for 250 ms. The client
--- makes it its own, to write or to read.
+-- A release to the former depth undoes an acquire that was interrupted at any point. An owner that
+-- still reads holds the lock for reading from now on, for the lease of its reading. Redisson tells
+-- nobody then, and its own waiting readers sleep on.
 --
--- What a user may not do fails before the lock is freed, and a server that is out of memory refuses HSET only as a script's first
--- write: see lock_release.
+-- A lock that is given to a client has the field "<client id>:0:write", its claim, for 250 ms. The
+-- client turns the claim into a hold, to write or to read.
+--
+-- If the user lacks the right to a command, the script fails before it frees the lock. A server
+-- that is out of memory refuses HSET, but only as a script's first write: see lock_release.
 --
 -- KEYS[1]  lock     hash {mode: read or write, reader: depth, writer: depth}; its TTL is the lease
 -- ARGV[1]  holder   string, "<client id>:<number>:write"
@@ -17,11 +20,17 @@
 -- ARGV[5]  channel  string, where waiters listen
 -- ARGV[6]  leaving  string, the id of a client that leaves the queue; may be left out
 --
--- Returns  1 when done, nil when this holder does not write (nothing changed)
--- Source   RedissonWriteLock.unlockInnerAsync, Redisson 4.7.0, with a message when the owner goes on reading
--- Wire     the hash and its TTL; "1" on the channel when it is not held for writing any more; "01"
---          if those in the queue need not look; this text is our own
-local lock, holder, depth, prefix, publish, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
+-- Returns  1 when done, nil when this holder does not write (a client that is *leaving* has left
+--          the queue)
+-- Source   RedissonWriteLock.unlockInnerAsync, Redisson 4.7.0, with a message when the owner
+--          goes on reading
+-- Wire     the hash and its TTL; "1" on the channel when it is no longer held for writing. With
+--          clients in the queue, "01" if the owner goes on reading; else the first client gets a
+--          claim for 250 ms and "0" on its wake channel. If the lock is left to others for a
+--          moment, "20" is sent there, and "01" on the channel if others listen; this code is our
+--          own
+local lock, holder, depth = KEYS[1], ARGV[1], tonumber(ARGV[2])
+local prefix, publish, channel = ARGV[3], ARGV[4], ARGV[5]
 local leaving = ARGV[6]
 
 -- include: longest_of_others
@@ -30,7 +39,8 @@ if leaving then
   redis.pcall('zrem', 'interlock_queue' .. string.match(channel, ':.*'), leaving)
 end
 if redis.call('hexists', lock, holder) == 0 then
-  -- Who was told to take a free lock in a while, and leaves, must tell the next one.
+  -- The client that leaves may have been told to ask for a free lock in 20 ms. Then the next one
+  -- must be told.
   if not leaving or redis.call('exists', lock) == 1 then
     return nil
   end

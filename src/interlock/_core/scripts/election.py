@@ -1,4 +1,4 @@
-"""The scripts of the election; it is acquired and renewed by those of the fenced lock."""
+"""The scripts of the election; those of the fenced lock acquire and renew it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Look(NamedTuple):
     """What a candidate sees.
 
     Attributes:
-        remaining: seconds that are left of the present term, None when nobody leads.
-        candidates: clients that want the next one.
+        remaining: seconds that are left of the present term; None if nobody leads.
+        candidates: how many clients want the next term.
     """
 
     remaining: float | None
@@ -32,12 +32,12 @@ class Look(NamedTuple):
 
 
 class Leader(NamedTuple):
-    """Who leads, as the server knows.
+    """Who leads, according to the server.
 
     Attributes:
         remaining: seconds that are left of the lease.
         holder: the hash field, ``"<client id>:<number>"``.
-        details: token, candidate, host, pid and since when; None while they are not announced.
+        details: token, candidate, host, pid, and epoch seconds of the start; None until announced.
     """
 
     remaining: float
@@ -46,7 +46,7 @@ class Leader(NamedTuple):
 
 
 _NOBODY = -2
-"""The time to live of a key that does not exist."""
+"""What PTTL returns for a key that does not exist."""
 
 
 def _look(reply: object) -> Look:
@@ -79,12 +79,13 @@ _ELECTION_LOOK = load("election_look", _look)
 _ELECTION_QUERY = load("election_query", _leader)
 _ELECTION_ANNOUNCE = load("election_announce", done)
 _ELECTION_RELEASE = load("election_release", released)
+_ELECTION_FORCE_RELEASE = load("election_force_release", done)
 
 
 def election_look(
     election: str, candidates: str, client: str, stay: float, *, deadline: float = NEVER
 ) -> Eval[Look]:
-    """Tell how long the present term lasts; *client* is counted for *stay* seconds."""
+    """Tell how long the present term still lasts; count *client* for *stay* seconds."""
     return Eval(_ELECTION_LOOK, (election, candidates), (client, milliseconds(stay)), deadline)
 
 
@@ -106,7 +107,7 @@ def election_announce(
     *,
     deadline: float = NEVER,
 ) -> Eval[bool]:
-    """Write down who leads; False when the term is over."""
+    """Record who leads; False if the term is over."""
     args = (holder, token, candidate, host, pid, publish, news)
     return Eval(_ELECTION_ANNOUNCE, (election, leader), args, deadline)
 
@@ -114,5 +115,12 @@ def election_announce(
 def election_release(
     election: str, holder: str, publish: str, channel: str, news: str, *, deadline: float = NEVER
 ) -> Eval[int]:
-    """End the term; 0 when *holder* does not lead, else 1 and how many candidates heard it."""
+    """End the term; 0 if *holder* does not lead, else 1 plus how many candidates heard it."""
     return Eval(_ELECTION_RELEASE, (election,), (holder, publish, channel, news), deadline)
+
+
+def election_force_release(
+    election: str, publish: str, channel: str, news: str, *, deadline: float = NEVER
+) -> Eval[bool]:
+    """End the present term; False if nobody leads."""
+    return Eval(_ELECTION_FORCE_RELEASE, (election,), (publish, channel, news), deadline)
