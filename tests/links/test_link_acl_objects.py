@@ -54,7 +54,10 @@ SCRIPTS = {
     "event": ("event_",),
     "barrier": ("barrier_", "waiting_renew"),
     "condition": ("condition_", "waiting_renew", *PLAIN),
-    "election": ("election_", "fenced_lock_acquire", "lock_renew", "lock_query"),
+    "election": (
+        *("election_", "fenced_lock_acquire", "lock_renew", "lock_query"),
+        "lock_force_release",
+    ),
 }
 """What the names of an object's scripts begin with."""
 HEARING = {"subscribe", "unsubscribe", "ping"}

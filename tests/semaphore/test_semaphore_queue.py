@@ -522,7 +522,7 @@ def test_the_first_are_found_behind_many_who_cannot_go(room: Room) -> None:
 
 
 def assert_that_all_are_told(room: Room) -> None:
-    """Have one more wait behind all others: a release tells everybody, and it gets the permit."""
+    """Add a last waiter: a release tells everybody, and this waiter gets the permit."""
     room.wait("a")
     room.server.listen(CHANNEL, "interlock_semaphore_waiting:{name}")
     room.give()

@@ -27,6 +27,7 @@ from interlock._core.effects import NEVER, Whole, undoing
 from interlock._core.fenced_lock import FencedLock
 from interlock._core.lock_base import cleanup_limits, lost, renumber_owner
 from interlock._core.scripts import election as scripts
+from interlock._core.scripts.lock import lock_force_release
 from interlock._core.waiters import section
 from interlock._core.waiting import wait_in_queue
 from interlock.errors import ConfigError, ServerUnavailableError
@@ -184,7 +185,7 @@ class Election(FencedLock):
         return super()._holder(owner)
 
     def _force_release_script(self) -> Eval[bool]:
-        return scripts.election_force_release(self.key, self._publish, self.channel, self._news)
+        return lock_force_release(self.key, self._publish, self.channel, self._news)
 
     def release_script(self, hold: Hold, depth: int) -> Eval[int]:
         """Return the script that ends the term of *hold*; *depth* is not used."""

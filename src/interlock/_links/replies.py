@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import ssl
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from redis.exceptions import (
 from interlock.errors import InterlockError, ServerUnavailableError, WrongTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from interlock._core.effects import Eval
 
@@ -271,3 +272,24 @@ def _login_code(error: Exception, text: str) -> str:
     if isinstance(error, AuthenticationError):
         return "NOAUTH" if "required" in text else "WRONGPASS"
     return error_code(text)
+
+
+@contextmanager
+def understood(where: str, close: Callable[[], object] | None = None) -> Generator[None]:
+    """Raise an error of ours if an answer of *where* does not have the shape that it must have.
+
+    Args:
+        where: the server.
+        close: called then, because the next reply may belong to another question.
+
+    Raises:
+        ServerUnavailableError: an answer makes no sense.
+    """
+    try:
+        yield
+    except InterlockError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        if close is not None:
+            close()
+        raise ServerUnavailableError(f"an answer of {where} makes no sense: {error!r}") from error

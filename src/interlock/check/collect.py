@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from interlock._links.redis_client import redis_client
+from interlock._links.replies import understood
 from interlock.check.acl_probe import try_rights
 from interlock.check.facts import Facts
-from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,18 +65,13 @@ def collect(
     # This one is made for its errors, which say what to do.
     endpoint.connect(timeout).disconnect()
     client = redis_client(endpoint, timeout)
-    try:
-        return _Inquiry(client).facts(endpoint, name, requirements, timeout)
-    except (redis.RedisError, OSError) as error:
-        raise endpoint.unconnected(error) from error
-    except InterlockError:
-        raise
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ServerUnavailableError(
-            f"an answer of {endpoint.where} makes no sense: {error!r}"
-        ) from error
-    finally:
-        client.close()
+    with understood(endpoint.where):
+        try:
+            return _Inquiry(client).facts(endpoint, name, requirements, timeout)
+        except (redis.RedisError, OSError) as error:
+            raise endpoint.unconnected(error) from error
+        finally:
+            client.close()
 
 
 def _text(value: object) -> str:

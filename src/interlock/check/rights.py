@@ -258,7 +258,7 @@ KINDS = {
     ),
     "election": Kind(
         (
-            *("fenced_lock_acquire", "lock_renew", "lock_query", "election_force_release"),
+            *("fenced_lock_acquire", "lock_renew", "lock_query", "lock_force_release"),
             *("election_release", "election_announce", "election_query", "election_look"),
         ),
         keys=(

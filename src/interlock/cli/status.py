@@ -7,8 +7,6 @@ import enum
 import logging
 import sys
 
-from interlock._core.scripts.script import safe
-
 
 class Status(enum.IntEnum):
     """Exit statuses of interlock itself; every other one is the job's own."""
@@ -49,6 +47,9 @@ def log_to_stderr() -> None:
 
 def one_line(message: str) -> str:
     """Return *message* as one line that a terminal shows and does not act on."""
+    # The import takes longer than all of what a command says of itself.
+    from interlock._core.scripts.script import safe  # noqa: PLC0415
+
     return safe(" ".join(message.split()))
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import resources
@@ -28,14 +28,16 @@ from interlock._core.deadlock import Shown
 from interlock._core.effects import Script
 from interlock._links.cluster import Cluster
 from interlock._links.connection import Connection
+from interlock._links.replies import understood
 from interlock._links.resp import ReplyError, pack
-from interlock.errors import ConfigError, InterlockError, ServerUnavailableError
+from interlock.errors import ConfigError, ServerUnavailableError
 from interlock.inspection import cards
 from interlock.inspection.info import ClientInfo, HolderInfo, LockInfo, StackInfo, WaiterInfo
 from interlock.options import check_name, check_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from typing import Self
 
     from interlock._links.endpoint import Endpoint
@@ -193,18 +195,8 @@ class Reader:
         while self._connections:
             self._connections.popitem()[1].close()
 
-    @contextmanager
-    def _understood(self) -> Generator[None]:
-        """Raise an error of ours if a reply does not have the shape that it must have."""
-        try:
-            yield
-        except InterlockError:
-            raise
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
-            self.close()  # its next reply may belong to another question
-            raise ServerUnavailableError(
-                f"an answer of {self._servers.where} makes no sense: {error!r}"
-            ) from error
+    def _understood(self) -> AbstractContextManager[None]:
+        return understood(self._servers.where, self.close)
 
     def pages(
         self, pattern: str = "*", kinds: Iterable[str] = (), *, step: int = STEP

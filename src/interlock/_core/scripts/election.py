@@ -79,7 +79,6 @@ _ELECTION_LOOK = load("election_look", _look)
 _ELECTION_QUERY = load("election_query", _leader)
 _ELECTION_ANNOUNCE = load("election_announce", done)
 _ELECTION_RELEASE = load("election_release", released)
-_ELECTION_FORCE_RELEASE = load("election_force_release", done)
 
 
 def election_look(
@@ -117,10 +116,3 @@ def election_release(
 ) -> Eval[int]:
     """End the term; 0 if *holder* does not lead, else 1 plus how many candidates heard it."""
     return Eval(_ELECTION_RELEASE, (election,), (holder, publish, channel, news), deadline)
-
-
-def election_force_release(
-    election: str, publish: str, channel: str, news: str, *, deadline: float = NEVER
-) -> Eval[bool]:
-    """End the present term; False if nobody leads."""
-    return Eval(_ELECTION_FORCE_RELEASE, (election,), (publish, channel, news), deadline)

@@ -148,10 +148,14 @@ def lock_set_lease(lock: str, lease: float, holder: str, *, deadline: float = NE
 
 
 def lock_force_release(
-    lock: str, publish: str, channel: str, *, deadline: float = NEVER
+    lock: str, publish: str, channel: str, news: str | None = None, *, deadline: float = NEVER
 ) -> Eval[bool]:
-    """Free the lock, no matter who holds it; True when it was locked."""
-    return Eval(_LOCK_FORCE_RELEASE, (lock,), (publish, channel), deadline)
+    """Free the lock, no matter who holds it; True when it was locked.
+
+    The observers of an election listen to *news*.
+    """
+    args = (publish, channel) if news is None else (publish, channel, news)
+    return Eval(_LOCK_FORCE_RELEASE, (lock,), args, deadline)
 
 
 def lock_query(lock: str, *, deadline: float = NEVER) -> Eval[LockStatus]:
