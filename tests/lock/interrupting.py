@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import dis
 import functools
+import gc
 import inspect
 import signal
 import sys
@@ -139,11 +140,13 @@ class Blow:
 
     def __enter__(self) -> Self:
         self._thread = threading.get_ident()
+        gc.disable()  # the garbage of other tests has finalizers, which are not meant
         sys.setprofile(self._look)
         return self
 
     def __exit__(self, *_: object) -> None:
         sys.setprofile(None)
+        gc.enable()
         self._thread = 0
         self.struck = self._seen >= self.at
 

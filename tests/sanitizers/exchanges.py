@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import threading
+from collections import deque
 from contextlib import suppress
 from typing import Any
 
@@ -124,6 +125,62 @@ def kept(module: Any) -> None:
         raise AssertionError(f"{arguments} was accepted")
 
 
+def receiving(module: Any, chance: random.Random) -> None:
+    """Receive messages by two threads that take turns, with a bell that rings."""
+    sock, peer = pair()
+    rope, bell = socket.socketpair()
+    token, messages, whole = threading.Lock(), deque[object](), 300
+
+    class Parser:
+        def __init__(self) -> None:
+            self.got = bytearray()
+
+        def feed(self, data: bytes) -> None:
+            self.got += data
+
+        def gets(self) -> object:
+            line, end, rest = self.got.partition(b"\n")
+            if not end:
+                return False
+            self.got = rest
+            return bytes(line)
+
+    parser = Parser()
+
+    def receive() -> None:
+        while len(messages) < whole:
+            unfinished = module.receive(token, sock, bell, parser, messages, 0.01)
+            assert unfinished is None or unfinished >= 0
+
+    threads = [threading.Thread(target=receive) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    sent = [b"%d" % chance.randint(0, 10**9) for _ in range(whole)]
+    for line in sent:
+        for piece in (line, b"\n"):
+            os.write(peer, piece)
+            rope.send(b"!")
+    for thread in threads:
+        thread.join()
+    assert list(messages) == sent
+    os.close(peer)
+    for arguments in ((), (token, sock, bell, parser, messages, "1"), (1, sock, bell, 2, 3, 4.0)):
+        try:
+            module.receive(*arguments)
+        except (TypeError, AttributeError, OSError):
+            continue
+        raise AssertionError(f"{arguments} was accepted")
+    ended = False
+    while not ended:  # a faulty call may find nothing
+        try:
+            module.receive(token, sock, bell, parser, messages, 1.0)
+        except ConnectionResetError:
+            ended = True
+    assert not token.locked()
+    for each in (sock, rope, bell):
+        each.close()
+
+
 def wrong_arguments(module: Any, sock: socket.socket) -> None:
     """Call it as nobody should."""
     closed = socket.socket()
@@ -176,6 +233,7 @@ def main() -> int:
     wrong_arguments(module, sock)
     kept(module)
     packing(module, chance)
+    receiving(module, chance)
     for number in range(count):
         size = chance.choice((1, 14, 40, 300, 16_384, 16_385, LONGEST))
         data = chance.randbytes(chance.randint(1, size))

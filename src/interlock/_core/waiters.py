@@ -71,7 +71,8 @@ def section(channel: str, wanted: object) -> str:
     return channel if wanted == 1 else f"{channel}{_SECTION}{wanted}"
 
 
-def _whole(channel: str) -> str:
+def whole_of(channel: str) -> str:
+    """Return the channel that *channel* is a section of, or *channel* itself."""
     return channel.partition(_SECTION)[0]
 
 
@@ -401,7 +402,7 @@ class Waiters:
         with self._mutex:
             if not self.roomy:
                 return
-            whole = _whole(channel)
+            whole = whole_of(channel)
             room = self._rooms.get(whole)
             if room is None:
                 parts = self._sections.get(whole, ())
@@ -499,7 +500,7 @@ class Waiters:
             return list(self._sections)
 
     def _open(self, waiter: Waiter) -> None:
-        whole = _whole(waiter.channel)
+        whole = whole_of(waiter.channel)
         parts = self._sections.get(whole)
         room, place = self._rooms.get(whole), self.places.get(waiter.channel)
         heard = room is not None and room.heard
@@ -528,7 +529,7 @@ class Waiters:
             room.idle = 0
 
     def _close(self, channel: str) -> None:
-        whole = _whole(channel)
+        whole = whole_of(channel)
         parts = self._sections.get(whole, [])
         if channel in parts:
             parts.remove(channel)

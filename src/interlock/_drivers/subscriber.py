@@ -19,6 +19,13 @@ Rules:
   the channel, and unsubscribes after the last one has left. If the client has a place in the
   server's queue, it unsubscribes only after a while (`Waiters.look_for_idle`).
 * A connection that is silent for two ping intervals is dead, even if the kernel says otherwise.
+* A thread that waits receives the messages itself if nobody else does. This saves one change of
+  threads for each message. The thread of the subscriber receives if several threads wait, or none.
+  Only one thread at a time receives: the one that has the token. It runs no Python code meanwhile,
+  so nothing can interrupt it there. A thread that stops while others wait calls the subscriber's.
+* A waiting thread handles messages only, with the mutex held. It leaves everything else to the
+  thread: replies, errors, and the end of the connection. If a Ctrl-C strikes, the message stays for
+  the next one who looks.
 * Questions of operators come on a channel of their own. Connections that are open anyway subscribe
   to it; none is opened for it.
 * One mutex guards the waiters and all of this. User threads, signal handlers and ``__del__``
@@ -27,8 +34,10 @@ Rules:
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from interlock._drivers import clock
@@ -44,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interlock._core.waiters import Waiters
+    from interlock._drivers.wakeup import Wakeup
     from interlock._links.endpoint import Endpoint, Origin
     from interlock._links.topology import Topology
     from interlock.options import PubSub
@@ -90,6 +100,14 @@ class NodeSubscriber:
         # The commands that are not answered yet, in order. An error names no channel: it is the
         # answer to the first of them.
         self._unanswered: deque[tuple[bytes, list[bytes]]] = deque()
+        # What was received and not handled yet.
+        self._messages: deque[Any] = deque()
+        self._heard_at = 0.0
+        # For threads that take turns at receiving.
+        self._token = threading.Lock()
+        self._bell: tuple[socket.socket, socket.socket] | None = None
+        self._asleep: set[Wakeup] = set()
+        self._waits = 0
 
     @property
     def running(self) -> bool:
@@ -134,9 +152,78 @@ class NodeSubscriber:
     def drop(self, mutex: Mutex) -> None:
         """Reset everything in a forked child; close the parent's connection, but send nothing."""
         connection = self._connection
+        self._drop_bell()
         self._reset(mutex)
         if connection is not None:
             connection.close()
+
+    def _drop_bell(self) -> None:
+        bell, self._bell = self._bell, None
+        for end in bell or ():
+            end.close()
+
+    def wait(self, wakeup: Wakeup, seconds: float) -> bool:
+        """Wait at most *seconds* until *wakeup* rings; return whether it did.
+
+        The calling thread receives messages meanwhile, unless another thread does.
+        """
+        connection, bell = self._connection, self._bell
+        if connection is None or bell is None:
+            return wakeup.wait(seconds)
+        until = clock.now() + seconds
+        self._waits += 1
+        try:
+            while self._handle_messages():
+                wakeup.bell = bell[0]
+                if wakeup.wait(0):
+                    return True
+                left = until - clock.now()
+                if left <= 0:
+                    return False
+                if not connection.receive_in_turn(self._token, bell[1], self._messages, left):
+                    break
+                wakeup.bell = None
+        except InterlockError:
+            connection.shutdown()  # the thread sees it and connects anew
+        finally:
+            wakeup.bell = None
+            if self._asleep:
+                self._call()
+        return self._sleep(wakeup, until - clock.now())
+
+    def _sleep(self, wakeup: Wakeup, seconds: float) -> bool:
+        """Wait as `wait` does, while another thread receives."""
+        self._asleep.add(wakeup)
+        wakeup.asleep = self._asleep
+        try:
+            if self._messages or not self._token.locked():
+                self._call()
+            return wakeup.wait(seconds)
+        finally:
+            wakeup.asleep = None
+            self._asleep.discard(wakeup)
+
+    def _handle_messages(self) -> bool:
+        """Handle the messages that were received; return False if the thread must do the rest."""
+        messages = self._messages
+        if not messages:
+            return True
+        with self._change:
+            self._heard_at = clock.now()
+            while messages:
+                message = messages[0]
+                if message.__class__ is not list or message[0] != self._message:
+                    return False
+                self._heard(message[1].decode(), message[2])
+                # A signal handler may have waited here, and left it to another thread.
+                if messages and messages[0] is message:
+                    _ = messages.popleft()
+        return True
+
+    def _call(self) -> None:
+        """Call the thread: somebody must receive or handle messages."""
+        with self._change:
+            self._change.notify()
 
     def _start(self) -> None:
         if self._thread is not None:
@@ -200,6 +287,8 @@ class NodeSubscriber:
             with self._change:
                 if self._closed:
                     return
+                self._messages.clear()
+                self._bell = _new_bell() if connection.shared else None
                 self._connection = connection
                 self._unanswered.clear()
                 for channel in self.wanted.copy():
@@ -210,7 +299,10 @@ class NodeSubscriber:
             self._hear(False)
             with self._change:
                 self._connection = None
-            connection.close()
+            connection.shutdown()
+            with self._token:  # nobody receives from it any more
+                connection.close()
+                self._drop_bell()
 
     def _hear(self, hearing: bool) -> None:
         """Note whether there is a connection."""
@@ -226,28 +318,60 @@ class NodeSubscriber:
         """Note that the server sends no messages of *channel* any more."""
 
     def _read(self, connection: Connection) -> None:
-        heard_at = asked_at = looked_at = clock.now()
+        self._heard_at = asked_at = looked_at = clock.now()
+        resting = False
         while not self._closed:
-            try:
-                message = connection.receive()
-            except TimeoutError:
-                message = None
-            told = message is not None and self._take(message)
+            waits, slept = self._waits, bool(self._asleep)
+            if resting:
+                self._stand_by()
+            else:
+                self._receive(connection)
+            told = self._take_all()
+            # The next one to wait receives if this thread has woken all who slept.
+            woken = not self._asleep and (slept or waits != self._waits)
+            resting = woken or self._token.locked()
             now = clock.now()
-            if message is not None:
-                heard_at = now
             if told and now - looked_at < IDLE_INTERVAL:
                 continue  # a waiter was woken, and wants this processor
             looked_at = now
             self._look_for_idle(now)
-            connection.set_timeout(self._patience())
-            if message is None:
-                if now - heard_at > 2 * PING_INTERVAL:
-                    return
-                if now - max(heard_at, asked_at) >= PING_INTERVAL:
-                    asked_at = now
-                    with self._change:
-                        connection.send("PING")
+            if now - self._heard_at > 2 * PING_INTERVAL:
+                return
+            if now - max(self._heard_at, asked_at) >= PING_INTERVAL:
+                asked_at = now
+                with self._change:
+                    connection.send("PING")
+
+    def _receive(self, connection: Connection) -> None:
+        """Wait for messages and receive them, unless another thread does."""
+        patience = self._patience()
+        if self._bell is not None:
+            _ = connection.receive_in_turn(self._token, self._bell[1], self._messages, patience)
+            return
+        connection.set_timeout(patience)
+        with suppress(TimeoutError):
+            self._messages.append(connection.receive())
+
+    def _stand_by(self) -> None:
+        """Wait until this thread is called, or for a while."""
+        with self._change:
+            _ = self._change.wait_for(self._needed, min(self._patience(), IDLE_INTERVAL))
+
+    def _needed(self) -> bool:
+        """Return whether this thread must not rest any more."""
+        unheard = bool(self._asleep) and not self._token.locked()
+        return self._closed or bool(self._messages) or unheard
+
+    def _take_all(self) -> bool:
+        """Handle all that was received; return whether there was a message."""
+        told = False
+        while True:
+            with self._change:
+                if not self._messages:
+                    return told
+                message = self._messages.popleft()
+            self._heard_at = clock.now()
+            told = self._take(message) or told
 
     def _take(self, message: Any) -> bool:
         """Handle a reply or message; return whether it was a message."""
@@ -283,6 +407,19 @@ class NodeSubscriber:
 
     def _heard(self, channel: str, payload: bytes | None) -> None:
         """Take a message; None in place of one means that the channel is heard from now on."""
+
+
+def _new_bell() -> tuple[socket.socket, socket.socket] | None:
+    """Return a socket to write to, and the socket that becomes readable then.
+
+    Return None if there are too many open files: then the thread alone receives.
+    """
+    try:
+        bell = socket.socketpair()
+    except OSError:
+        return None
+    bell[0].setblocking(False)
+    return bell
 
 
 class Subscriber:
@@ -351,6 +488,17 @@ class Subscriber:
             if not self._closed:
                 self._place(channel)
         self.look()
+
+    def wait(self, channel: str, wakeup: Wakeup, seconds: float) -> bool:
+        """Wait at most *seconds* until *wakeup* rings; return whether it did.
+
+        Args:
+            channel: what the caller waits for; it may receive the messages of this channel itself.
+            wakeup: the caller's.
+            seconds: how long to wait.
+        """
+        lane = self._places.get(channel)
+        return wakeup.wait(seconds) if lane is None else lane.wait(wakeup, seconds)
 
     def unsubscribe(self, channel: str) -> None:
         """Unsubscribe from *channel*; return at once."""
@@ -537,6 +685,11 @@ class Silence:
 
     def unsubscribe(self, channel: str) -> None:
         """Do nothing."""
+
+    def wait(self, channel: str, wakeup: Wakeup, seconds: float) -> bool:
+        """Wait at most *seconds* until *wakeup* rings; return whether it did."""
+        del channel
+        return wakeup.wait(seconds)
 
     def listen(self, channel: str, answer: Callable[[bytes], None]) -> None:
         """Do nothing."""

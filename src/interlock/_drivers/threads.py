@@ -31,7 +31,7 @@ from interlock._core.effects import (
     ended,
 )
 from interlock._core.session import GRACE, Session
-from interlock._core.waiters import Waiters
+from interlock._core.waiters import Waiters, whole_of
 from interlock._drivers import clock, lifecycle, wrong_type
 from interlock._drivers.callbacks import call_user, notify_loss
 from interlock._drivers.fan_out import ask
@@ -375,7 +375,8 @@ class ThreadDriver:
         else:
             wakeup = cast("Wakeup", effect.waiter.wakeup)
             # A waiter that was woken is still in its queue.
-            if not wakeup.wait(min(MEND_INTERVAL, seconds)):
+            channel = whole_of(effect.waiter.channel)
+            if not self._subscriber.wait(channel, wakeup, min(MEND_INTERVAL, seconds)):
                 self.session.waiters.mend(effect.waiter)
         if self.closed:
             self._end_with_the_process()

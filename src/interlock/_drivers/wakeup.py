@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import socket
 
 
 class Wakeup:
-    """Wakes one waiting thread: a lock that is free while there is something to look at."""
+    """Wakes one waiting thread: a lock that is free while there is something to look at.
 
-    __slots__ = ("_lock",)
+    Attributes:
+        bell: a socket to write to when this rings, while the thread waits for messages.
+        asleep: the set that this leaves when it rings, while the thread is in it.
+    """
+
+    __slots__ = ("_lock", "asleep", "bell")
 
     def __init__(self) -> None:
+        self.bell: socket.socket | None = None
+        self.asleep: set[Wakeup] | None = None
         self._lock = threading.Lock()
         self._lock.acquire()
 
@@ -21,6 +33,12 @@ class Wakeup:
             self._lock.release()
         except RuntimeError:
             pass
+        asleep, bell = self.asleep, self.bell
+        if asleep is not None:
+            asleep.discard(self)
+        if bell is not None:
+            with suppress(OSError):  # it is full, so it rings anyway; or nobody waits any more
+                bell.send(b"!")
 
     def wait(self, seconds: float) -> bool:
         """Wait at most *seconds* for a ring; return whether it came."""

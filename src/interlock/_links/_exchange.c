@@ -1,6 +1,7 @@
 /* Sending to a server and receiving from it on a blocking socket, without the interpreter lock.
 
-And what the hot path asks for most often: the clock, and what the calling thread keeps.
+And what the hot path asks for most often: the clock, and what the calling thread keeps. `receive`
+lets the threads of a client take turns at one socket.
 
 Theory. A socket's send and recv each give up the interpreter lock and take it back. With several
 threads at work that is two waits for it in each round trip, of which only the second is of any use:
@@ -299,6 +300,107 @@ send_all(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
     return Py_None;
 }
 
+/* Wait for the socket or the bell, and empty the bell.
+
+   Return what was received from the socket, 0 for nothing, or -1 with an exception set. */
+static ssize_t
+heard(int fd, int bell, char *messages, double seconds)
+{
+    struct pollfd polled[2] = {{fd, POLLIN, 0}, {bell, POLLIN, 0}};
+    int milliseconds = seconds <= 0 ? 0 : seconds < 1e6 ? (int)(seconds * 1e3) + 1 : 1000000000;
+    char rung[64];
+    ssize_t received = 0;
+    int problem;
+
+    Py_BEGIN_ALLOW_THREADS
+    errno = 0;
+    if (poll(polled, 2, milliseconds) > 0) {
+        if (polled[1].revents)
+            (void)!recv(bell, rung, sizeof rung, MSG_DONTWAIT);
+        errno = 0;
+        if (polled[0].revents) {
+            received = recv(fd, messages, CHUNK, MSG_DONTWAIT);
+            if (received == 0)
+                errno = ECONNRESET; /* the server closed the connection */
+        }
+    }
+    problem = errno;
+    Py_END_ALLOW_THREADS
+    if (received > 0 || problem == 0 || problem == EAGAIN || problem == EINTR)
+        return received > 0 ? received : 0; /* the caller's loop handles signals */
+    errno = problem;
+    PyErr_SetFromErrno(PyExc_OSError);
+    return -1;
+}
+
+/* Parse what was received; append each whole message.
+
+   Return the size received if it was not even one message, else 0. NULL is an error. */
+static PyObject *
+appended(PyObject *reader, const char *received, ssize_t size, PyObject *messages)
+{
+    PyObject *message, *done;
+    long count = 0;
+
+    done = PyObject_CallMethod(reader, "feed", "y#", received, (Py_ssize_t)size);
+    while (done != NULL) {
+        Py_DECREF(done);
+        message = PyObject_CallMethod(reader, "gets", NULL);
+        if (message == NULL)
+            return NULL;
+        if (message == Py_False) {
+            Py_DECREF(message);
+            return PyLong_FromSsize_t(count ? 0 : size);
+        }
+        count++;
+        done = PyObject_CallMethod(messages, "append", "(O)", message);
+        Py_DECREF(message);
+    }
+    return NULL;
+}
+
+/* Receive messages, if no other thread does. None means that another thread does.
+
+   The token is held in here only, and nothing in here runs code in Python. So no signal handler,
+   finalizer or exception can strike its holder. */
+static PyObject *
+receive(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    char received[CHUNK];
+    PyObject *taken, *result = NULL, *kind, *value, *trace;
+    ssize_t size;
+    double seconds;
+    int fd, bell, free, collects;
+
+    if (nargs != 6) {
+        PyErr_SetString(PyExc_TypeError, "(token, socket, bell, reader, messages, seconds)");
+        return NULL;
+    }
+    seconds = PyFloat_AsDouble(args[5]);
+    if (seconds == -1.0 && PyErr_Occurred())
+        return NULL;
+    taken = PyObject_CallMethod(args[0], "acquire", "(O)", Py_False);
+    if (taken == NULL)
+        return NULL;
+    free = PyObject_IsTrue(taken);
+    Py_DECREF(taken);
+    if (!free) {
+        Py_INCREF(Py_None); /* as in `send_all` */
+        return Py_None;
+    }
+    if ((fd = descriptor_of(args[1])) >= 0 && (bell = descriptor_of(args[2])) >= 0
+        && (size = heard(fd, bell, received, seconds)) >= 0) {
+        collects = PyGC_Disable();
+        result = size ? appended(args[3], received, size, args[4]) : PyLong_FromLong(0);
+        if (collects)
+            PyGC_Enable();
+    }
+    PyErr_Fetch(&kind, &value, &trace);
+    Py_XDECREF(PyObject_CallMethod(args[0], "release", NULL));
+    PyErr_Restore(kind, value, trace);
+    return result;
+}
+
 #ifdef CLOCK_BOOTTIME
 static PyObject *
 boottime(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
@@ -349,6 +451,8 @@ static PyMethodDef methods[] = {
 #endif
     {"exchange", (PyCFunction)(void (*)(void))exchange, METH_FASTCALL,
      "Send bytes; return what comes first of the reply."},
+    {"receive", (PyCFunction)(void (*)(void))receive, METH_FASTCALL,
+     "Receive messages, if no other thread does."},
     {"send_all", (PyCFunction)(void (*)(void))send_all, METH_FASTCALL, "Send bytes."},
     {NULL, NULL, 0, NULL},
 };

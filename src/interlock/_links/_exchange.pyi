@@ -1,6 +1,10 @@
 import socket
+from collections import deque
 from collections.abc import Callable
+from threading import Lock
 from typing import TypeVar
+
+from hiredis import Reader
 
 _T = TypeVar("_T")
 
@@ -10,5 +14,14 @@ def ask(
 def boottime() -> float: ...
 def exchange(sock: socket.socket, data: bytes, seconds: float, /) -> bytes: ...
 def of_thread(key: object, make: Callable[[], _T], /) -> _T: ...
+def receive(
+    token: Lock,
+    sock: socket.socket,
+    bell: socket.socket,
+    reader: Reader,
+    messages: deque[object],
+    seconds: float,
+    /,
+) -> int | None: ...
 def send_all(sock: socket.socket, data: bytes, seconds: float, /) -> None: ...
 def packed(parts: tuple[object, ...], /) -> bytes | None: ...

@@ -36,6 +36,8 @@ from interlock._links.wait_command import packed, wait_command_for
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
+    import threading
+    from collections import deque
     from collections.abc import Callable, Sequence
 
     from interlock._core.effects import Eval
@@ -59,6 +61,7 @@ class Connection:
 
     Attributes:
         replicas, told: as in `Link`.
+        shared: whether threads may take turns at `receive_in_turn`.
 
     Raises:
         ServerUnavailableError: no connection within about *timeout*.
@@ -76,7 +79,8 @@ class Connection:
         self._reader = Reader()
         # Bound once: looking them up costs more than calling some of them.
         ways = methods_for(self._socket)
-        self._handle, self._ask, self._exchange, self._send_all, self._limit = ways
+        self._handle, self._ask, self._exchange, self._send_all, self._limit, self._receive = ways
+        self.shared = self._receive is not None
         self._timeout = -1.0
         self.replicas = self._pending = self._unfinished = 0
         self.set_timeout(timeout)
@@ -301,6 +305,35 @@ class Connection:
         except (OSError, ParserError) as error:
             raise self._broken(error) from error
 
+    def receive_in_turn(
+        self,
+        token: threading.Lock,
+        bell: socket.socket,
+        messages: deque[object],
+        seconds: float,
+    ) -> bool:
+        """Receive replies and messages, unless another thread does; return whether it did not.
+
+        Args:
+            token: locked while a thread receives.
+            bell: ends the wait when it is readable, and is emptied then.
+            messages: where to append what comes. It may stay as it is: after a signal, for example.
+            seconds: how long to wait at most.
+
+        Raises:
+            ServerUnavailableError: the connection failed.
+        """
+        assert self._receive is not None
+        try:
+            unfinished = self._receive(token, self._socket, bell, self._reader, messages, seconds)
+            if unfinished is None:
+                return False
+            if unfinished or self._unfinished:
+                self._count_unfinished(unfinished)
+        except (OSError, ParserError) as error:
+            raise self._broken(error) from error
+        return True
+
     def drain(self, timeout: float) -> bool:
         """Read the replies that an interrupted caller did not wait for.
 
@@ -349,12 +382,16 @@ class Connection:
             # A reply that never ends must time out, too.
             now = monotonic()
             deadline = deadline or now + self._timeout
-            self._unfinished = 0 if reply is not False else self._unfinished + len(data)
-            if self._unfinished > LONGEST_REPLY:
-                raise ParserError(f"a reply of more than {LONGEST_REPLY} bytes")
+            self._count_unfinished(0 if reply is not False else len(data))
             if reply is False and now > deadline:
                 raise TimeoutError
         return reply
+
+    def _count_unfinished(self, size: int) -> None:
+        """Note that *size* bytes more of a reply came, but not its end; 0 if it is whole."""
+        self._unfinished = self._unfinished + size if size else 0
+        if self._unfinished > LONGEST_REPLY:
+            raise ParserError(f"a reply of more than {LONGEST_REPLY} bytes")
 
     def _broken(self, error: Exception, timeout: float | None = None) -> InterlockError:
         timed_out = isinstance(error, BlockingIOError | TimeoutError)

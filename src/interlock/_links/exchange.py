@@ -14,19 +14,28 @@ import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    import threading
+    from collections import deque
     from collections.abc import Callable
+
+    from hiredis import Reader
 
     Ask = Callable[[Any, bytes, float], "int | list[int] | bytes | None"]
     Exchange = Callable[[socket.socket, bytes, float], bytes]
+    Receive = Callable[
+        [threading.Lock, socket.socket, socket.socket, Reader, deque[object], float], int | None
+    ]
     Send = Callable[[socket.socket, bytes, float], None]
 
 _in_c: tuple[Ask, Exchange, Send] | None
+_receive_in_c: Receive | None = None
 try:
-    from interlock._links._exchange import ask, exchange, send_all
+    from interlock._links._exchange import ask, exchange, receive, send_all
 except ImportError:  # there was no compiler, or the C part is older than its source
     _in_c = None
 else:
     _in_c = ask, exchange, send_all
+    _receive_in_c = receive
 
 COMPILED = _in_c is not None
 """Whether the C part is there."""
@@ -79,6 +88,7 @@ class Methods(NamedTuple):
         exchange: sends, and returns the first bytes of the reply.
         send_all: sends.
         limit: sets the timeout of the socket.
+        receive: receives messages, if no other thread does; None if threads cannot take turns.
     """
 
     handle: object
@@ -86,6 +96,7 @@ class Methods(NamedTuple):
     exchange: Exchange
     send_all: Send
     limit: Callable[[socket.socket, float], None]
+    receive: Receive | None = None
 
 
 def methods_for(sock: socket.socket) -> Methods:
@@ -94,5 +105,5 @@ def methods_for(sock: socket.socket) -> Methods:
         sock.settimeout(None)
         # A socket of gevent or eventlet stays non-blocking: other greenlets run while it waits.
         if os.get_blocking(sock.fileno()):
-            return Methods(sock.fileno, *_in_c, kernel_timeout)
+            return Methods(sock.fileno, *_in_c, kernel_timeout, _receive_in_c)
     return Methods(sock, exchange_in_python, exchange_in_python, send_in_python, python_timeout)

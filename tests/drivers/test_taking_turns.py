@@ -1,0 +1,286 @@
+"""Threads that wait take turns at receiving the messages of their client, and nobody is forgotten.
+
+The clients look only every `FOREVER` seconds. A client that gets the lock before that was told by a
+message.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.children import Child
+from tests.support.servers import wait_until
+
+import interlock
+from interlock._drivers import subscriber, threads
+from interlock._links.exchange import COMPILED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from concurrent.futures import Future
+
+    import redis
+
+    from interlock._drivers.subscriber import NodeSubscriber
+
+FOREVER = 100.0
+PROMPT = 10.0
+"""Seconds: far below `FOREVER`, and far above what a message takes."""
+
+pytestmark = pytest.mark.skipif(not COMPILED, reason="without the part in C no thread takes turns")
+
+
+class Room:
+    """A client whose threads wait, and another one that holds the locks."""
+
+    def __init__(self, url: str, pool: ThreadPoolExecutor) -> None:
+        self.client = interlock.connect(url, poll_cap=FOREVER, lease=FOREVER)
+        self.other = interlock.connect(url, lease=FOREVER)
+        self.pool = pool
+        self.done: dict[str, float] = {}
+
+    @property
+    def lane(self) -> NodeSubscriber:
+        """The subscriber of the client's only server."""
+        whole: Any = self.client._driver._subscriber
+        [lane] = whole._lanes.values()
+        return lane
+
+    def wait(self, name: str, timeout: float | None = None) -> Future[bool]:
+        """Start a thread that waits for *name*, which is held; return when it waits."""
+        waits = self.lane._waits if self.subscribed else 0
+        future = self.pool.submit(self._acquire, name, timeout)
+        wait_until(lambda: self.subscribed and self.lane._waits > waits, 10, "it waits")
+        wait_until(self._receiving, 10, "somebody receives")
+        return future
+
+    @property
+    def subscribed(self) -> bool:
+        """Whether the client has a connection for messages."""
+        whole: Any = self.client._driver._subscriber
+        return any(lane.hearing for lane in whole._lanes.values())
+
+    def _receiving(self) -> bool:
+        return self.lane._token.locked()
+
+    def _acquire(self, name: str, timeout: float | None) -> bool:
+        lock = self.client.lock(name)
+        got = lock.acquire() if timeout is None else lock.acquire(timeout=timeout)
+        self.done[name] = time.monotonic()
+        if got:
+            lock.release()
+        return got
+
+    def settle(self) -> None:
+        """Let one message pass: from then on a thread that waits alone receives itself."""
+        with self.other.lock("first"):
+            future = self.wait("first")
+        assert future.result(PROMPT)
+        wait_until(lambda: not self.lane._token.locked(), 10, "the subscriber's thread rests")
+
+    def receives_alone(self) -> None:
+        """Check that the thread that waits receives, and not the subscriber's."""
+        wait_until(lambda: self.lane._token.locked() and not self.lane._asleep, 10, "it receives")
+
+
+@pytest.fixture
+def room(
+    redis_url: str, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Room]:
+    """Give a room where neither the waiting threads nor the subscriber's look unless called."""
+    del redis_client
+    monkeypatch.setattr(subscriber, "IDLE_INTERVAL", FOREVER)
+    monkeypatch.setattr(subscriber, "PING_INTERVAL", FOREVER)
+    monkeypatch.setattr(threads, "MEND_INTERVAL", FOREVER)
+    with ThreadPoolExecutor(10) as pool:
+        room = Room(redis_url, pool)
+        yield room
+        room.client.close()
+        room.other.close()
+
+
+def test_who_waits_alone_receives(room: Room) -> None:
+    """After the first message it is the waiting thread that receives; and it gets the lock."""
+    room.settle()
+    with room.other.lock("name"):
+        future = room.wait("name")
+        room.receives_alone()
+    assert future.result(PROMPT)
+
+
+def test_who_stops_calls_the_thread(room: Room) -> None:
+    """One receives and one sleeps; when the first has its lock, the second still hears of its."""
+    room.settle()
+    second_lock = room.other.lock("b")
+    second_lock.acquire()
+    with room.other.lock("a"):
+        first = room.wait("a")
+        room.receives_alone()
+        second = room.wait("b")
+        wait_until(lambda: bool(room.lane._asleep), 10, "the second sleeps")
+    assert first.result(PROMPT)
+    wait_until(room.lane._token.locked, 10, "the thread receives now")
+    second_lock.release()
+    assert second.result(PROMPT)
+
+
+def test_who_gives_up_calls_the_thread(room: Room) -> None:
+    """The same when the time of the first is over."""
+    room.settle()
+    second_lock = room.other.lock("b")
+    second_lock.acquire()
+    with room.other.lock("a"):
+        first = room.wait("a", 1.0)
+        second = room.wait("b")
+        assert not first.result(PROMPT)
+        second_lock.release()
+        assert second.result(PROMPT)
+
+
+def test_the_lock_is_handed_over_to_who_receives(room: Room) -> None:
+    """A release by another thread of the client wakes the thread that receives."""
+    whole: Any = room.client._driver._subscriber
+    whole.be_unasked()  # the reply to that subscription would wake it, too
+    room.settle()
+    lock = room.client.lock("name")
+    lock.acquire()
+    future = room.wait("name")
+    room.receives_alone()
+    lock.release()
+    assert future.result(PROMPT)
+
+
+def test_a_lost_connection_is_replaced(room: Room, redis_client: redis.Redis) -> None:
+    """If the connection ends while a waiting thread receives, another one is opened."""
+    room.settle()
+    with room.other.lock("name"):
+        future = room.wait("name")
+        room.receives_alone()
+        before = room.lane._connection
+        redis_client.client_kill_filter(_type="pubsub")
+        wait_until(lambda: room.lane._connection not in (before, None), 10, "it is replaced")
+        wait_until(lambda: room.lane.hearing, 10, "it is heard")
+        wait_until(
+            lambda: redis_client.pubsub_numsub("redisson_lock__channel:{name}")[0][1] == 1,
+            10,
+            "it is subscribed",
+        )
+    assert future.result(PROMPT)
+
+
+def test_close_ends_who_receives(room: Room) -> None:
+    """A thread that receives gets ClosedError at once, and nothing is left open."""
+    room.settle()
+    with room.other.lock("name"):
+        future = room.wait("name")
+        room.receives_alone()
+        began = time.monotonic()
+        lane = room.lane
+        room.client.close()
+        with pytest.raises(interlock.ClosedError):
+            future.result(PROMPT)
+        assert time.monotonic() - began < PROMPT
+    assert lane._bell is None
+
+
+def test_many_threads_and_many_locks(room: Room) -> None:
+    """Each of many waiting threads gets its lock again and again, no matter who receives."""
+    names = [f"name{number}" for number in range(6)]
+    stop = time.monotonic() + 3
+
+    def turns(client: interlock.Client, name: str) -> int:
+        count = 0
+        while time.monotonic() < stop:
+            with client.lock(name):
+                count += 1
+        return count
+
+    crowd = [room.pool.submit(turns, room.client, name) for name in names[:4]]
+    with ThreadPoolExecutor(4) as others:
+        rivals = [others.submit(turns, room.other, name) for name in names[:4]]
+        counts = [future.result(30) for future in (*crowd, *rivals)]
+    assert all(count > 20 for count in counts), counts
+
+
+HANDLER = """
+client = interlock.connect(url, poll_cap=100, lease=100)
+first, second = client.lock("a"), client.lock("b")
+with client.lock("first"):  # the threads start
+    pass
+
+def elsewhere():
+    second.acquire()
+    say("second has it")
+
+def handler(*_):
+    say("in the handler")
+    time.sleep(HANDLES)
+    ENDS
+
+signal.signal(signal.SIGUSR1, handler)
+thread = threading.Thread(target=elsewhere, daemon=True)
+thread.start()
+say("ready")
+try:
+    first.acquire()
+except KeyboardInterrupt:
+    say("interrupted")
+    thread.join(30)
+else:
+    say("first has it")
+client.close()
+say("over")
+"""
+
+
+def _child(handles: float, ends: str, url: str) -> Child:
+    return Child(HANDLER.replace("HANDLES", str(handles)).replace("ENDS", ends), url)
+
+
+@pytest.mark.parametrize(
+    ("handles", "ends"), [(5, "pass"), (0, "raise KeyboardInterrupt")], ids=["hangs", "raises"]
+)
+def test_a_signal_handler_stops_nobody_else(
+    redis_client: redis.Redis, redis_url: str, handles: float, ends: str
+) -> None:
+    """While the handler runs in the thread that received, or raises there, others are told."""
+    with interlock.connect(redis_url, lease=FOREVER) as holder:
+        locks = [holder.lock(name) for name in "ab"]
+        for lock in locks:
+            lock.acquire()
+        with _child(handles, ends, redis_url) as child:
+            assert child.hear() == "ready"
+            channels = [f"redisson_lock__channel:{{{name}}}" for name in "ab"]
+            wait_until(
+                lambda: [n for _, n in redis_client.pubsub_numsub(*channels)] == [1, 1],
+                10,
+                "they are subscribed",
+            )
+            time.sleep(0.5)  # both wait
+            child.signal(signal.SIGUSR1)
+            assert child.hear() == "in the handler"
+            if not handles:
+                assert child.hear() == "interrupted"
+            began = time.monotonic()
+            locks[1].release()
+            assert child.hear() == "second has it"
+            assert time.monotonic() - began < 4
+            locks[0].release()
+            if handles:
+                assert child.hear() == "first has it"
+            assert child.hear() == "over"
+
+
+def test_a_finished_thread_leaves_nothing(room: Room) -> None:
+    """After many waits nobody is asleep, and no message is left."""
+    for _ in range(20):
+        room.settle()
+    lane = room.lane
+    assert not lane._asleep
+    assert not lane._messages
+    assert threading.active_count() < 30

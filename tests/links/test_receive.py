@@ -1,0 +1,173 @@
+"""Threads take turns at receiving messages from one socket; the part in C does that."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import socket
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import hiredis
+import pytest
+
+from interlock._links import exchange as exchanges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SECONDS = 10.0
+MESSAGE = b"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n0\r\n"
+PARSED = [b"message", b"c", b"0"]
+
+
+class Stand:
+    """A socket with its peer, a bell, and what `receive` needs beside them."""
+
+    def __init__(self) -> None:
+        self.ours, self.theirs = socket.socketpair()
+        self.rope, self.bell = socket.socketpair()
+        self.token = threading.Lock()
+        self.reader = hiredis.Reader()
+        self.messages: deque[Any] = deque()
+
+    def receive(self, seconds: float = SECONDS) -> int | None:
+        """Receive."""
+        from interlock._links._exchange import receive
+
+        return receive(self.token, self.ours, self.bell, self.reader, self.messages, seconds)
+
+    def close(self) -> None:
+        """Close all sockets."""
+        for sock in (self.ours, self.theirs, self.rope, self.bell):
+            sock.close()
+
+
+@pytest.fixture
+def stand() -> Iterator[Stand]:
+    """Give a stand."""
+    if not exchanges.COMPILED:
+        pytest.skip("the part in C was not compiled: python setup.py build_ext --inplace")
+    stand = Stand()
+    yield stand
+    assert not stand.token.locked(), "the token was given back"
+    stand.close()
+
+
+def test_messages_are_appended(stand: Stand) -> None:
+    """All whole messages are there; the rest waits for its end, and its size is told."""
+    stand.theirs.sendall(MESSAGE * 2 + MESSAGE[:5])
+    assert stand.receive() == 0
+    assert list(stand.messages) == [PARSED] * 2
+    stand.theirs.sendall(MESSAGE[5:9])
+    assert stand.receive() == 4
+    stand.theirs.sendall(MESSAGE[9:])
+    assert stand.receive() == 0
+    assert list(stand.messages) == [PARSED] * 3
+
+
+def test_one_thread_at_a_time(stand: Stand) -> None:
+    """While one thread receives, another is told so at once."""
+    first = threading.Thread(target=stand.receive)
+    first.start()
+    while not stand.token.locked():
+        time.sleep(0.001)
+    assert stand.receive() is None
+    stand.theirs.sendall(MESSAGE)
+    first.join(SECONDS)
+    assert list(stand.messages) == [PARSED]
+
+
+def test_the_bell_ends_the_wait(stand: Stand) -> None:
+    """It is emptied then, so that the next one waits again."""
+    ring = threading.Timer(0.05, stand.rope.send, (b"!!!",))
+    ring.start()
+    began = time.monotonic()
+    assert stand.receive() == 0
+    assert time.monotonic() - began < SECONDS / 2
+    ring.join(SECONDS)
+    began = time.monotonic()
+    assert stand.receive(0.1) == 0
+    assert time.monotonic() - began > 0.09
+    assert not stand.messages
+
+
+def test_silence_is_no_error(stand: Stand) -> None:
+    """After the time, or at once if there is none, nothing has come."""
+    for seconds in (0.05, 0.0, -1.0):
+        assert stand.receive(seconds) == 0
+    assert not stand.messages
+
+
+def test_a_signal_handler_finds_the_token_free(stand: Stand) -> None:
+    """A handler runs when the receiving is over, so it can receive itself."""
+    found: list[bool] = []
+    former = signal.signal(signal.SIGUSR1, lambda _, __: found.append(stand.token.locked()))
+    here = threading.get_ident()
+    soon = threading.Timer(0.05, signal.pthread_kill, (here, signal.SIGUSR1))
+    soon.start()
+    try:
+        began = time.monotonic()
+        assert stand.receive() == 0
+        assert time.monotonic() - began < SECONDS / 2
+        assert found == [False]
+    finally:
+        soon.join()
+        _ = signal.signal(signal.SIGUSR1, former)
+
+
+def test_the_end_of_the_connection_is_an_error(stand: Stand) -> None:
+    """It is one for everybody who comes, and so is a closed socket or bell."""
+    stand.theirs.close()
+    for _ in range(2):
+        with pytest.raises(ConnectionResetError):
+            stand.receive()
+    stand.bell.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        stand.receive()
+    stand.ours.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        stand.receive()
+
+
+def test_what_cannot_be_parsed_is_an_error(stand: Stand) -> None:
+    """The parser says so, and what came before is there."""
+    stand.theirs.sendall(MESSAGE + b"nonsense\r\n")
+    with pytest.raises(hiredis.ProtocolError):
+        stand.receive()
+    assert list(stand.messages) == [PARSED]
+
+
+def test_no_finalizer_runs_while_the_token_is_held(stand: Stand) -> None:
+    """Garbage is not collected there; afterwards it is, as before."""
+    found: list[bool] = []
+
+    class Garbage:
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            found.append(stand.token.locked())
+
+    for _ in range(gc.get_threshold()[0] * 3):
+        Garbage()
+        stand.theirs.sendall(MESSAGE)
+        assert stand.receive() == 0
+    assert found
+    assert not any(found)
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize("place", range(7))
+def test_misuse_is_an_error(stand: Stand, place: int) -> None:
+    """Wrong arguments are refused, and the token is free again."""
+    from interlock._links import _exchange
+
+    receive: Any = _exchange.receive
+    stand.theirs.sendall(MESSAGE)
+    given = [stand.token, stand.ours, stand.bell, stand.reader, stand.messages, SECONDS]
+    wrong = [*given[:place], "wrong", *given[place + 1 :]] if place < len(given) else given[1:]
+    with pytest.raises((TypeError, AttributeError)):
+        receive(*wrong)
