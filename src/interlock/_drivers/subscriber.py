@@ -170,8 +170,10 @@ class NodeSubscriber:
         connection, bell = self._connection, self._bell
         if connection is None or bell is None:
             return wakeup.wait(seconds)
-        until = clock.now() + seconds
         self._waits += 1
+        if self._token.locked():
+            return self._sleep(wakeup, seconds)
+        until = clock.now() + seconds
         try:
             while self._handle_messages():
                 wakeup.bell = bell[0]
