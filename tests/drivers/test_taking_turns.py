@@ -173,6 +173,38 @@ def test_a_lost_connection_is_replaced(room: Room, redis_client: redis.Redis) ->
     assert future.result(PROMPT)
 
 
+def test_nonsense_is_left_to_the_thread(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that waits raises nothing; the other one reports it, and connects anew."""
+    reports: list[Exception] = []
+    monkeypatch.setattr(subscriber, "report", lambda _, error: reports.append(error))
+    room.settle()
+    with room.other.lock("name"):
+        future = room.wait("name")
+        room.receives_alone()
+        before, bell = room.lane._connection, room.lane._bell
+        assert bell is not None
+        room.lane._messages.append([])
+        bell[0].send(b"!")
+        wait_until(lambda: bool(reports), 10, "it is reported")
+        wait_until(lambda: room.lane._connection not in (before, None), 10, "there is another")
+    assert future.result(PROMPT)
+    assert len(reports) == 1
+
+
+def test_a_pong_is_no_reason_to_stop(room: Room) -> None:
+    """The thread that waits goes on to receive after the answer to a PING."""
+    room.settle()
+    with room.other.lock("name"):
+        future = room.wait("name")
+        room.receives_alone()
+        heard, connection = room.lane._heard_at, room.lane._connection
+        assert connection is not None
+        connection.send("PING")
+        wait_until(lambda: room.lane._heard_at > heard, 10, "it is heard")
+        room.receives_alone()
+    assert future.result(PROMPT)
+
+
 def test_close_ends_who_receives(room: Room) -> None:
     """A thread that receives gets ClosedError at once, and nothing is left open."""
     room.settle()

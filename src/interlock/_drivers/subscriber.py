@@ -185,8 +185,8 @@ class NodeSubscriber:
                 if not connection.receive_in_turn(self._token, bell[1], self._messages, left):
                     break
                 wakeup.bell = None
-        except InterlockError:
-            connection.shutdown()  # the thread sees it and connects anew
+        except Exception:  # noqa: BLE001 - the thread meets the same error, and reports it
+            connection.shutdown()
         finally:
             wakeup.bell = None
             if self._asleep:
@@ -195,15 +195,16 @@ class NodeSubscriber:
 
     def _sleep(self, wakeup: Wakeup, seconds: float) -> bool:
         """Wait as `wait` does, while another thread receives."""
-        self._asleep.add(wakeup)
-        wakeup.asleep = self._asleep
         try:
+            self._asleep.add(wakeup)
+            wakeup.asleep = self._asleep
             if self._messages or not self._token.locked():
                 self._call()
             return wakeup.wait(seconds)
         finally:
-            wakeup.asleep = None
+            # After a Ctrl-C just here it stays in the set. Then the thread does all the receiving.
             self._asleep.discard(wakeup)
+            wakeup.asleep = None
 
     def _handle_messages(self) -> bool:
         """Handle the messages that were received; return False if the thread must do the rest."""
@@ -214,9 +215,11 @@ class NodeSubscriber:
             self._heard_at = clock.now()
             while messages:
                 message = messages[0]
-                if message.__class__ is not list or message[0] != self._message:
+                kind = None if message.__class__ is not list else message[0]
+                if kind == self._message:
+                    self._heard(message[1].decode(), message[2])
+                elif kind != b"pong":
                     return False
-                self._heard(message[1].decode(), message[2])
                 # A signal handler may have waited here, and left it to another thread.
                 if messages and messages[0] is message:
                     _ = messages.popleft()
