@@ -18,6 +18,7 @@ from tests.support.servers import wait_until
 
 import interlock
 from interlock._drivers import subscriber, threads
+from interlock._drivers.wakeup import Wakeup
 from interlock._links.exchange import COMPILED
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Room:
         waits = self.lane._waits if self.subscribed else 0
         future = self.pool.submit(self._acquire, name, timeout)
         wait_until(lambda: self.subscribed and self.lane._waits > waits, 10, "it waits")
-        wait_until(self._receiving, 10, "somebody receives")
+        wait_until(self.receiving, 10, "somebody receives")
         return future
 
     @property
@@ -65,8 +66,10 @@ class Room:
         whole: Any = self.client._driver._subscriber
         return any(lane.hearing for lane in whole._lanes.values())
 
-    def _receiving(self) -> bool:
-        return self.lane._token.locked()
+    def receiving(self) -> bool:
+        """Whether a thread receives."""
+        connection = self.lane._connection
+        return connection is not None and connection.token.locked()
 
     def _acquire(self, name: str, timeout: float | None) -> bool:
         lock = self.client.lock(name)
@@ -81,11 +84,11 @@ class Room:
         with self.other.lock("first"):
             future = self.wait("first")
         assert future.result(PROMPT)
-        wait_until(lambda: not self.lane._token.locked(), 10, "the subscriber's thread rests")
+        wait_until(lambda: not self.receiving(), 10, "the subscriber's thread rests")
 
     def receives_alone(self) -> None:
         """Check that the thread that waits receives, and not the subscriber's."""
-        wait_until(lambda: self.lane._token.locked() and not self.lane._asleep, 10, "it receives")
+        wait_until(lambda: self.receiving() and not self.lane._asleep, 10, "it receives")
 
 
 @pytest.fixture
@@ -124,7 +127,7 @@ def test_who_stops_calls_the_thread(room: Room) -> None:
         second = room.wait("b")
         wait_until(lambda: bool(room.lane._asleep), 10, "the second sleeps")
     assert first.result(PROMPT)
-    wait_until(room.lane._token.locked, 10, "the thread receives now")
+    wait_until(room.receiving, 10, "the thread receives now")
     second_lock.release()
     assert second.result(PROMPT)
 
@@ -173,7 +176,10 @@ def test_a_lost_connection_is_replaced(room: Room, redis_client: redis.Redis) ->
     assert future.result(PROMPT)
 
 
-def test_nonsense_is_left_to_the_thread(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("nonsense", [[], [b"message"], [b"message", 1, b"0"], 7], ids=repr)
+def test_nonsense_is_left_to_the_thread(
+    room: Room, monkeypatch: pytest.MonkeyPatch, nonsense: object
+) -> None:
     """The thread that waits raises nothing; the other one reports it, and connects anew."""
     reports: list[Exception] = []
     monkeypatch.setattr(subscriber, "report", lambda _, error: reports.append(error))
@@ -181,10 +187,11 @@ def test_nonsense_is_left_to_the_thread(room: Room, monkeypatch: pytest.MonkeyPa
     with room.other.lock("name"):
         future = room.wait("name")
         room.receives_alone()
-        before, bell = room.lane._connection, room.lane._bell
-        assert bell is not None
-        room.lane._messages.append([])
-        bell[0].send(b"!")
+        before = room.lane._connection
+        assert before is not None
+        assert before.bell is not None
+        before.messages.append(nonsense)
+        before.bell[0].send(b"!")
         wait_until(lambda: bool(reports), 10, "it is reported")
         wait_until(lambda: room.lane._connection not in (before, None), 10, "there is another")
     assert future.result(PROMPT)
@@ -212,12 +219,14 @@ def test_close_ends_who_receives(room: Room) -> None:
         future = room.wait("name")
         room.receives_alone()
         began = time.monotonic()
-        lane = room.lane
+        connection = room.lane._connection
+        assert connection is not None
+        assert connection.bell is not None
         room.client.close()
         with pytest.raises(interlock.ClosedError):
             future.result(PROMPT)
         assert time.monotonic() - began < PROMPT
-    assert lane._bell is None
+    assert connection.bell is None
 
 
 def test_many_threads_and_many_locks(room: Room) -> None:
@@ -308,11 +317,77 @@ def test_a_signal_handler_stops_nobody_else(
             assert child.hear() == "over"
 
 
+@pytest.mark.parametrize("kind", [Exception, TimeoutError, OSError, BaseException])
+def test_what_a_signal_handler_raises_comes_out(
+    redis_url: str, redis_client: redis.Redis, kind: type[BaseException]
+) -> None:
+    """An alarm ends the acquire that receives or sleeps, whatever its class, and harms nothing."""
+    del redis_client
+
+    class AlarmError(kind):  # type: ignore[misc, valid-type]
+        pass
+
+    def strike(*_: object) -> None:
+        raise AlarmError
+
+    former = signal.signal(signal.SIGALRM, strike)
+    try:
+        with (
+            interlock.connect(redis_url, poll_cap=FOREVER) as client,
+            interlock.connect(redis_url) as other,
+        ):
+            for _ in range(3):
+                with other.lock("name"):
+                    for seconds in (0.02, 0.3, 1.3):
+                        signal.setitimer(signal.ITIMER_REAL, seconds)
+                        with pytest.raises(AlarmError):
+                            client.lock("name").acquire(timeout=30)
+                    whole: Any = client._driver._subscriber
+                    [lane] = whole._lanes.values()
+                    before = lane._connection
+                    with ThreadPoolExecutor(1) as pool:
+                        future = pool.submit(client.lock("name").acquire)
+                        time.sleep(0.2)
+                        other.lock("name").release()
+                        assert future.result(PROMPT)
+                        pool.submit(client.lock("name").release)
+                    assert lane._connection is before, "it went on with the same connection"
+                    assert other.lock("name").acquire(timeout=PROMPT)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        _ = signal.signal(signal.SIGALRM, former)
+
+
+def test_a_reply_before_the_poll_is_handled(room: Room) -> None:
+    """If somebody has received and left a reply, the thread does not wait for the next one."""
+    room.settle()
+    connection = room.lane._connection
+    assert connection is not None
+    connection.messages.append([b"pong", b""])
+    began = time.monotonic()
+    assert connection.receive_in_turn(None, FOREVER)
+    assert time.monotonic() - began < PROMPT
+    connection.messages.clear()
+
+
+def test_a_ring_before_the_poll_is_heard(room: Room) -> None:
+    """A wake-up that rang before its thread had the token ends the wait, without the bell."""
+    room.settle()
+    connection = room.lane._connection
+    assert connection is not None
+    wakeup = Wakeup()
+    wakeup()
+    began = time.monotonic()
+    assert connection.receive_in_turn(wakeup.lock, FOREVER)
+    assert time.monotonic() - began < PROMPT
+
+
 def test_a_finished_thread_leaves_nothing(room: Room) -> None:
     """After many waits nobody is asleep, and no message is left."""
     for _ in range(20):
         room.settle()
     lane = room.lane
     assert not lane._asleep
-    assert not lane._messages
+    assert lane._connection is not None
+    assert not lane._connection.messages
     assert threading.active_count() < 30

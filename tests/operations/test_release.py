@@ -276,6 +276,7 @@ def test_the_commands_show_and_break(
     """`interlock show` tells the holder's id, and `interlock release` breaks just that hold."""
     lock = client.lock("orders")
     lock.acquire()
+    wait_until(partial(_told, client, "orders"), 20, "a card tells of it")
     shown = command("show", "orders")
     [holder] = [line.split()[1] for line in shown.stdout.splitlines() if line.startswith("holder:")]
     reason = ("--reason", REASON)

@@ -21,8 +21,7 @@ Rules:
 * A connection that is silent for two ping intervals is dead, even if the kernel says otherwise.
 * A thread that waits receives the messages itself if nobody else does. This saves one change of
   threads for each message. The thread of the subscriber receives if several threads wait, or none.
-  Only one thread at a time receives: the one that has the token. It runs no Python code meanwhile,
-  so nothing can interrupt it there. A thread that stops while others wait calls the subscriber's.
+  A thread that stops receiving while others wait calls the subscriber's.
 * A waiting thread handles messages only, with the mutex held. It leaves everything else to the
   thread: replies, errors, and the end of the connection. If a Ctrl-C strikes, the message stays for
   the next one who looks.
@@ -34,18 +33,16 @@ Rules:
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections import deque
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from interlock._drivers import clock
 from interlock._drivers.lifecycle import report
 from interlock._drivers.mutex import Mutex
-from interlock._links.connection import Connection
 from interlock._links.replies import RedirectedError, refusal
 from interlock._links.resp import ReplyError
+from interlock._links.shared_connection import SharedConnection
 from interlock._links.topology import AnyNode
 from interlock.errors import ConfigError, InterlockError, ServerUnavailableError
 
@@ -91,21 +88,18 @@ class NodeSubscriber:
         self._reset(mutex)
 
     def _reset(self, mutex: Mutex) -> None:
+        self._lock = mutex.lock
         self._change = threading.Condition(mutex.lock)
         self.hearing = False
         self.wanted: set[str] = set()
-        self._connection: Connection | None = None
+        self._connection: SharedConnection | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
         # The commands that are not answered yet, in order. An error names no channel: it is the
         # answer to the first of them.
         self._unanswered: deque[tuple[bytes, list[bytes]]] = deque()
-        # What was received and not handled yet.
-        self._messages: deque[Any] = deque()
         self._heard_at = 0.0
-        # For threads that take turns at receiving.
-        self._token = threading.Lock()
-        self._bell: tuple[socket.socket, socket.socket] | None = None
+        # The wake-ups of threads that wait while another thread receives.
         self._asleep: set[Wakeup] = set()
         self._waits = 0
 
@@ -116,7 +110,7 @@ class NodeSubscriber:
 
     def subscribe(self, channel: str) -> None:
         """Subscribe to *channel*; return at once."""
-        with self._change:
+        with self._lock:
             self.wanted.add(channel)
             if not self._closed:
                 self._start()
@@ -125,20 +119,20 @@ class NodeSubscriber:
 
     def unsubscribe(self, channel: str) -> None:
         """Unsubscribe from *channel*; return at once."""
-        with self._change:
+        with self._lock:
             self.wanted.discard(channel)
             self._send(self._unsubscribe, channel)
 
     def reconnect(self) -> None:
         """Make the thread connect anew."""
-        with self._change:
+        with self._lock:
             if self._connection is not None:
                 self._connection.shutdown()
 
     def hang_up(self) -> None:
         """Make the thread end, without waiting for it."""
         self._closed = True
-        with self._change:
+        with self._lock:
             self._change.notify_all()
         self.reconnect()
 
@@ -152,53 +146,55 @@ class NodeSubscriber:
     def drop(self, mutex: Mutex) -> None:
         """Reset everything in a forked child; close the parent's connection, but send nothing."""
         connection = self._connection
-        self._drop_bell()
         self._reset(mutex)
         if connection is not None:
+            connection.drop_bell()
             connection.close()
-
-    def _drop_bell(self) -> None:
-        bell, self._bell = self._bell, None
-        for end in bell or ():
-            end.close()
 
     def wait(self, wakeup: Wakeup, seconds: float) -> bool:
         """Wait at most *seconds* until *wakeup* rings; return whether it did.
 
         The calling thread receives messages meanwhile, unless another thread does.
         """
-        connection, bell = self._connection, self._bell
-        if connection is None or bell is None:
+        connection = self._connection
+        if connection is None or not self._has_bell(connection):
             return wakeup.wait(seconds)
+        if connection.token.locked():
+            return self._sleep(connection, wakeup, seconds)
         self._waits += 1
-        if self._token.locked():
-            return self._sleep(wakeup, seconds)
         until = clock.now() + seconds
         try:
-            while self._handle_messages():
-                wakeup.bell = bell[0]
+            while self._handle_messages(connection):
                 if wakeup.wait(0):
                     return True
                 left = until - clock.now()
                 if left <= 0:
                     return False
-                if not connection.receive_in_turn(self._token, bell[1], self._messages, left):
+                wakeup.bell = connection.bell and connection.bell[0]
+                if not connection.receive_in_turn(wakeup.lock, left):
                     break
                 wakeup.bell = None
-        except Exception:  # noqa: BLE001 - the thread meets the same error, and reports it
-            connection.shutdown()
         finally:
             wakeup.bell = None
             if self._asleep:
                 self._call()
-        return self._sleep(wakeup, until - clock.now())
+        return self._sleep(connection, wakeup, until - clock.now())
 
-    def _sleep(self, wakeup: Wakeup, seconds: float) -> bool:
+    def _has_bell(self, connection: SharedConnection) -> bool:
+        """Return whether *connection* has a bell; it gets one when the first thread waits."""
+        if connection.bell is None and connection.shared:
+            with self._lock:
+                if self._connection is connection and connection.bell is None:
+                    connection.hang_bell()
+        return connection.bell is not None
+
+    def _sleep(self, connection: SharedConnection, wakeup: Wakeup, seconds: float) -> bool:
         """Wait as `wait` does, while another thread receives."""
         try:
             self._asleep.add(wakeup)
             wakeup.asleep = self._asleep
-            if self._messages or not self._token.locked():
+            self._waits += 1
+            if connection.messages or not connection.token.locked():
                 self._call()
             return wakeup.wait(seconds)
         finally:
@@ -206,28 +202,36 @@ class NodeSubscriber:
             self._asleep.discard(wakeup)
             wakeup.asleep = None
 
-    def _handle_messages(self) -> bool:
-        """Handle the messages that were received; return False if the thread must do the rest."""
-        messages = self._messages
+    def _handle_messages(self, connection: SharedConnection) -> bool:
+        """Handle what was received; return False if the thread must do the rest."""
+        messages = connection.messages
         if not messages:
             return True
-        with self._change:
+        with self._lock:
             self._heard_at = clock.now()
             while messages:
                 message = messages[0]
-                kind = None if message.__class__ is not list else message[0]
-                if kind == self._message:
-                    self._heard(message[1].decode(), message[2])
-                elif kind != b"pong":
+                if not self._is_message(message):
                     return False
+                if message[0] == self._message:
+                    self._heard(message[1].decode(errors="replace"), message[2])
                 # A signal handler may have waited here, and left it to another thread.
                 if messages and messages[0] is message:
                     _ = messages.popleft()
         return True
 
+    def _is_message(self, message: Any) -> bool:
+        """Return whether *message* is a message or a PONG."""
+        if message.__class__ is not list or not message:
+            return False
+        if message[0] == b"pong":
+            return True
+        [kind, *texts] = message
+        return kind == self._message and [type(text) for text in texts] == [bytes, bytes]
+
     def _call(self) -> None:
         """Call the thread: somebody must receive or handle messages."""
-        with self._change:
+        with self._lock:
             self._change.notify()
 
     def _start(self) -> None:
@@ -286,14 +290,12 @@ class NodeSubscriber:
             _ = self._change.wait_for(lambda: self._closed, seconds)
 
     def _listen(self) -> None:
-        connection = Connection(self._endpoint, self._timeout)
+        connection = SharedConnection(self._endpoint, self._timeout)
         try:
             connection.set_timeout(self._patience())
-            with self._change:
+            with self._lock:
                 if self._closed:
                     return
-                self._messages.clear()
-                self._bell = _new_bell() if connection.shared else None
                 self._connection = connection
                 self._unanswered.clear()
                 for channel in self.wanted.copy():
@@ -302,12 +304,13 @@ class NodeSubscriber:
             self._read(connection)
         finally:
             self._hear(False)
-            with self._change:
+            with self._lock:
                 self._connection = None
             connection.shutdown()
-            with self._token:  # nobody receives from it any more
+            with connection.token:  # nobody receives from it any more
                 connection.close()
-                self._drop_bell()
+                with self._lock:  # and nobody rings
+                    connection.drop_bell()
 
     def _hear(self, hearing: bool) -> None:
         """Note whether there is a connection."""
@@ -322,19 +325,19 @@ class NodeSubscriber:
     def _ended(self, channel: str) -> None:
         """Note that the server sends no messages of *channel* any more."""
 
-    def _read(self, connection: Connection) -> None:
+    def _read(self, connection: SharedConnection) -> None:
         self._heard_at = asked_at = looked_at = clock.now()
         resting = False
         while not self._closed:
             waits, slept = self._waits, bool(self._asleep)
             if resting:
-                self._stand_by()
+                self._stand_by(connection)
             else:
-                self._receive(connection)
-            told = self._take_all()
+                _ = connection.receive_in_turn(None, self._patience())
+            told = self._take_all(connection)
             # The next one to wait receives if this thread has woken all who slept.
             woken = not self._asleep and (slept or waits != self._waits)
-            resting = woken or self._token.locked()
+            resting = woken or connection.token.locked()
             now = clock.now()
             if told and now - looked_at < IDLE_INTERVAL:
                 continue  # a waiter was woken, and wants this processor
@@ -344,37 +347,29 @@ class NodeSubscriber:
                 return
             if now - max(self._heard_at, asked_at) >= PING_INTERVAL:
                 asked_at = now
-                with self._change:
+                with self._lock:
                     connection.send("PING")
 
-    def _receive(self, connection: Connection) -> None:
-        """Wait for messages and receive them, unless another thread does."""
-        patience = self._patience()
-        if self._bell is not None:
-            _ = connection.receive_in_turn(self._token, self._bell[1], self._messages, patience)
-            return
-        connection.set_timeout(patience)
-        with suppress(TimeoutError):
-            self._messages.append(connection.receive())
-
-    def _stand_by(self) -> None:
+    def _stand_by(self, connection: SharedConnection) -> None:
         """Wait until this thread is called, or for a while."""
-        with self._change:
-            _ = self._change.wait_for(self._needed, min(self._patience(), IDLE_INTERVAL))
 
-    def _needed(self) -> bool:
-        """Return whether this thread must not rest any more."""
-        unheard = bool(self._asleep) and not self._token.locked()
-        return self._closed or bool(self._messages) or unheard
+        def needed() -> bool:
+            unheard = bool(self._asleep) and not connection.token.locked()
+            return self._closed or bool(connection.messages) or unheard
 
-    def _take_all(self) -> bool:
+        with self._lock:
+            _ = self._change.wait_for(needed, min(self._patience(), IDLE_INTERVAL))
+
+    def _take_all(self, connection: SharedConnection) -> bool:
         """Handle all that was received; return whether there was a message."""
         told = False
         while True:
-            with self._change:
-                if not self._messages:
+            with self._lock:
+                if not connection.messages:
                     return told
-                message = self._messages.popleft()
+                message = connection.messages.popleft()
+            if isinstance(message, Exception) and not isinstance(message, ReplyError):
+                connection.raise_broken(message)
             self._heard_at = clock.now()
             told = self._take(message) or told
 
@@ -412,19 +407,6 @@ class NodeSubscriber:
 
     def _heard(self, channel: str, payload: bytes | None) -> None:
         """Take a message; None in place of one means that the channel is heard from now on."""
-
-
-def _new_bell() -> tuple[socket.socket, socket.socket] | None:
-    """Return a socket to write to, and the socket that becomes readable then.
-
-    Return None if there are too many open files: then the thread alone receives.
-    """
-    try:
-        bell = socket.socketpair()
-    except OSError:
-        return None
-    bell[0].setblocking(False)
-    return bell
 
 
 class Subscriber:
@@ -514,7 +496,10 @@ class Subscriber:
         self.look()
 
     def listen(self, channel: str, answer: Callable[[bytes], None]) -> None:
-        """Pass messages of *channel* to *answer*, on all connections that are open now or later."""
+        """Pass messages of *channel* to *answer*, on all connections that are open now or later.
+
+        A thread of the user may call *answer*, with the mutex held. So it must not wait.
+        """
         if self.question == channel or not self._may_be_asked:
             return
         with self.mutex.lock:
@@ -646,7 +631,7 @@ class _Lane(NodeSubscriber):
 
     def listen(self) -> None:
         """Subscribe to the questions of operators; they go to all nodes of a cluster."""
-        with self._change:
+        with self._lock:
             if self._whole.question:
                 self._send("SUBSCRIBE", self._whole.question)
 

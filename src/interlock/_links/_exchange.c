@@ -300,9 +300,9 @@ send_all(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
     return Py_None;
 }
 
-/* Wait for the socket or the bell, and empty the bell.
+/* Wait for the socket or the bell, and empty the bell. No other thread does that meanwhile.
 
-   Return what was received from the socket, 0 for nothing, or -1 with an exception set. */
+   Return what was received from the socket, 0 for nothing, or -1 and set errno. */
 static ssize_t
 heard(int fd, int bell, char *messages, double seconds)
 {
@@ -310,94 +310,153 @@ heard(int fd, int bell, char *messages, double seconds)
     int milliseconds = seconds <= 0 ? 0 : seconds < 1e6 ? (int)(seconds * 1e3) + 1 : 1000000000;
     char rung[64];
     ssize_t received = 0;
-    int problem;
 
-    Py_BEGIN_ALLOW_THREADS
-    errno = 0;
-    if (poll(polled, 2, milliseconds) > 0) {
-        if (polled[1].revents)
-            (void)!recv(bell, rung, sizeof rung, MSG_DONTWAIT);
-        errno = 0;
-        if (polled[0].revents) {
-            received = recv(fd, messages, CHUNK, MSG_DONTWAIT);
-            if (received == 0)
-                errno = ECONNRESET; /* the server closed the connection */
+    if (poll(polled, 2, milliseconds) < 0)
+        return errno == EINTR ? 0 : -1; /* the caller's loop handles signals */
+    if (polled[1].revents)
+        (void)!recv(bell, rung, sizeof rung, MSG_DONTWAIT);
+    if (polled[0].revents) {
+        received = recv(fd, messages, CHUNK, MSG_DONTWAIT);
+        if (received < 0 && (errno == EAGAIN || errno == EINTR))
+            return 0;
+        if (received == 0) {
+            errno = ECONNRESET; /* the server closed the connection */
+            return -1;
         }
     }
-    problem = errno;
-    Py_END_ALLOW_THREADS
-    if (received > 0 || problem == 0 || problem == EAGAIN || problem == EINTR)
-        return received > 0 ? received : 0; /* the caller's loop handles signals */
-    errno = problem;
-    PyErr_SetFromErrno(PyExc_OSError);
-    return -1;
+    return received;
 }
 
-/* Parse what was received; append each whole message.
+/* Return whether a method of an object returns something true, or -1 with an exception set. */
+static int
+tells(PyObject *object, const char *method)
+{
+    PyObject *answer = PyObject_CallMethod(object, method, NULL);
+    int truth = answer == NULL ? -1 : PyObject_IsTrue(answer);
 
-   Return the size received if it was not even one message, else 0. NULL is an error. */
-static PyObject *
+    Py_XDECREF(answer);
+    return truth;
+}
+
+/* Parse what was received, and append each whole message. Return how many, or -1. */
+static Py_ssize_t
 appended(PyObject *reader, const char *received, ssize_t size, PyObject *messages)
 {
     PyObject *message, *done;
-    long count = 0;
+    Py_ssize_t count;
 
     done = PyObject_CallMethod(reader, "feed", "y#", received, (Py_ssize_t)size);
-    while (done != NULL) {
+    for (count = 0; done != NULL; count++) {
         Py_DECREF(done);
         message = PyObject_CallMethod(reader, "gets", NULL);
         if (message == NULL)
-            return NULL;
+            return -1;
         if (message == Py_False) {
             Py_DECREF(message);
-            return PyLong_FromSsize_t(count ? 0 : size);
+            return count;
         }
-        count++;
         done = PyObject_CallMethod(messages, "append", "(O)", message);
         Py_DECREF(message);
     }
-    return NULL;
+    return -1;
+}
+
+/* Append the present exception in place of a message. Return 0, or -1 with an exception set. */
+static int
+appended_error(PyObject *messages)
+{
+    PyObject *kind, *value, *trace, *done;
+
+    PyErr_Fetch(&kind, &value, &trace);
+    PyErr_NormalizeException(&kind, &value, &trace);
+    done = PyObject_CallMethod(messages, "append", "(O)", value);
+    Py_XDECREF(kind);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    Py_XDECREF(done);
+    return done == NULL ? -1 : 0;
+}
+
+/* Receive once, for the holder of the token.
+
+   Return the size received: negative if it has whole messages, or an error in their place. */
+static PyObject *
+received_once(PyObject *const *args, double seconds, int collects)
+{
+    char received[CHUNK];
+    Py_ssize_t count;
+    ssize_t size;
+    int fd, bell = -1, problem = 0, waits = args[1] == Py_None ? 1 : tells(args[1], "locked");
+
+    if (waits < 0)
+        return NULL;
+    /* It was rung, or somebody has left messages, before this thread had the token. */
+    if (!waits || PyObject_Size(args[5]) != 0)
+        return PyErr_Occurred() ? NULL : PyLong_FromLong(0);
+    fd = descriptor_of(args[2]);
+    if (fd >= 0 && args[3] != Py_None)
+        bell = descriptor_of(args[3]);
+    if (fd < 0 || PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_OSError))
+            return NULL;
+        size = -1;
+    }
+    else {
+        if (collects)
+            PyGC_Enable();
+        Py_BEGIN_ALLOW_THREADS
+        size = heard(fd, bell, received, seconds);
+        problem = errno;
+        Py_END_ALLOW_THREADS
+        (void)PyGC_Disable();
+        if (size < 0) {
+            errno = problem;
+            PyErr_SetFromErrno(PyExc_OSError);
+        }
+    }
+    if (size == 0)
+        return PyLong_FromLong(0);
+    count = size < 0 ? -1 : appended(args[4], received, size, args[5]);
+    if (count < 0 && appended_error(args[5]) < 0)
+        return NULL;
+    return PyLong_FromSsize_t(count ? -1 : size);
 }
 
 /* Receive messages, if no other thread does. None means that another thread does.
 
-   The token is held in here only, and nothing in here runs code in Python. So no signal handler,
-   finalizer or exception can strike its holder. */
+   While this thread has the token, it runs no code in Python: no signal handler, and no finalizer,
+   because no garbage is collected. */
 static PyObject *
 receive(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
 {
-    char received[CHUNK];
-    PyObject *taken, *result = NULL, *kind, *value, *trace;
-    ssize_t size;
+    PyObject *taken, *result, *kind, *value, *trace;
     double seconds;
-    int fd, bell, free, collects;
+    int free, collects;
 
-    if (nargs != 6) {
-        PyErr_SetString(PyExc_TypeError, "(token, socket, bell, reader, messages, seconds)");
+    if (nargs != 7) {
+        PyErr_SetString(PyExc_TypeError,
+                        "(token, wakeup, socket, bell, reader, messages, seconds)");
         return NULL;
     }
-    seconds = PyFloat_AsDouble(args[5]);
+    seconds = PyFloat_AsDouble(args[6]);
     if (seconds == -1.0 && PyErr_Occurred())
         return NULL;
+    collects = PyGC_Disable();
     taken = PyObject_CallMethod(args[0], "acquire", "(O)", Py_False);
-    if (taken == NULL)
-        return NULL;
-    free = PyObject_IsTrue(taken);
-    Py_DECREF(taken);
-    if (!free) {
-        Py_INCREF(Py_None); /* as in `send_all` */
-        return Py_None;
+    free = taken == NULL ? -1 : PyObject_IsTrue(taken);
+    Py_XDECREF(taken);
+    if (free == 1) {
+        result = received_once(args, seconds, collects);
+        PyErr_Fetch(&kind, &value, &trace);
+        Py_XDECREF(PyObject_CallMethod(args[0], "release", NULL));
+        PyErr_Restore(kind, value, trace);
     }
-    if ((fd = descriptor_of(args[1])) >= 0 && (bell = descriptor_of(args[2])) >= 0
-        && (size = heard(fd, bell, received, seconds)) >= 0) {
-        collects = PyGC_Disable();
-        result = size ? appended(args[3], received, size, args[4]) : PyLong_FromLong(0);
-        if (collects)
-            PyGC_Enable();
+    else {
+        result = free < 0 ? NULL : Py_None;
+        Py_XINCREF(result); /* as in `send_all` */
     }
-    PyErr_Fetch(&kind, &value, &trace);
-    Py_XDECREF(PyObject_CallMethod(args[0], "release", NULL));
-    PyErr_Restore(kind, value, trace);
+    if (collects)
+        PyGC_Enable();
     return result;
 }
 

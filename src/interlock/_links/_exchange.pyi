@@ -16,8 +16,9 @@ def exchange(sock: socket.socket, data: bytes, seconds: float, /) -> bytes: ...
 def of_thread(key: object, make: Callable[[], _T], /) -> _T: ...
 def receive(
     token: Lock,
+    wakeup: Lock | None,
     sock: socket.socket,
-    bell: socket.socket,
+    bell: socket.socket | None,
     reader: Reader,
     messages: deque[object],
     seconds: float,

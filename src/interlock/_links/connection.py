@@ -36,8 +36,6 @@ from interlock._links.wait_command import packed, wait_command_for
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
-    import threading
-    from collections import deque
     from collections.abc import Callable, Sequence
 
     from interlock._core.effects import Eval
@@ -61,7 +59,6 @@ class Connection:
 
     Attributes:
         replicas, told: as in `Link`.
-        shared: whether threads may take turns at `receive_in_turn`.
 
     Raises:
         ServerUnavailableError: no connection within about *timeout*.
@@ -79,8 +76,7 @@ class Connection:
         self._reader = Reader()
         # Bound once: looking them up costs more than calling some of them.
         ways = methods_for(self._socket)
-        self._handle, self._ask, self._exchange, self._send_all, self._limit, self._receive = ways
-        self.shared = self._receive is not None
+        self._handle, self._ask, self._exchange, self._send_all, self._limit, self._in_turn = ways
         self._timeout = -1.0
         self.replicas = self._pending = self._unfinished = 0
         self.set_timeout(timeout)
@@ -304,35 +300,6 @@ class Connection:
             raise TimeoutError from error
         except (OSError, ParserError) as error:
             raise self._broken(error) from error
-
-    def receive_in_turn(
-        self,
-        token: threading.Lock,
-        bell: socket.socket,
-        messages: deque[object],
-        seconds: float,
-    ) -> bool:
-        """Receive replies and messages, unless another thread does; return whether it did not.
-
-        Args:
-            token: locked while a thread receives.
-            bell: ends the wait when it is readable, and is emptied then.
-            messages: where to append what comes. It may stay as it is: after a signal, for example.
-            seconds: how long to wait at most.
-
-        Raises:
-            ServerUnavailableError: the connection failed.
-        """
-        assert self._receive is not None
-        try:
-            unfinished = self._receive(token, self._socket, bell, self._reader, messages, seconds)
-            if unfinished is None:
-                return False
-            if unfinished or self._unfinished:
-                self._count_unfinished(unfinished)
-        except (OSError, ParserError) as error:
-            raise self._broken(error) from error
-        return True
 
     def drain(self, timeout: float) -> bool:
         """Read the replies that an interrupted caller did not wait for.

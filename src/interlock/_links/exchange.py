@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     Ask = Callable[[Any, bytes, float], "int | list[int] | bytes | None"]
     Exchange = Callable[[socket.socket, bytes, float], bytes]
     Receive = Callable[
-        [threading.Lock, socket.socket, socket.socket, Reader, deque[object], float], int | None
+        [
+            threading.Lock,
+            threading.Lock | None,
+            socket.socket,
+            socket.socket | None,
+            Reader,
+            deque[object],
+            float,
+        ],
+        int | None,
     ]
     Send = Callable[[socket.socket, bytes, float], None]
 

@@ -1,0 +1,99 @@
+"""A connection for messages, which several threads receive by turns.
+
+Rules:
+
+* One thread at a time receives: the one that has the token. It runs no Python code meanwhile, so no
+  signal handler, finalizer or exception can strike it there (`receive` in `_exchange.c`).
+* `messages` has all that was received and is not handled yet. While it is not empty, nobody
+  receives.
+* An error of the connection is put there, too. So it is not raised in a thread of the user.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from interlock._links.connection import Connection
+from interlock._links.resp import LONGEST_REPLY, ParserError
+
+if TYPE_CHECKING:
+    from interlock._links.endpoint import Origin
+
+
+class SharedConnection(Connection):
+    """A connection to *endpoint*; arguments and errors as `Connection`.
+
+    Attributes:
+        shared: whether threads may take turns. Otherwise only one thread may receive.
+        messages: replies, messages and errors, in order.
+        token: locked while a thread receives.
+        bell: to be written to, to end the receiving, and its other end; None before `hang_bell`.
+    """
+
+    def __init__(self, endpoint: Origin, timeout: float) -> None:
+        super().__init__(endpoint, timeout)
+        self.shared = self._in_turn is not None
+        self.messages: deque[Any] = deque()
+        self.token = threading.Lock()
+        self.bell: tuple[socket.socket, socket.socket] | None = None
+
+    def hang_bell(self) -> None:
+        """Make the bell; do without it if there are too many open files."""
+        try:
+            bell = socket.socketpair()
+        except OSError:
+            return
+        bell[0].setblocking(False)
+        self.bell = bell
+
+    def receive_in_turn(self, wakeup: threading.Lock | None, seconds: float) -> bool:
+        """Receive into `messages`, unless another thread does; return whether it did not.
+
+        It may end early, and without a message: after a signal, for example.
+
+        Args:
+            wakeup: if it is not locked, nothing is waited for.
+            seconds: how long to wait at most.
+        """
+        if self._in_turn is None:
+            self._receive_alone(seconds)
+            return True
+        bell = None if self.bell is None else self.bell[1]
+        size = self._in_turn(
+            self.token, wakeup, self._socket, bell, self._reader, self.messages, seconds
+        )
+        if size is None:
+            return False
+        if size < 0:
+            self._unfinished = 0
+        elif size:
+            self._unfinished += size
+            if self._unfinished > LONGEST_REPLY:
+                self.messages.append(ParserError(f"a reply of more than {LONGEST_REPLY} bytes"))
+        return True
+
+    def _receive_alone(self, seconds: float) -> None:
+        self.set_timeout(seconds)
+        try:
+            self.messages.append(self._read())
+        except (BlockingIOError, TimeoutError):
+            return
+        except (OSError, ParserError) as error:
+            self.messages.append(error)
+
+    def raise_broken(self, error: Exception) -> None:
+        """Raise what *error* means, which was among the messages.
+
+        Raises:
+            ServerUnavailableError: always.
+        """
+        raise self._broken(error) from error
+
+    def drop_bell(self) -> None:
+        """Close the bell."""
+        bell, self.bell = self.bell, None
+        for end in bell or ():
+            end.close()
