@@ -148,14 +148,18 @@ def lock_set_lease(lock: str, lease: float, holder: str, *, deadline: float = NE
 
 
 def lock_force_release(
-    lock: str, publish: str, channel: str, news: str | None = None, *, deadline: float = NEVER
+    lock: str,
+    publish: str,
+    channel: str,
+    *,
+    news: tuple[str, ...] = (),
+    deadline: float = NEVER,
 ) -> Eval[bool]:
     """Free the lock, no matter who holds it; True when it was locked.
 
-    The observers of an election listen to *news*.
+    *news* has the channel of an election's observers.
     """
-    args = (publish, channel) if news is None else (publish, channel, news)
-    return Eval(_LOCK_FORCE_RELEASE, (lock,), args, deadline)
+    return Eval(_LOCK_FORCE_RELEASE, (lock,), (publish, channel, *news), deadline)
 
 
 def lock_query(lock: str, *, deadline: float = NEVER) -> Eval[LockStatus]:
