@@ -287,20 +287,6 @@ class Connection:
         except OSError as error:
             raise self._broken(error) from error
 
-    def receive(self) -> object:
-        """Return the next reply or message.
-
-        Raises:
-            TimeoutError: nothing came within the time-out; the connection is still good.
-            ServerUnavailableError: the connection failed.
-        """
-        try:
-            return self._read()
-        except (BlockingIOError, TimeoutError) as error:
-            raise TimeoutError from error
-        except (OSError, ParserError) as error:
-            raise self._broken(error) from error
-
     def drain(self, timeout: float) -> bool:
         """Read the replies that an interrupted caller did not wait for.
 

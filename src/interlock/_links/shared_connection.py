@@ -17,7 +17,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from interlock._links.connection import Connection
-from interlock._links.resp import LONGEST_REPLY, ParserError
+from interlock._links.resp import ParserError
 
 if TYPE_CHECKING:
     from interlock._links.endpoint import Origin
@@ -67,12 +67,11 @@ class SharedConnection(Connection):
         )
         if size is None:
             return False
-        if size < 0:
-            self._unfinished = 0
-        elif size:
-            self._unfinished += size
-            if self._unfinished > LONGEST_REPLY:
-                self.messages.append(ParserError(f"a reply of more than {LONGEST_REPLY} bytes"))
+        if size:
+            try:
+                self._count_unfinished(max(size, 0))
+            except ParserError as error:
+                self.messages.append(error)
         return True
 
     def _receive_alone(self, seconds: float) -> None:
