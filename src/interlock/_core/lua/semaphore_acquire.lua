@@ -13,7 +13,8 @@
 -- ARGV[7]  publish    string, PUBLISH or SPUBLISH; may be left out
 --
 -- Returns  1 when taken, 2 when taken without a place while others stand in the queue; 0 when too
---          few are free, or the call was undone
+--          few are free, or the call was undone; below -32, too few are free: the number of
+--          clients in the queue, negated
 -- Source   RSemaphore.tryAcquire, Redisson 4.7.0
 -- Wire     the number; the latches are the caller's own. Claims in the queue, and messages on wake
 --          channels, are ours alone; this code is our own
@@ -31,8 +32,8 @@ end
 -- The commands get the string *permits*: the server takes long to turn a number into a string.
 local wanted = tonumber(permits)
 local enough = free >= wanted
+local answer = 0
 if not client then
-  local answer = 0
   if enough then
     redis.call('decrby', semaphore, permits)
     redis.call('set', request, permits, 'px', ttl)
@@ -47,6 +48,8 @@ local name = string.match(channel, ':.*')
 local queue = 'interlock_semaphore_queue' .. name
 
 -- include: stand_in_queue
+
+-- include: refusal
 
 -- include: serve
 
@@ -66,6 +69,7 @@ if queued then
   end
 end
 if enough then
+  answer = 1
   redis.call('decrby', semaphore, permits)
   redis.call('set', request, permits, 'px', ttl)
   if queued then
@@ -78,13 +82,11 @@ if enough then
     serve(free - wanted)
   end
 else
-  if not stands then
-    stand_in_queue()
-  end
+  answer = refusal(0)
   if woken and free > 0 then
     -- Too few are left for this client, whose claim is over. They may be enough for others.
     serve(free)
   end
 end
 redis.call('del', spent)
-return enough and 1 or 0
+return answer
