@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.lock.lock_like import until
 
+import interlock
 from interlock import ClosedError, HoldLostError, NotHeldError, ReentryError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.lock.lock_like import Stage
+
+    from interlock import Client
 
 SLACK = 2.0
 """Seconds that a busy machine may take for next to nothing."""
@@ -244,6 +250,35 @@ async def test_force_release_frees_it_for_the_next(stage: Stage) -> None:
     assert await b.do(theirs.owned)
     await b.do(theirs.release)
     assert await c.do(theirs.force_release) is False
+
+
+def test_a_forced_release_is_no_loss_of_who_comes_next(redis_url: str) -> None:
+    """Another thread of the same client may have the lock before the answer has been read."""
+    make: list[Callable[[Client], Any]] = [
+        lambda client: client.lock("name"),
+        lambda client: client.fenced_lock("name"),
+        lambda client: client.fair_lock("name"),
+        lambda client: client.read_write_lock("name").write,
+        lambda client: client.read_write_lock("name").read,
+        lambda client: client.group_lock("name", ["a", "b"]),
+    ]
+    for lock_of in make:
+        with interlock.connect(redis_url) as client, ThreadPoolExecutor(2) as pool:
+            lock = lock_of(client)
+
+            def hold(lock: Any = lock) -> Any:
+                lock.acquire()
+                return lock.hold
+
+            former = pool.submit(hold).result()
+            operation = lock.core.force_release()
+            answer = lock.driver.eval(next(operation))
+            lock.acquire()
+            with pytest.raises(StopIteration):
+                operation.send(answer)
+            assert former.lost.is_set()
+            assert lock.owned()
+            lock.release()
 
 
 async def test_close_releases_and_ends_all(stage: Stage) -> None:

@@ -280,9 +280,7 @@ class LockBase(ABC):
         """
         session = self._session
         call = self._force_release_script()
-        # A PENDING hold may be granted after the script has run. It must not be taken for one that
-        # the script freed.
-        held = [hold for hold in session.holds.of_key(self.key) if hold.state is not PENDING]
+        held = self._held_here()
         # A copy whose reply was lost may have freed it, so that the next one found nothing.
         released = bool((yield from session.persist(call))) or call.unknown > 0
         for hold in held:
@@ -290,6 +288,14 @@ class LockBase(ABC):
         if released:
             session.events.force_released(self.name, self.kind)
         return released
+
+    def _held_here(self) -> list[Hold]:
+        """Return the holds of this client that a script loses if it frees the lock now.
+
+        A PENDING hold may be granted after the script has run. It must not be taken for one that
+        the script freed.
+        """
+        return [hold for hold in self.session.holds.of_key(self.key) if hold.state is not PENDING]
 
     def force_release_of(self, holder: str, reason: str) -> Op[bool]:
         """Free the lock if *holder* holds it, and tell that holder the *reason*.

@@ -89,10 +89,11 @@ class _Side(LockBase):
         """
         session = self.session
         call = self._force_release_script()
+        # The script removes the whole key: a writer also loses what it reads.
+        held = self._held_here()
         released = yield from session.persist(call)
         if released:
-            # The script removes the whole key: a writer also loses what it reads.
-            for hold in session.holds.of_key(self.key):
+            for hold in held:
                 session.lose(hold, "force-released")
             session.events.force_released(self.name, self.kind)
         return released or call.unknown > 0
