@@ -13,6 +13,7 @@ from tests.faces.face_calls import call, told
 
 from interlock import InterlockError, Options, ServerUnavailableError
 from interlock._links import connection, pipeline
+from interlock._links.shared_connection import SharedConnection
 from interlock._links.urls import open_url
 from interlock.check import Requirements, examine
 from interlock.inspection import Reader
@@ -175,6 +176,33 @@ async def test_a_huge_reply_is_cut_off(face: Face, monkeypatch: pytest.MonkeyPat
     with listening(pour) as port:
         outcome = await ask(face, port)
     assert isinstance(outcome, ServerUnavailableError)
+    assert sent[0] < 200 << 20
+
+
+def test_a_huge_message_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for the connection whose messages several threads receive by turns."""
+    monkeypatch.setattr(connection, "LONGEST_REPLY", 1 << 20)
+    sent = [0]
+
+    def pour(sock: socket.socket) -> None:
+        while b"SUBSCRIBE" not in (data := sock.recv(65536)):
+            sock.sendall(b"+OK\r\n" * data.count(b"*"))
+        sock.sendall(b"*3\r\n$7\r\nmessage\r\n$900000000\r\n")
+        while True:
+            sock.sendall(b"x" * 65536)
+            sent[0] += 65536
+
+    with listening(pour) as port:
+        shared = SharedConnection(open_url(f"redis://127.0.0.1:{port}"), 5.0)
+        shared.hang_bell()
+        shared.send("SUBSCRIBE", "c")
+        until = time.monotonic() + 10
+        while not shared.messages and time.monotonic() < until:
+            assert shared.receive_in_turn(None, 1.0)
+        with pytest.raises(ServerUnavailableError, match="a reply of more than"):
+            shared.raise_broken(shared.messages[0])
+        shared.close()
+        shared.drop_bell()
     assert sent[0] < 200 << 20
 
 
