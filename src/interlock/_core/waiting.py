@@ -169,12 +169,14 @@ def _look_within(
 ) -> float:
     """Return when to look again without a message: within *seconds* and *interval*.
 
-    The default interval is `Session.poll_interval`, or more if many clients wait for *channel*.
+    The default interval is `Session.poll_interval`. It is more if many clients wait for *channel*,
+    and this one would hear of its turn.
     """
     if interval is not None:
         return session.clock() + min(seconds, interval())
-    place = session.waiters.places.get(channel)
-    rarity = 1.0 if place is None else place.rarity
+    waiters = session.waiters
+    place = waiters.places.get(channel)
+    rarity = place.rarity if place is not None and waiters.hearing else 1.0
     return session.clock() + min(seconds, session.poll_interval() * rarity)
 
 
