@@ -117,8 +117,7 @@ class Options:
         renew_batch: holds renewed per round trip.
         fair_wait: how long a waiter in a fair queue may be silent before it counts as dead.
         poll_cap: the longest time between two looks at a lock that is waited for, should every
-            message be lost. If more than 32 clients stand in its queue, most of them look more
-            rarely, up to three times.
+            message be lost.
         command_timeout: the longest wait for one reply.
         outage_timeout: how long an operation without a timeout of its own sits out an unreachable
             server.

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from interlock._core.effects import NEVER, Enqueue, Op, Wait
-from interlock._core.waiters import Place
 from interlock._core.waiting import EXPIRY_MARGIN, FIRST_LOOK, wait_for
 
 if TYPE_CHECKING:
@@ -124,20 +123,6 @@ def test_waiter_looks_again_when_the_lease_ends(waiter: Waiter) -> None:
     waiter.left(20.0).join().after(FIRST_LOOK).left(0.25)
 
     assert waiter.until == pytest.approx(0.25 + EXPIRY_MARGIN)
-
-
-@pytest.mark.parametrize(("hearing", "times"), [(True, 2.0), (False, 1.0)])
-def test_waiter_in_a_long_queue_looks_more_rarely_if_it_hears(
-    bench: Bench, waiter: Waiter, hearing: bool, times: float
-) -> None:
-    """With 64 clients in the server's queue it looks half as often; but not if it hears nothing."""
-    waiter.left(20.0).join().after(FIRST_LOOK)
-    place = bench.waiters.places[CHANNEL] = Place("channel:{name}", "me")
-    place.refused(NEVER, 64)
-    bench.waiters.hearing = hearing
-    waiter.left(NEVER)
-
-    assert waiter.until == pytest.approx(times * bench.session.poll_interval())
 
 
 @pytest.mark.parametrize("left", [20.0, NEVER])

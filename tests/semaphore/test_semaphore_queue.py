@@ -145,7 +145,7 @@ class Room:
         call = scripts.semaphore_acquire("name", latch or self._latch(), self._latch(), permits, 30)
         if me:
             scripts.stand_in_queue(call, me, CHANNEL, "PUBLISH", more=more, keep=10)
-        return bool(call.script.decode(self.run(call)))
+        return bool(self.run(call))
 
     def give(self, permits: int = 1) -> None:
         """Release *permits*."""

@@ -51,7 +51,7 @@ from interlock._core.forced_note import ask_why, leave_note, take_note_back
 from interlock._core.holds import ENDED, ENDING, HELD, LOST, PENDING, Hold, Owner, Renewal
 from interlock._core.replication import Replication
 from interlock._core.scripts.lock import lock_release, stand_in_queue
-from interlock._core.scripts.script import Grant, clients_of
+from interlock._core.scripts.script import Grant
 from interlock._core.session import GRACE
 from interlock._core.waiting import QUEUE_KEPT, leave_queue, may_overtake, wait_in_queue
 from interlock.errors import (
@@ -510,7 +510,7 @@ class LockBase(ABC):
         self._session.events.begin_wait(self, hold, sent_at)
         place = self._session.waiters.places.get(self.queue)
         if place is not None and isinstance(outcome, float):
-            place.refused(outcome, clients_of(outcome))
+            place.left = outcome
         try:
             try:
                 if outcome is None or (isinstance(outcome, float) and hold.state is PENDING):
@@ -624,9 +624,6 @@ class LockBase(ABC):
         if hold.state is ENDED:
             raise ClosedError("the client was closed, and what it was just acquiring given back")
         if not isinstance(answer, Grant):
-            place = self._session.waiters.places.get(self.queue)
-            if place is not None:
-                place.refused(answer, clients_of(answer))
             return answer
         # The answer took longer than the lease: somebody else may hold it by now.
         call = self.release_script(hold, 0)

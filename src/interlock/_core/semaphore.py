@@ -29,7 +29,6 @@ from interlock._core.effects import NEVER, Eval, Whole, undoing
 from interlock._core.idempotency import IdempotentCalls
 from interlock._core.replication import Replication
 from interlock._core.scripts import semaphore as scripts
-from interlock._core.scripts.script import clients_of
 from interlock._core.session import GRACE
 from interlock._core.waiters import SHARED, section
 from interlock._core.waiting import QUEUE_KEPT, leave_queue, may_overtake, wait_in_queue
@@ -280,6 +279,7 @@ class Semaphore:
             # If others wait here, the client stays in the queue after this one gets its permits.
             more = not session.waiters.alone(part)
             place.stand(more)
+            place.left = NEVER
             keep = QUEUE_KEPT * session.options.poll_cap
             scripts.stand_in_queue(
                 call, place.client, self.channel, session.publish, more=more, keep=keep
@@ -287,8 +287,6 @@ class Semaphore:
         self._confirm(call)
         taken = yield from self._requests.send(request, call)
         if not taken:
-            if place is not None:
-                place.refused(NEVER, clients_of(taken))
             return NEVER
         if taken == OVERTOOK and waits and session.has_queues:
             # From its next acquire on, the client stands in the queue.

@@ -62,11 +62,6 @@ NEXT = b"0"
 IDLE_LOOKS = 1
 """How many looks of the subscriber an idle channel outlasts; the next one unsubscribes."""
 
-FEW = 32
-"""How many clients of a queue look as often as usual; if there are more, most look more rarely."""
-RAREST = 3.0
-"""How many times more rarely a client looks at most. Until then the server keeps its queue."""
-
 _SECTION = "\ud800"
 """A lone surrogate: no channel name has it, because it cannot be sent."""
 
@@ -136,31 +131,19 @@ class Place:
         more: whether the newest request asked to stay there after it is granted.
         left: seconds that were left of the holder's lease when the client was refused last.
         woken: whether a wake-up came while nobody waited here.
-        rarity: how many times more rarely than usual the client looks, because the queue is long.
     """
 
-    __slots__ = ("client", "left", "more", "queue", "rarity", "taken", "woken")
+    __slots__ = ("client", "left", "more", "queue", "taken", "woken")
 
     def __init__(self, channel: str, client: str) -> None:
         self.client = client
         self.queue = names.waiting_queue(channel)
         self.taken = self.more = self.woken = False
         self.left = 0.0
-        self.rarity = 1.0
 
     def stand(self, more: bool) -> None:
         """Note a request that puts the client into the queue, to stay if *more* of it wait."""
         self.taken, self.woken, self.more = True, False, more
-
-    def refused(self, left: float, clients: int) -> None:
-        """Note the answer to a request that was refused.
-
-        Args:
-            left: the seconds after which to look.
-            clients: how many clients stand in the queue, if that was told; else 0.
-        """
-        self.left = left
-        self.rarity = min(max(1.0, clients / FEW), RAREST)
 
 
 class Waiters:

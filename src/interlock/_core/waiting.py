@@ -2,8 +2,7 @@
 
 Pub/sub is only a hint; the server knows the truth. The lock may be released between the failed try
 and the subscription, and a message may be lost. So a confirmed subscription counts as a message.
-And a waiter looks again when the holder's lease ends, or after a poll cap. In a long queue most
-clients look more rarely (`Place.rarity`).
+And a waiter looks again when the holder's lease ends, or after a poll cap.
 
 Source: RLock.tryLock(wait), Redisson 4.7.0.
 """
@@ -96,15 +95,16 @@ def wait_in_queue(
             it waits for.
         *args: as for `wait_for`.
         candidate: the hold that a release may hand the lock over to.
-        interval: returns the seconds between looks; default: `_look_within`.
+        interval: returns the seconds between looks; default: `Session.poll_interval`.
         shares: whether others may have it at the same time, as readers do.
     """
+    interval = interval or session.poll_interval
     if session.clock() >= deadline:
         return False
     waiter = yield from Enqueue(channel)
     waiter.candidate, waiter.shares = candidate, shares
     try:
-        look_at = _first_look(session, channel, interval)
+        look_at = session.clock() + _first_look(session, channel)
         while True:
             if waiter.gone:
                 # It was given what it waits for. The next one need not look.
@@ -114,7 +114,7 @@ def wait_in_queue(
             if session.deadlocked:
                 session.raise_deadlock(args)
             if waiter.front and waiter.inherited is not None:
-                look_at = _look_within(session, channel, waiter.inherited, interval)
+                look_at = session.clock() + min(waiter.inherited, interval())
                 waiter.inherited = None
             if waiter.front and (waiter.take() or session.clock() >= look_at):
                 if session.waiters.begin_asking(waiter, session.clock()):
@@ -123,7 +123,7 @@ def wait_in_queue(
                     if left is None:
                         waiter.taken_for = taken_for
                         return True
-                    look_at = _look_within(session, channel, left + EXPIRY_MARGIN, interval)
+                    look_at = session.clock() + min(left + EXPIRY_MARGIN, interval())
                 else:
                     # The lock is being handed over to it. The outcome should be told earlier.
                     look_at = waiter.offered_until
@@ -164,25 +164,9 @@ def leave_queue(
         yield from session.clean_up_after(error, leave(place), until)
 
 
-def _look_within(
-    session: Session, channel: str, seconds: float, interval: Callable[[], float] | None
-) -> float:
-    """Return when to look again without a message: within *seconds* and *interval*.
-
-    The default interval is `Session.poll_interval`. It is more if many clients wait for *channel*,
-    and this one would hear of its turn.
-    """
-    if interval is not None:
-        return session.clock() + min(seconds, interval())
-    waiters = session.waiters
-    place = waiters.places.get(channel)
-    rarity = place.rarity if place is not None and waiters.hearing else 1.0
-    return session.clock() + min(seconds, session.poll_interval() * rarity)
-
-
-def _first_look(session: Session, channel: str, interval: Callable[[], float] | None) -> float:
-    """Return when a new waiter looks if no message comes."""
+def _first_look(session: Session, channel: str) -> float:
+    """Return the seconds after which a new waiter looks, if no message comes."""
     place = session.waiters.places.get(channel)
     if place is None or not place.taken or not session.waiters.hearing:
-        return session.clock() + FIRST_LOOK
-    return _look_within(session, channel, place.left + EXPIRY_MARGIN, interval)
+        return FIRST_LOOK
+    return min(place.left + EXPIRY_MARGIN, session.poll_interval())

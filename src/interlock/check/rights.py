@@ -22,7 +22,7 @@ _INSPECTION = resources.files("interlock.inspection").joinpath("lua")
 _COMMENT = re.compile(r"--.*")
 _CALL = re.compile(r"(?:redis\.p?call|asked)\('(\w+)'")
 
-QUEUE = frozenset({"time", "zadd", "zcard", "zrange", "zrem", "zscore"})
+QUEUE = frozenset({"time", "zadd", "zrange", "zrem", "zscore"})
 """Commands of the waiting clients' queue: its scripts do without where they are not permitted."""
 FOR_QUEUE = {
     **dict.fromkeys(("lock_acquire", "lock_release", "lock_hand_over"), QUEUE),

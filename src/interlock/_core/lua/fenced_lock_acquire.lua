@@ -18,7 +18,7 @@
 --
 -- Returns  {1, token} when held; else {0, what is left of the other's lease in milliseconds
 --          (-1: never ends, -2: a re-entry found no lock)}; {0, 20} if a free lock is left to
---          others; {0, n}, if n is below -32: the number of clients in the queue, negated
+--          others
 -- Source   RFencedLock.tryLockAndGetToken, Redisson 4.7.0, which draws a new token for each
 --          re-entry too
 -- Wire     the hash, its TTL, and the counter; this code is our own
@@ -27,8 +27,6 @@ local floor, unit = tonumber(ARGV[4]), tonumber(ARGV[5])
 local client, queue, more, keep = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 
 -- include: stand_in_queue
-
--- include: refusal
 
 local free = depth == '1' and redis.call('exists', lock) == 0
 local ours = not free and redis.call('hexists', lock, holder) == 1
@@ -44,8 +42,10 @@ if client and not ours then
   end
 end
 if not ours and not free then
-  local left = redis.call('pttl', lock)
-  return {0, client and refusal(left) or left}
+  if client then
+    stand_in_queue()
+  end
+  return {0, redis.call('pttl', lock)}
 end
 local token = redis.call('get', counter)
 if free or not token then

@@ -12,8 +12,7 @@
 -- ARGV[7]  keep     integer > 0, milliseconds that the queue is kept; may be left out
 --
 -- Returns  nil when held; else what is left of the other's lease, milliseconds (-1: never ends, -2:
---          a re-entry found no lock); 20 if a free lock is left to others; below -32, the number
---          of clients in the queue, negated
+--          a re-entry found no lock); 20 if a free lock is left to others
 -- Source   RLock.tryLock, Redisson 4.7.0
 -- Wire     the hash and its TTL; this code is our own
 local lock, lease, holder, depth = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
@@ -29,8 +28,6 @@ end
 
 -- include: stand_in_queue
 
--- include: refusal
-
 local ours = not free and redis.call('hexists', lock, holder) == 1
 if client and not ours then
   if not free then
@@ -44,8 +41,10 @@ if client and not ours then
   end
 end
 if not ours and not free then
-  local left = redis.call('pttl', lock)
-  return client and refusal(left) or left
+  if client then
+    stand_in_queue()
+  end
+  return redis.call('pttl', lock)
 end
 redis.call('hset', lock, holder, depth)
 if free or redis.call('pttl', lock) < tonumber(lease) then

@@ -26,8 +26,7 @@
 -- ARGV[11]    channel  string, where waiters listen; may be left out
 --
 -- Returns  nil when held; else what is left of the other's lease, milliseconds (-1: never ends, -2:
---          a re-entry found no lock); 20 if a free lock is left to others; below -32, the number
---          of clients in the queue, negated
+--          a re-entry found no lock); 20 if a free lock is left to others
 -- Source   RedissonReadLock.tryLockInnerAsync, Redisson 4.7.0; never shortens another's
 --          lease, and removes the dead
 -- Wire     the hash, the entries and their TTLs; "01" on the channel when a claim becomes a
@@ -40,8 +39,6 @@ local publish, channel = ARGV[10], ARGV[11]
 local NOW_AND_THEN = 16
 
 -- include: stand_in_queue
-
--- include: refusal
 
 -- include: longest_of_others
 
@@ -64,7 +61,10 @@ if claimed then
   mode, left, open = nil, -2, true
 end
 if not held and (depth > 1 or not open) then
-  return client and refusal(left) or left
+  if client then
+    stand_in_queue()
+  end
+  return left
 end
 redis.call('hset', lock, 'mode', mode or 'read', holder, depth)
 for i = 2, #entries do

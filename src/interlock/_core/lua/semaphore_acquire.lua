@@ -13,8 +13,7 @@
 -- ARGV[7]  publish    string, PUBLISH or SPUBLISH; may be left out
 --
 -- Returns  1 when taken, 2 when taken without a place while others stand in the queue; 0 when too
---          few are free, or the call was undone; below -32, too few are free: the number of
---          clients in the queue, negated
+--          few are free, or the call was undone
 -- Source   RSemaphore.tryAcquire, Redisson 4.7.0
 -- Wire     the number; the latches are the caller's own. Claims in the queue, and messages on wake
 --          channels, are ours alone; this code is our own
@@ -32,8 +31,8 @@ end
 -- The commands get the string *permits*: the server takes long to turn a number into a string.
 local wanted = tonumber(permits)
 local enough = free >= wanted
-local answer = 0
 if not client then
+  local answer = 0
   if enough then
     redis.call('decrby', semaphore, permits)
     redis.call('set', request, permits, 'px', ttl)
@@ -48,8 +47,6 @@ local name = string.match(channel, ':.*')
 local queue = 'interlock_semaphore_queue' .. name
 
 -- include: stand_in_queue
-
--- include: refusal
 
 -- include: serve
 
@@ -69,7 +66,6 @@ if queued then
   end
 end
 if enough then
-  answer = 1
   redis.call('decrby', semaphore, permits)
   redis.call('set', request, permits, 'px', ttl)
   if queued then
@@ -82,11 +78,13 @@ if enough then
     serve(free - wanted)
   end
 else
-  answer = refusal(0)
+  if not stands then
+    stand_in_queue()
+  end
   if woken and free > 0 then
     -- Too few are left for this client, whose claim is over. They may be enough for others.
     serve(free)
   end
 end
 redis.call('del', spent)
-return answer
+return enough and 1 or 0

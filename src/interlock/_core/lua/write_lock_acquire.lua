@@ -16,8 +16,7 @@
 -- ARGV[8]  keep     integer > 0, milliseconds that the queue is kept; may be left out
 --
 -- Returns  nil when held; else what is left of the others' lease, milliseconds (-1: never ends, -2:
---          a re-entry found no lock); 20 if a free lock is left to others; below -32, the number
---          of clients in the queue, negated
+--          a re-entry found no lock); 20 if a free lock is left to others
 -- Source   RedissonWriteLock.tryLockInnerAsync, Redisson 4.7.0, without adding up leases
 -- Wire     the hash and its TTL; this code is our own
 local lock, lease, holder = KEYS[1], tonumber(ARGV[1]), ARGV[2]
@@ -32,8 +31,6 @@ if free and not client then
 end
 
 -- include: stand_in_queue
-
--- include: refusal
 
 -- include: longest_of_others
 
@@ -61,8 +58,10 @@ if client and not held and depth == 1 then
   end
 end
 if not held and not free then
-  local left = longest or redis.call('pttl', lock)
-  return client and refusal(left) or left
+  if client then
+    stand_in_queue()
+  end
+  return longest or redis.call('pttl', lock)
 end
 redis.call('hset', lock, 'mode', 'write', holder, depth)
 if free or redis.call('pttl', lock) < lease then

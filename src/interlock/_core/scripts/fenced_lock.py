@@ -6,11 +6,11 @@ from interlock._core.effects import NEVER, Eval
 from interlock._core.scripts.script import (
     Grant,
     ReplyShapeError,
-    left_or_crowd,
     load,
     many,
     milliseconds,
     number,
+    seconds,
 )
 
 
@@ -19,7 +19,7 @@ def _token_or_left(reply: object) -> Grant | float:
         case [1, token]:
             return Grant(number(token))
         case [0, left]:
-            return left_or_crowd(left)
+            return seconds(left)
         case _:
             raise ReplyShapeError(f"expected {{1, token}} or {{0, milliseconds}}, got {reply!r}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from interlock._core.effects import NEVER, Script
 from interlock.errors import ServerUnavailableError
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _LUA = Path(__file__).parents[1] / "lua"
-_NO_LOCK = 2
-"""The negated PTTL of a key that does not exist."""
 _INCLUDE = re.compile(r"^ *-- include: *(.*)\n", re.MULTILINE)
 
 
@@ -94,54 +92,9 @@ def seconds(reply: object) -> float:
     raise ReplyShapeError(f"expected milliseconds, got {reply!r}")
 
 
-class Crowd(float):
-    """The answer to a client of a long queue, in place of the seconds that are left of a lease.
-
-    As a number it is infinite: other clients look when the lease ends.
-
-    Attributes:
-        clients: how many clients stand in the queue.
-    """
-
-    __slots__ = ("clients",)
-    clients: int
-
-    def __new__(cls, clients: int) -> Self:
-        """Return the answer to one of *clients* clients."""
-        crowd = super().__new__(cls, NEVER)
-        crowd.clients = clients
-        return crowd
-
-
-class Shortage(int):
-    """The answer that too few permits are free, to a client of a long queue. As a number it is 0.
-
-    Attributes:
-        clients: how many clients stand in the queue.
-    """
-
-    clients: int
-
-    def __new__(cls, clients: int) -> Self:
-        """Return the answer to one of *clients* clients."""
-        shortage = super().__new__(cls, 0)
-        shortage.clients = clients
-        return shortage
-
-
-def clients_of(answer: float) -> int:
-    """Return how many clients stand in the queue if *answer* tells it, else 0."""
-    return answer.clients if isinstance(answer, Crowd | Shortage) else 0
-
-
-def left_or_crowd(reply: object) -> float:
-    """Read the seconds that are left of another's lease, or a `Crowd`."""
-    return Crowd(-reply) if isinstance(reply, int) and reply < -_NO_LOCK else seconds(reply)
-
-
 def grant_or_left(reply: object) -> Grant | float:
-    """Read nil as granted, else what `left_or_crowd` reads."""
-    return GRANTED if reply is None else left_or_crowd(reply)
+    """Read nil as granted, else the seconds that are left of another's lease."""
+    return GRANTED if reply is None else seconds(reply)
 
 
 def many(reply: object) -> list[object]:

@@ -8,14 +8,9 @@ which is removed.
 from __future__ import annotations
 
 from interlock._core.effects import NEVER, Eval
-from interlock._core.scripts.script import Shortage, done, load, milliseconds, number, released
+from interlock._core.scripts.script import done, load, milliseconds, number, released
 
-
-def _taken_or_shortage(reply: object) -> int:
-    return Shortage(-reply) if isinstance(reply, int) and reply < 0 else released(reply)
-
-
-_SEMAPHORE_ACQUIRE = load("semaphore_acquire", _taken_or_shortage, varies=True)
+_SEMAPHORE_ACQUIRE = load("semaphore_acquire", released, varies=True)
 _SEMAPHORE_LEAVE = load("semaphore_leave", done)
 _SEMAPHORE_RELEASE = load("semaphore_release", done, varies=True)
 _SEMAPHORE_DRAIN = load("semaphore_drain", number)

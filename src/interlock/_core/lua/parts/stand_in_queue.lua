@@ -1,9 +1,8 @@
 -- stand_in_queue: put *client* at the end of *queue*, unless it is there.
 --
--- It returns whether the client stands there now, and the server's microseconds. The queue is kept
--- for *keep* milliseconds. A client without the rights to the queue gets no place, and hears the
--- messages for all. Numbers that are only passed on are sent as strings: the server takes long to
--- turn a number into one.
+-- It returns whether the client stands there now. The queue is kept for *keep* milliseconds. A
+-- client without the rights to the queue gets no place, and hears the messages for all. Numbers
+-- that are only passed on are sent as strings: the server takes long to turn a number into one.
 local function stand_in_queue()
   local last, time = redis.pcall('zrange', queue, '-1', '-1', 'withscores'), redis.pcall('time')
   local now = (time[1] or '') .. string.sub('00000' .. (time[2] or ''), -6, -4)
@@ -16,5 +15,5 @@ local function stand_in_queue()
   if type(left) ~= 'number' or left < 0.8 * keep then
     redis.pcall('pexpire', queue, keep)
   end
-  return type(stands) == 'number', time[2]
+  return type(stands) == 'number'
 end
