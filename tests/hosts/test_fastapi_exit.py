@@ -6,15 +6,14 @@ It enters and leaves a generator dependency in different threads.
 from __future__ import annotations
 
 import asyncio
-import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import fastapi
 import httpx
 import pytest
 import pytest_asyncio
-import uvicorn
+from tests.hosts.serving import served
 from tests.support.servers import wait_until
 
 import interlock
@@ -76,25 +75,10 @@ def _application(url: str) -> fastapi.FastAPI:
     return app
 
 
-@contextmanager
-def _serving(url: str) -> Iterator[str]:
-    config = uvicorn.Config(_application(url), port=0, log_level="critical")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        wait_until(lambda: server.started, 20, "uvicorn serves")
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
 @pytest.fixture
 def application(redis_url: str) -> Iterator[str]:
     """Give the address of an application that locks."""
-    with _serving(redis_url) as address:
+    with served(_application(redis_url)) as address:
         yield address
 
 
