@@ -1,0 +1,159 @@
+"""The manifests of examples/: schemas accept them, and their programs do what they promise."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from tests.support.servers import wait_until
+
+import interlock
+
+if TYPE_CHECKING:
+    from tests.hosts.host_process import Hosts
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+MANIFESTS = sorted((EXAMPLES / "kubernetes").glob("*.yaml"))
+KUBERNETES = "1.31"
+
+MIGRATE = """
+import json, os, sys, time
+began = time.monotonic()
+time.sleep(0.1)
+with open(sys.argv[1], "a") as log:
+    print(json.dumps([began, time.monotonic(), os.environ["INTERLOCK_NAME"]]), file=log)
+"""
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    """Return the documents of the manifest *path*."""
+    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+def test_a_manifest_is_valid(path: Path) -> None:
+    """Each document of a manifest fits the schema of Kubernetes, without unknown fields."""
+    for document in documents(path):
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
+
+
+def test_a_wrong_manifest_is_found() -> None:
+    """The schema refuses a field that Kubernetes does not know."""
+    [document] = documents(EXAMPLES / "kubernetes/migration.yaml")
+    document["spec"]["template"]["spec"]["initContainer"] = []
+    with pytest.raises(kubernetes_validate.ValidationError, match="initContainer"):
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "schema"),
+    [
+        ("compose/compose.yaml", "vendor.compose-spec"),
+        ("github-actions/deploy.yml", "vendor.github-workflows"),
+    ],
+)
+def test_compose_and_workflow_are_valid(path: str, schema: str) -> None:
+    """The Compose file and the workflow fit their published schemas."""
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema]
+    done = subprocess.run(
+        [*command, EXAMPLES / path], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_pods_migrate_one_after_another(hosts: Hosts, tmp_path: Path) -> None:
+    """Three init containers that start at once run the migration one at a time."""
+    [deployment] = documents(EXAMPLES / "kubernetes/migration.yaml")
+    [container] = deployment["spec"]["template"]["spec"]["initContainers"]
+    program, *command = container["command"]
+    assert (program, container["args"][:2]) == ("interlock", ["python", "manage.py"])
+    log = tmp_path / "migrations"
+    pods = [
+        hosts.start("interlock", *command, sys.executable, "-c", MIGRATE, str(log))
+        for _ in range(3)
+    ]
+    assert [pod.wait(60) for pod in pods] == [0, 0, 0], hosts.log()
+    runs = sorted(json.loads(line) for line in log.read_text().splitlines())
+    assert [name for _, _, name in runs] == ["shop-migration"] * 3
+    assert all(first[1] <= second[0] for first, second in itertools.pairwise(runs))
+
+
+def test_an_overlapping_cron_job_does_nothing(hosts: Hosts, redis_url: str) -> None:
+    """While another run holds the lock, the cron job ends at once, and counts as a success."""
+    [job] = documents(EXAMPLES / "kubernetes/cronjob.yaml")
+    template = job["spec"]["jobTemplate"]["spec"]["template"]
+    [container] = template["spec"]["containers"]
+    command = container["command"][1:]
+    with interlock.connect(redis_url) as other, other.lock("nightly"):
+        pod = hosts.start("interlock", *command, sys.executable, "-c", "print('ran')")
+        assert pod.wait(60) == 0
+    assert hosts.log() == ""
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def _answers(port: int, path: str) -> int:
+    """Return the status of a probe; 0 if nobody listens."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+    except OSError:
+        return 0
+
+
+def test_the_standby_becomes_ready_when_the_leader_ends(hosts: Hosts) -> None:
+    """One of two pods is ready; after a TERM to it, the other one is."""
+    program = EXAMPLES / "kubernetes/singleton.py"
+    (hosts.directory / "singleton.py").write_text(program.read_text())
+    ports = {}
+    for name in ("pod-1", "pod-2"):
+        port = _free_port()
+        ports[port] = hosts.start("singleton", log=name, PORT=str(port), POD_NAME=name)
+
+    def ready() -> list[int]:
+        return [port for port in ports if _answers(port, "/readyz") == 200]
+
+    wait_until(lambda: len(ready()) == 1, 30, "one pod leads")
+    [leader] = ready()
+    wait_until(lambda: all(_answers(port, "/livez") == 200 for port in ports), 30, "both live")
+    assert ready() == [leader]
+    ports[leader].terminate()
+    assert ports[leader].wait(30) == 0, hosts.log("pod-1") + hosts.log("pod-2")
+    [standby] = set(ports) - {leader}
+    wait_until(lambda: ready() == [standby], 30, "the standby leads")
+
+
+def test_every_manifest_names_real_commands() -> None:
+    """Each command line of the manifests is one that `interlock` understands."""
+    [deployment, _] = documents(EXAMPLES / "kubernetes/operators.yaml")
+    for container in deployment["spec"]["template"]["spec"]["containers"]:
+        subcommand = container["args"][0]
+        done = subprocess.run(
+            [sys.executable, "-m", "interlock", subcommand, "--help"],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "COLUMNS": "200"},
+        )
+        assert done.returncode == 0
+        for word in container["args"]:
+            assert not word.startswith("--") or word in done.stdout
