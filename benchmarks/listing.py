@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 from tests.support.server import RedisServer
 
-from interlock._core.card import CARD, FORMAT, INDEX
+from interlock._core.insight.card import CARD, FORMAT, INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

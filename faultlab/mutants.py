@@ -259,7 +259,7 @@ MUTANTS = (
     Mutant(
         "a waiter misses a setting that is cleared at once",
         "L-4",
-        "_core/event.py",
+        "_core/objects/event.py",
         "status.mark is not None and status.mark != mark",
         "False",
         ("event",),
@@ -333,7 +333,7 @@ MUTANTS = (
     Mutant(
         "a wait for a condition ends without the lock",
         "L-16",
-        "_core/condition.py",
+        "_core/objects/condition.py",
         "        yield from self._acquire_again(before)\n        ending",
         "        ending",
         ("condition",),
@@ -352,7 +352,7 @@ MUTANTS = (
     Mutant(
         "a hold is believed for longer than its lease",
         "L-1",
-        "_core/holds.py",
+        "_core/model/holds.py",
         "self.valid_until = sent_at + ",
         "self.valid_until = 9 + sent_at + ",
         ("plain",),
@@ -362,7 +362,7 @@ MUTANTS = (
     Mutant(
         "a red lock is content with a minority",
         "L-1",
-        "_core/red_lock.py",
+        "_core/locks/red_lock.py",
         "len(members) // 2 + 1",
         "len(members) // 2",
         ("red",),
@@ -371,7 +371,7 @@ MUTANTS = (
     Mutant(
         "a loss is not noticed",
         "L-2",
-        "_core/watchdog.py",
+        "_core/upkeep/watchdog.py",
         'self._lose(hold, "force-released")',
         "hold.extend_validity(sent_at, self.lease)",
         ("forced",),

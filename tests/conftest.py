@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core import lock_base, session
+from interlock._core.locks import lock_base
+from interlock._core.upkeep import session
 from interlock._drivers import aio, threads
 from interlock._embedded import EmbeddedServer
 from tests.extras import VERSIONS

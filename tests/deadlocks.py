@@ -14,7 +14,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from interlock._core.deadlock import (
+from interlock._core.insight.deadlock import (
     Link,
     Party,
     Sight,

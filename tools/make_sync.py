@@ -29,7 +29,7 @@ WORDS = [
     (r"__a(enter|exit|iter|next)__", r"__\1__"),
     (r"\basync with\b", "with"),
     (r"interlock\._drivers\.aio\b", "interlock._drivers.threads"),
-    (r"interlock\._drivers\.aio_watching\b", "interlock._drivers.watching"),
+    (r"\baio_change_watchers\b", "change_watchers"),
     (r"interlock\._drivers\.tasks\b", "interlock._drivers.threads"),
     (r"interlock\.asyncio\b", "interlock.sync"),
     (r"\bAsyncDriver\b", "ThreadDriver"),

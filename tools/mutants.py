@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 CORE = Path("interlock/_core")
 TARGETS = {
-    "lock_base.py": (
+    "locks/lock_base.py": (
         "accept", "go_on", "_after_first_try", "_try", "_not_held", "is_live", "begin", "done",
         "rest", "over", "finish", "_go_on", "_undo", "extend", "undo_acquire", "end_late_grants",
         "cleanup_limits", "_finish_later", "_end_lost", "_end_gone", "release", "mine",
     ),
-    "holds.py": (
+    "model/holds.py": (
         "sent", "answered", "failed", "late_grants", "grant", "begin_release", "end", "lose",
         "enter", "leave", "reserve", "released", "extend_validity", "valid", "lost",
     ),
-    "lock.py": (
+    "locks/lock.py": (
         "release_hold", "begin", "done", "finish", "_conclude", "conclude", "answered",
         "accept_handover",
     ),
-    "read_write_lock.py": ("request", "may_overtake", "acquire_script", "_valid_hold"),
-    "idempotency.py": ("begin", "done", "rest", "_go_on", "_again", "failed", "go_on"),
+    "locks/read_write_lock.py": ("request", "may_overtake", "acquire_script", "_valid_hold"),
+    "upkeep/idempotency.py": ("begin", "done", "rest", "_go_on", "_again", "failed", "go_on"),
 }  # fmt: skip
 """The functions of the hot path: acquire, re-enter, release, extend, semaphore, read/write."""
 TESTS = (

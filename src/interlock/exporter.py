@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from interlock._drivers.log import LOGGER
+from interlock._drivers.background.log import LOGGER
 from interlock.errors import InterlockError
 from interlock.inspection import Reader
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
-from interlock._core.names import suffix_name
+from interlock._core.model.names import suffix_name
 from interlock.errors import ConfigError, InterlockError
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock._core.events import (
+from interlock._core.insight.events import (
     Abandoned,
     Acquired,
     ClientView,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.every_fault import FAULTS, OPTIONS
 
-from interlock._core.barrier import Barrier
-from interlock._core.effects import NEVER
+from interlock._core.model.effects import NEVER
+from interlock._core.objects.barrier import Barrier
 from interlock.errors import BrokenBarrierError, InterlockError
 from interlock.testing.schedule import (
     EFFECT_KINDS,
@@ -26,9 +26,9 @@ from interlock.testing.simulator import Simulator
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from interlock._core.effects import Eval, Op
-    from interlock._core.holds import Hold
-    from interlock._core.idempotency import IdempotentCall
+    from interlock._core.model.effects import Eval, Op
+    from interlock._core.model.holds import Hold
+    from interlock._core.upkeep.idempotency import IdempotentCall
     from interlock.testing.simulator import Process
 
     Work = Generator[Any, Any, object]

@@ -9,7 +9,7 @@ from redis.crc import key_slot
 
 import interlock
 from interlock import ConfigError
-from interlock._core import names
+from interlock._core.model import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable

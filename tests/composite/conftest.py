@@ -10,7 +10,7 @@ from tests.composite.table import Table
 from tests.lock.lock_like import Face
 from tests.support.servers import RedisServer
 
-from interlock._core import red_lock
+from interlock._core.locks import red_lock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence

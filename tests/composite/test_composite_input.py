@@ -17,8 +17,8 @@ from tests.support.servers import wait_until
 
 import interlock
 import interlock.asyncio
-from interlock._core.composite import Demand
-from interlock._core.holds import Hold
+from interlock._core.locks.composite import Demand
+from interlock._core.model.holds import Hold
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:

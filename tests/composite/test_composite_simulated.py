@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.every_fault import FAULTS, OPTIONS
 
-from interlock._core.composite import depths
-from interlock._core.lock import Lock
-from interlock._core.multi_lock import MultiLock
-from interlock._core.red_lock import RedLock
+from interlock._core.locks.composite import depths
+from interlock._core.locks.lock import Lock
+from interlock._core.locks.multi_lock import MultiLock
+from interlock._core.locks.red_lock import RedLock
 from interlock.errors import InterlockError
 from interlock.testing.schedule import EFFECT_KINDS, Interrupted, Schedule
 from interlock.testing.simulator import Simulator
@@ -20,8 +20,8 @@ from interlock.testing.simulator import Simulator
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from interlock._core.composite import CompositeHold, CompositeLock
-    from interlock._core.effects import Op
+    from interlock._core.locks.composite import CompositeHold, CompositeLock
+    from interlock._core.model.effects import Op
     from interlock.testing.simulator import Process, SimulatedClient
 
 SERVERS = 3

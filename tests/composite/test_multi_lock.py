@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.lock_like import until
 
-from interlock._core import multi_lock
+from interlock._core.locks import multi_lock
 from interlock.errors import (
     AcquireTimeoutError,
     HoldLostError,

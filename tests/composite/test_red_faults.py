@@ -11,8 +11,8 @@ from tests.composite.table import Table
 from tests.lock.lock_like import until
 
 import interlock
-from interlock._core import red_lock
-from interlock._core.effects import NEVER
+from interlock._core.locks import red_lock
+from interlock._core.model.effects import NEVER
 from interlock.errors import HoldLostError, QuorumError, ServerUnavailableError
 
 if TYPE_CHECKING:

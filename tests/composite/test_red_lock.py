@@ -10,7 +10,7 @@ import pytest
 from tests.lock.lock_like import until
 from tests.support.proxy import FaultProxy
 
-from interlock._core import red_lock
+from interlock._core.locks import red_lock
 from interlock.errors import HoldLostError, NotHeldError, ReentryError
 
 if TYPE_CHECKING:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from interlock._core.holds import Hold, Owner, State
-from interlock._core.lock import Lock
-from interlock._core.session import Session
-from interlock._core.waiters import Waiters
+from interlock._core.locks.lock import Lock
+from interlock._core.model.holds import Hold, Owner, State
+from interlock._core.queue.waiters import Waiters
+from interlock._core.upkeep.session import Session
 from interlock.options import Options
 
 if TYPE_CHECKING:
-    from interlock._core.effects import Effect, Op, Step
+    from interlock._core.model.effects import Effect, Op, Step
 
 LEASE = 30.0
 

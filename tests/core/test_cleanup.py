@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core.cleanup import FIRST_CLEANUP_PAUSE, LONGEST_CLEANUP_PAUSE, CleanupQueue
-from interlock._core.effects import NEVER, Batch, Cleanup, Eval, Script
+from interlock._core.model.effects import NEVER, Batch, Cleanup, Eval, Script
+from interlock._core.upkeep.cleanup import FIRST_CLEANUP_PAUSE, LONGEST_CLEANUP_PAUSE, CleanupQueue
 from interlock.errors import ClosedError, ServerUnavailableError, WrongTypeError
 
 if TYPE_CHECKING:

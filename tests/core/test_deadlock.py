@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tests.deadlocks import CLIENTS, OWNERS, World, checks, main
 
-from interlock._core.deadlock import Link, Party, same_cycle, youngest
+from interlock._core.insight.deadlock import Link, Party, same_cycle, youngest
 
 if TYPE_CHECKING:
     import pytest

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock._core.effects import (
+from interlock._core.model.effects import (
     Batch,
     Cleanup,
     Enqueue,
@@ -21,7 +21,7 @@ from interlock._core.effects import (
     failing,
     undoing,
 )
-from interlock._core.waiter import Waiter
+from interlock._core.queue.waiter import Waiter
 
 if TYPE_CHECKING:
     from tests.core.bench import Bench, Play

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.core.bench import Play
 
-from interlock._core.fenced_lock import EPOCH_BITS, FencedLock
+from interlock._core.locks.fenced_lock import EPOCH_BITS, FencedLock
 
 if TYPE_CHECKING:
     from tests.core.bench import Bench

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock._core.effects import Cleanup, Eval, Wait
-from interlock._core.fenced_lock import FencedLock
-from interlock._core.hand_over import COURTESY, LONGEST_RUN
-from interlock._core.holds import Owner, State
-from interlock._core.lock import HandOver, Lock
-from interlock._core.waiters import LONGEST_OFFER
+from interlock._core.locks.fenced_lock import FencedLock
+from interlock._core.locks.lock import HandOver, Lock
+from interlock._core.model.effects import Cleanup, Eval, Wait
+from interlock._core.model.holds import Owner, State
+from interlock._core.queue.policy import COURTESY, LONGEST_RUN
+from interlock._core.queue.waiters import LONGEST_OFFER
 from interlock.errors import ServerUnavailableError
 from interlock.options import required
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from tests.core.bench import Bench, Play
 
-    from interlock._core.holds import Hold
-    from interlock._core.waiter import Waiter
+    from interlock._core.model.holds import Hold
+    from interlock._core.queue.waiter import Waiter
 
 CHANNEL = "redisson_lock__channel:{x}"
 TAKEN = 30_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock._core.highway_hash import field, hash128
+from interlock._core.model.highway_hash import field, hash128
 
 FIXTURES = Path(__file__).parents[1] / "interop" / "fixtures" / "highwayhash.json"
 """What Redisson 4.7.0 itself made of the values."""

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core import holds
-from interlock._core.holds import (
+import interlock
+from interlock._core.model import holds
+from interlock._core.model.holds import (
     DRIFT,
     SLACK,
     TRANSITIONS,
@@ -366,11 +367,11 @@ def foreign(tree: ast.AST) -> Iterator[str]:
 
 def test_only_holds_change_holds() -> None:
     """No other module assigns an attribute of a hold, but the watchdog sets `renew_at`."""
-    root = Path(holds.__file__).parents[1]
+    root = Path(interlock.__file__).parent
     found = {
         f"{path.stem}: {name}"
         for part in ("_core", "_drivers", "asyncio", "sync")
-        for path in (root / part).glob("*.py")
+        for path in (root / part).rglob("*.py")
         if path.stem != "holds"
         for name in foreign(ast.parse(path.read_text(encoding="utf-8")))
         if name.rpartition(".")[2] in {*Hold.__slots__, *holds.Permit.__slots__}
@@ -385,7 +386,7 @@ def test_no_driver_changes_what_is_the_cores() -> None:
 
     They are the command that publishes, and the function that tells whether anybody is left.
     """
-    root = Path(holds.__file__).parents[1] / "_drivers"
+    root = Path(interlock.__file__).parent / "_drivers"
     found = {
         name
         for path in (root / "threads.py", root / "aio.py")

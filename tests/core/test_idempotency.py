@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock._core.effects import NEVER, Cleanup, Enqueue, Eval, Wait
-from interlock._core.idempotency import IdempotentCalls
-from interlock._core.leased_semaphore import LeasedSemaphore
-from interlock._core.semaphore import Semaphore
+from interlock._core.model.effects import NEVER, Cleanup, Enqueue, Eval, Wait
+from interlock._core.objects.leased_semaphore import LeasedSemaphore
+from interlock._core.objects.semaphore import Semaphore
+from interlock._core.upkeep.idempotency import IdempotentCalls
 from interlock.errors import AcquireTimeoutError, ServerUnavailableError, WrongTypeError
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from tests.core.bench import Bench, Play
 
-    from interlock._core.effects import Step
-    from interlock._core.idempotency import IdempotentCall
+    from interlock._core.model.effects import Step
+    from interlock._core.upkeep.idempotency import IdempotentCall
 
 
 def test_a_release_that_is_struck_before_it_begins_is_sent(bench: Bench, play: type[Play]) -> None:

@@ -104,10 +104,12 @@ def test_a_part_imports_only_the_parts_below_it(part: str) -> None:
 
 def test_names_of_a_module_lead_to_it() -> None:
     """An import of a name, of a module and of another package are told apart."""
-    assert MODULES.known("interlock._core.holds.Hold") == "interlock._core.holds"
-    assert MODULES.known("interlock._core.names") == "interlock._core.names"
+    assert MODULES.known("interlock._core.model.holds.Hold") == "interlock._core.model.holds"
+    assert MODULES.known("interlock._core.model.names") == "interlock._core.model.names"
     assert MODULES.known("os.path") is None
-    assert "interlock._core.session" in MODULES.used_by("interlock._core.lock_base")  # for types
+    assert "interlock._core.upkeep.session" in MODULES.used_by(
+        "interlock._core.locks.lock_base"
+    )  # for types
 
 
 USES = {"p.top": set[str](), "p.middle": {"p.top"}, "p.end": {"p.middle"}}
@@ -182,6 +184,6 @@ def test_only_undoing_yields_while_an_exception_flies(name: str) -> None:
 
     `go_on` contains a copy of it, because many owners may wait there and each generator is memory.
     """
-    doors = {"_core/effects.py": {"undoing"}, "_core/lock_base.py": {"go_on"}}
+    doors = {"_core/model/effects.py": {"undoing"}, "_core/locks/lock_base.py": {"go_on"}}
 
     assert set(yields_while_an_exception_flies(tree_of(name))) == doors.get(name, set())

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from interlock._core.effects import Batch, Eval, Gather
-from interlock._core.fair_lock import FairLock
-from interlock._core.fenced_lock import FencedLock
-from interlock._core.group_lock import GroupLock
-from interlock._core.spin_lock import SpinLock
+from interlock._core.locks.fair_lock import FairLock
+from interlock._core.locks.fenced_lock import FencedLock
+from interlock._core.locks.group_lock import GroupLock
+from interlock._core.locks.spin_lock import SpinLock
+from interlock._core.model.effects import Batch, Eval, Gather
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import (
     AcquireTimeoutError,
@@ -33,7 +33,7 @@ from interlock.testing.simulator import Process, Simulator
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from interlock._core.effects import Op
+    from interlock._core.model.effects import Op
 
 LEASE = 2.0
 OPTIONS = Options(

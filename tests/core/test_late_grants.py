@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core import lock_base
-from interlock._core.effects import NEVER, Cleanup, Eval, Wait
-from interlock._core.leased_semaphore import LeasedSemaphore, Request
-from interlock._core.permit import Permit
+from interlock._core.locks import lock_base
+from interlock._core.model.effects import NEVER, Cleanup, Eval, Wait
+from interlock._core.objects.leased_semaphore import LeasedSemaphore, Request
+from interlock._core.objects.permit import Permit
 from interlock.errors import HoldLostError, ReplicationError, ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.core.bench import Bench, Play
 
-    from interlock._core.holds import Hold
+    from interlock._core.model.holds import Hold
 
 LOST = ServerUnavailableError("no answer", sent=True)
 

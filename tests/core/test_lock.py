@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core.lock import Lock
+from interlock._core.locks.lock import Lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

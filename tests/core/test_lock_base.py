@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core.effects import NEVER, Cleanup, Enqueue, Eval, Wait
-from interlock._core.events import ForceReleased
-from interlock._core.forced import force_release
-from interlock._core.holds import Owner, State, valid_until
-from interlock._core.lock import Lock
-from interlock._core.session import GRACE
+from interlock._core.insight.events import ForceReleased
+from interlock._core.locks.forced import force_release
+from interlock._core.locks.lock import Lock
+from interlock._core.model.effects import NEVER, Cleanup, Enqueue, Eval, Wait
+from interlock._core.model.holds import Owner, State, valid_until
+from interlock._core.upkeep.session import GRACE
 from interlock.errors import (
     AcquireTimeoutError,
     ClosedError,
@@ -30,8 +30,8 @@ from interlock.errors import (
 if TYPE_CHECKING:
     from tests.core.bench import Bench, Play
 
-    from interlock._core.events import Event
-    from interlock._core.holds import Hold
+    from interlock._core.insight.events import Event
+    from interlock._core.model.holds import Hold
 
 
 def lost_reply() -> ServerUnavailableError:

@@ -14,18 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock._core import (
-    cleanup,
-    holds,
-    lock,
-    lock_base,
-    session,
-    waiters,
-    waiting,
-    watchdog,
-)
-from interlock._core.effects import Script
+from interlock._core.locks import lock, lock_base
+from interlock._core.model import holds
+from interlock._core.model.effects import Script
+from interlock._core.queue import waiters, waiting
 from interlock._core.scripts import lock as scripts
+from interlock._core.upkeep import cleanup, session, watchdog
 from interlock.options import Options
 from interlock.testing import schedule
 from interlock.testing.simulator import Process, Schedule, Simulator, StepBudgetError

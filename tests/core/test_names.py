@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from interlock._core import names
+from interlock._core.model import names
 
 
 @pytest.mark.parametrize(

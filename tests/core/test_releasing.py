@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core import lock_base
-from interlock._core.effects import Cleanup, Eval, Wait
-from interlock._core.holds import Hold, Owner, State, valid_until
-from interlock._core.session import GRACE
+from interlock._core.locks import lock_base
+from interlock._core.model.effects import Cleanup, Eval, Wait
+from interlock._core.model.holds import Hold, Owner, State, valid_until
+from interlock._core.upkeep.session import GRACE
 from interlock.errors import (
     ConfigError,
     HoldLostError,

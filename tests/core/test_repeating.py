@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core.effects import NEVER, Cleanup, Eval, Wait
-from interlock._core.fenced_lock import FencedLock
-from interlock._core.holds import Owner
-from interlock._core.read_write_lock import ReadLock, WriteLock
+from interlock._core.locks.fenced_lock import FencedLock
+from interlock._core.locks.read_write_lock import ReadLock, WriteLock
+from interlock._core.model.effects import NEVER, Cleanup, Eval, Wait
+from interlock._core.model.holds import Owner
 from interlock.errors import ServerUnavailableError, UpgradeError
 
 if TYPE_CHECKING:

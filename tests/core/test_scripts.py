@@ -17,7 +17,7 @@ import pytest
 from tests.support.scripts import LUA, TEXTS
 
 from interlock._core import scripts
-from interlock._core.effects import NEVER, Eval, Script
+from interlock._core.model.effects import NEVER, Eval, Script
 from interlock._core.scripts import lock
 from interlock._core.scripts.script import (
     GRANTED,

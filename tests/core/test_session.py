@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock._core.effects import NEVER, Cleanup, Eval, Script, Wait
-from interlock._core.holds import State
-from interlock._core.session import DEAF_POLL, FIRST_RETRY_PAUSE, GRACE, LONGEST_RETRY_PAUSE
-from interlock._core.waiters import Waiters
+from interlock._core.model.effects import NEVER, Cleanup, Eval, Script, Wait
+from interlock._core.model.holds import State
+from interlock._core.queue.waiters import Waiters
+from interlock._core.upkeep.session import DEAF_POLL, FIRST_RETRY_PAUSE, GRACE, LONGEST_RETRY_PAUSE
 from interlock.errors import ClosedError, ServerUnavailableError, WrongTypeError
 
 if TYPE_CHECKING:

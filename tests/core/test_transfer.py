@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core import transfer
-from interlock._core.holds import State, valid_until
+from interlock._core.locks import transfer
+from interlock._core.model.holds import State, valid_until
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
     from tests.core.bench import Bench, Play
 
-    from interlock._core.holds import Hold
+    from interlock._core.model.holds import Hold
 
 
 def test_a_released_hold_is_not_entered(bench: Bench) -> None:

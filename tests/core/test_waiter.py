@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock._core.waiter import Waiter
+from interlock._core.queue.waiter import Waiter
 
 
 def test_only_the_front_asks_and_once_for_each_wake() -> None:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core.waiters import SHARED, section
+from interlock._core.queue.waiters import SHARED, section
 
 if TYPE_CHECKING:
     from tests.core.bench import Bench
 
-    from interlock._core.waiter import Waiter
+    from interlock._core.queue.waiter import Waiter
 
 
 class Wakes:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock._core.effects import NEVER, Enqueue, Op, Wait
-from interlock._core.waiting import EXPIRY_MARGIN, FIRST_LOOK, wait_for
+from interlock._core.model.effects import NEVER, Enqueue, Op, Wait
+from interlock._core.queue.waiting import EXPIRY_MARGIN, FIRST_LOOK, wait_for
 
 if TYPE_CHECKING:
     from tests.core.bench import Bench, Play
 
-    from interlock._core.waiter import Waiter
+    from interlock._core.queue.waiter import Waiter
 
 CHANNEL = "c"
 

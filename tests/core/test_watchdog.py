@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from interlock._core.effects import NEVER, Batch
-from interlock._core.holds import Hold, Owner, State, valid_until
-from interlock._core.watchdog import Round
+from interlock._core.model.effects import NEVER, Batch
+from interlock._core.model.holds import Hold, Owner, State, valid_until
+from interlock._core.upkeep.watchdog import Round
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.core.bench import Bench, Play
 
-    from interlock._core.effects import Op
+    from interlock._core.model.effects import Op
 
 
 UNAVAILABLE = ServerUnavailableError("no answer", sent=True, transient=True)

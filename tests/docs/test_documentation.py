@@ -53,7 +53,7 @@ RUN_BY = {
     "docs/reference/observe.md": ("tests/monitoring/test_documented_observers.py",),
 }
 """The tests that run the programs of a page whose blocks begin with the name of a file."""
-QUOTING = {"docs/explanation/architecture.md": "src/interlock/_core/effects.py"}
+QUOTING = {"docs/explanation/architecture.md": "src/interlock/_core/model/effects.py"}
 """Pages whose blocks are quoted from a source file."""
 SITE = "https://interlock-py.github.io/interlock/"
 REPOSITORY = re.compile(

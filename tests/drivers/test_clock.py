@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from interlock._drivers import clock
+from interlock._drivers.process import clock
 from interlock._links import exchange
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from interlock._drivers.mutex import Mutex
+from interlock._drivers.process.mutex import Mutex
 
 SOON = 10.0
 

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from interlock._core.holds import Owner
-from interlock._drivers.named import NamedOwners
+from interlock._core.model.holds import Owner
+from interlock._drivers.process.named import NamedOwners
 from interlock.errors import ConfigError
 
 

@@ -17,7 +17,8 @@ from tests.lock.children import Child
 from tests.support.servers import wait_until
 
 import interlock
-from interlock._drivers import subscriber, threads
+from interlock._drivers import threads
+from interlock._drivers.background import subscriber
 from interlock._drivers.wakeup import Wakeup
 from interlock._links.exchange import COMPILED
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from interlock._drivers.subscriber import NodeSubscriber
+    from interlock._drivers.background.subscriber import NodeSubscriber
 
 FOREVER = 100.0
 PROMPT = 10.0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
-from interlock._drivers import thread_local
+from interlock._drivers.process import thread_local
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +84,9 @@ def test_an_older_extension_is_done_without(monkeypatch: pytest.MonkeyPatch) -> 
     """An extension that was compiled before it had the function leaves the one in Python."""
     name = "interlock._links._exchange"
     monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    monkeypatch.setattr("interlock._drivers.thread_local", thread_local)  # put back at the end
+    monkeypatch.setattr(
+        "interlock._drivers.process.thread_local", thread_local
+    )  # put back at the end
     monkeypatch.delitem(sys.modules, thread_local.__name__)
     again = importlib.import_module(thread_local.__name__)
 

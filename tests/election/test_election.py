@@ -22,7 +22,8 @@ from interlock import (
     ServerUnavailableError,
 )
 from interlock._core.scripts.script import ReplyShapeError
-from interlock._drivers import aio_watching, watching
+from interlock._drivers.background import aio_change_watchers
+from interlock._drivers.background import change_watchers as watching
 
 if TYPE_CHECKING:
     from tests.lock.lock_like import Stage
@@ -134,7 +135,7 @@ async def test_observers_are_told(stage: Stage, monkeypatch: pytest.MonkeyPatch)
     owner, election = stage.owner(), stage.lock(stage.client(), candidate="a")
     seen: list[Any] = []
     reported: list[BaseException] = []
-    for module in (watching, aio_watching):
+    for module in (watching, aio_change_watchers):
         monkeypatch.setattr(module, "report", lambda _, error: reported.append(error))
 
     def callback(info: Any) -> None:
@@ -166,7 +167,7 @@ async def test_an_observer_outlives_what_goes_wrong(
     owner, election = stage.owner(), stage.lock(stage.client(), candidate="a")
     seen: list[Any] = []
     reported: list[BaseException] = []
-    for module in (watching, aio_watching):
+    for module in (watching, aio_change_watchers):
         monkeypatch.setattr(module, "report", lambda _, error: reported.append(error))
         monkeypatch.setattr(module, "RETRY", 0.05)
 

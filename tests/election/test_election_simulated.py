@@ -8,9 +8,9 @@ import pytest
 from tests.core.bench import Bench, Play
 from tests.lock.every_fault import OPTIONS
 
-from interlock._core.effects import Cleanup
-from interlock._core.election import Election
-from interlock._core.session import GRACE
+from interlock._core.model.effects import Cleanup
+from interlock._core.objects.election import Election
+from interlock._core.upkeep.session import GRACE
 from interlock.errors import HoldLostError, ServerUnavailableError
 from interlock.testing.schedule import Schedule, crash, pause
 from interlock.testing.simulator import Simulator

@@ -21,7 +21,7 @@ from tests.support.proxy import (
 
 import interlock.asyncio
 from interlock import ClosedError, WrongTypeError
-from interlock._core.idempotency import IdempotentCall
+from interlock._core.upkeep.idempotency import IdempotentCall
 
 if TYPE_CHECKING:
     import redis

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.every_fault import FAULTS, OPTIONS
 
-from interlock._core.effects import NEVER
-from interlock._core.event import Event
+from interlock._core.model.effects import NEVER
+from interlock._core.objects.event import Event
 from interlock.errors import InterlockError, ServerUnavailableError
 from interlock.testing.schedule import Interrupted, Schedule, delay_reply
 from interlock.testing.simulator import Simulator
@@ -16,7 +16,7 @@ from interlock.testing.simulator import Simulator
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from interlock._core.effects import Op
+    from interlock._core.model.effects import Op
     from interlock.testing.simulator import Process
 
     Work = Generator[Op[Any], Any, object]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from interlock._core.effects import Eval
+    from interlock._core.model.effects import Eval
 
 LOCK = "orders"
 QUEUE = "redisson_lock_queue:{orders}"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock._core import names
-from interlock._core.fair_lock import FairLock
+from interlock._core.locks.fair_lock import FairLock
+from interlock._core.model import names
 from interlock.errors import HoldLostError, ServerUnavailableError
 from interlock.testing._sim_invariants import defaults
 from interlock.testing.schedule import Interrupted, Schedule
@@ -17,8 +17,8 @@ from interlock.testing.simulator import Simulator, World
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from interlock._core.effects import Eval, Op
-    from interlock._core.holds import Hold
+    from interlock._core.model.effects import Eval, Op
+    from interlock._core.model.holds import Hold
     from interlock.testing._sim_invariants import Dumps
     from interlock.testing.simulator import Process
 

@@ -15,7 +15,7 @@ from tests.support.faults import blackhole, command, drop_reply
 
 from interlock import ClosedError, NotHeldError, ServerUnavailableError
 from interlock._core.scripts import lock as scripts
-from interlock._core.watchdog import Watchdog
+from interlock._core.upkeep.watchdog import Watchdog
 from interlock._links.connection import Connection
 
 if TYPE_CHECKING:

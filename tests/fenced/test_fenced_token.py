@@ -15,7 +15,7 @@ from tests.support.proxy import command, drop_reply, drop_request, duplicate
 import interlock
 import interlock.asyncio
 from interlock import HoldLostError
-from interlock._core.fenced_lock import REMEMBERED, Tokens
+from interlock._core.locks.fenced_lock import REMEMBERED, Tokens
 
 if TYPE_CHECKING:
     import redis

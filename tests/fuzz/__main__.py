@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING, Any
 import redis
 from tests.support.servers import RedisServer
 
-from interlock._core import names, scripts
-from interlock._core.effects import Eval, Script
+from interlock._core import scripts
+from interlock._core.model import names
+from interlock._core.model.effects import Eval, Script
 from interlock._core.scripts.barrier import Barrier
 from interlock._core.scripts.condition import Condition
 from interlock._core.scripts.fair_lock import Queue

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 from tests.recorder import Recorder
 
-from interlock._core.effects import Eval, Script
+from interlock._core.model.effects import Eval, Script
 from interlock._links.pipeline import Pipeline
 from interlock._links.resp import ReplyError
 from interlock.errors import ServerUnavailableError

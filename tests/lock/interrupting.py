@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import interlock
-from interlock._core.cleanup import CleanupQueue
-from interlock._core.composite import CompositeLock, Parts
-from interlock._core.effects import Whole
-from interlock._core.holds import Hold, Holds, Owner
-from interlock._core.idempotency import IdempotentCalls
-from interlock._core.leased_semaphore import LeasedSemaphore
-from interlock._core.lock_base import Acquire, LockBase, Reenter, Release
-from interlock._core.multi_lock import MultiLock
-from interlock._core.semaphore import Semaphore
-from interlock._core.session import Session
-from interlock._drivers.renewer import Renewer
+from interlock._core.locks.composite import CompositeLock, Parts
+from interlock._core.locks.lock_base import Acquire, LockBase, Reenter, Release
+from interlock._core.locks.multi_lock import MultiLock
+from interlock._core.model.effects import Whole
+from interlock._core.model.holds import Hold, Holds, Owner
+from interlock._core.objects.leased_semaphore import LeasedSemaphore
+from interlock._core.objects.semaphore import Semaphore
+from interlock._core.upkeep.cleanup import CleanupQueue
+from interlock._core.upkeep.idempotency import IdempotentCalls
+from interlock._core.upkeep.session import Session
+from interlock._drivers.background.renewer import Renewer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Iterator

@@ -14,7 +14,7 @@ import pytest
 from tests.lock.lock_like import until
 
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError
-from interlock._core.holds import Hold
+from interlock._core.model.holds import Hold
 
 if TYPE_CHECKING:
     from collections.abc import Callable

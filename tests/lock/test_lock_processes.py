@@ -278,7 +278,7 @@ def test_exit_while_acquiring(redis_url: str) -> None:
     """
     code = """
     import atexit
-    from interlock._drivers import lifecycle
+    from interlock._drivers.process import lifecycle
 
     client, gone = interlock.connect(url), threading.Event()
     client.lock("other").acquire()

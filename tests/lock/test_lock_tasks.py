@@ -12,9 +12,9 @@ from tests.lock.lock_like import until
 
 import interlock.asyncio
 from interlock import ClosedError, HoldLostError
-from interlock._core.effects import Step, Wait, failing
-from interlock._drivers import clock
+from interlock._core.model.effects import Step, Wait, failing
 from interlock._drivers.aio import home
+from interlock._drivers.process import clock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import redis
     from tests.support.servers import RedisServer
 
-    from interlock._core.effects import Op
+    from interlock._core.model.effects import Op
     from interlock.asyncio import Client
 
 CHANNEL = "redisson_lock__channel:{name}"

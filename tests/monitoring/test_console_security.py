@@ -15,7 +15,7 @@ from starlette.requests import Request
 from tests.monitoring.serving import ask, served
 from tests.support.patience import GIVE_UP, wait_until
 
-from interlock._core.card import CARD
+from interlock._core.insight.card import CARD
 from interlock.cli import main
 from interlock.console import THIS_MACHINE, Access
 

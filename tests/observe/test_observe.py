@@ -17,7 +17,8 @@ from tests.support.patience import GIVE_UP, wait_until
 import interlock
 import interlock.asyncio
 from interlock import ConfigError, HoldLostError, UpgradeError, observe
-from interlock._drivers import callbacks, observers
+from interlock._drivers.background import callbacks
+from interlock._drivers.background import event_delivery as observers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

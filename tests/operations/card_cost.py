@@ -21,7 +21,7 @@ from tests.support.patience import wait_until
 from tests.support.servers import RedisServer
 
 import interlock
-from interlock._core.card import CardWriter
+from interlock._core.insight.card import CardWriter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ import pytest
 from tests.support.servers import wait_until
 
 from interlock import Options, connect
-from interlock._core.card import CARD, INDEX, MOST
+from interlock._core.insight.card import CARD, INDEX, MOST
 from interlock._links.urls import open_url
 from interlock.check import Requirements, examine
 from interlock.cli import main

@@ -15,7 +15,7 @@ from tests.operations.ring import Ring
 from tests.support.patience import GIVE_UP, wait_until
 
 from interlock import DeadlockError, connect
-from interlock._core.card import CARD, FORMAT
+from interlock._core.insight.card import CARD, FORMAT
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:
@@ -252,8 +252,8 @@ def test_a_forged_card_ends_no_wait(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A ring that only a forged card closes is logged, and with deadlock="raise" nobody gets it."""
-    monkeypatch.setattr("interlock._drivers.deadlocks.PATIENCE", 0.2)
-    monkeypatch.setattr("interlock._drivers.deadlocks.FIRST_SEARCH_PAUSE", 0.2)
+    monkeypatch.setattr("interlock._drivers.background.deadlocks.PATIENCE", 0.2)
+    monkeypatch.setattr("interlock._drivers.background.deadlocks.FIRST_SEARCH_PAUSE", 0.2)
     forger = "00000000-0000-0000-0000-00000000f00d"
     redis_client.hset("theirs", f"{forger}:1", 1)  # Redisson or a client without cards
     redis_client.pexpire("theirs", int(GIVE_UP * 1000))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from interlock._core.card import CARD, INDEX
+from interlock._core.insight.card import CARD, INDEX
 from interlock.cli import main
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.servers import wait_until
 
 from interlock import connect
-from interlock._core.card import CARD, INDEX
+from interlock._core.insight.card import CARD, INDEX
 from interlock.check import Requirements
 from interlock.cli import main
 from interlock.cli.table import waiting_of

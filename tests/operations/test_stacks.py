@@ -13,7 +13,7 @@ from tests.support.patience import GIVE_UP, wait_until
 
 import interlock.asyncio
 from interlock import connect
-from interlock._core.card import ASK, CARD, LONGEST_STACK, STACKS
+from interlock._core.insight.card import ASK, CARD, LONGEST_STACK, STACKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from tests.lock.lock_like import until
 
 import interlock
 from interlock import AcquireTimeoutError, HoldLostError, NotHeldError, UpgradeError
-from interlock._core.lock_base import Release
+from interlock._core.locks.lock_base import Release
 
 if TYPE_CHECKING:
     import redis

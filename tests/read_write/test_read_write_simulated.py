@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock._core.read_write_lock import ReadLock, WriteLock
+from interlock._core.locks.read_write_lock import ReadLock, WriteLock
 from interlock._core.scripts import read_write_lock as scripts
 from interlock.errors import HoldLostError, ServerUnavailableError, UpgradeError
 from interlock.options import Options
@@ -22,8 +22,8 @@ from interlock.testing.simulator import Simulator
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from interlock._core.effects import Eval, Op
-    from interlock._core.lock_base import LockBase
+    from interlock._core.locks.lock_base import LockBase
+    from interlock._core.model.effects import Eval, Op
     from interlock.testing.simulator import Process
 
     Work = Generator[Op[Any], Any, None]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import redis
     from tests.read_write.wire import Wire
 
-    from interlock._core.effects import Eval
+    from interlock._core.model.effects import Eval
 
 QUEUE = "interlock_queue:{name}"
 PROMPT = 1.5

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from tests.core.bench import LEASE, Bench, Play
 
-from interlock._core import idempotency
-from interlock._core.effects import NEVER
-from interlock._core.holds import Owner, State
-from interlock._core.idempotency import IdempotentCalls, new_id
-from interlock._core.leased_semaphore import LeasedSemaphore
-from interlock._core.permit import Permit, update_lease
-from interlock._core.semaphore import Semaphore
-from interlock._core.session import Session
-from interlock._core.waiters import Waiters, section
+from interlock._core.model.effects import NEVER
+from interlock._core.model.holds import Owner, State
+from interlock._core.objects.leased_semaphore import LeasedSemaphore
+from interlock._core.objects.permit import Permit, update_lease
+from interlock._core.objects.semaphore import Semaphore
+from interlock._core.queue.waiters import Waiters, section
+from interlock._core.upkeep import idempotency
+from interlock._core.upkeep.idempotency import IdempotentCalls, new_id
+from interlock._core.upkeep.session import Session
 from interlock.errors import HoldLostError, NotHeldError
 from interlock.options import MAX_LEASE, Options
 
 if TYPE_CHECKING:
-    from interlock._core.effects import Cleanup, Eval
+    from interlock._core.model.effects import Cleanup, Eval
 
 
 class _Log:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from interlock._core.effects import Eval
+    from interlock._core.model.effects import Eval
 
 CHANNEL = "redisson_sc:{name}"
 QUEUE = "interlock_semaphore_queue:{name}"

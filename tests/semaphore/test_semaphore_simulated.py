@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.lock.every_fault import FAULTS, OPTIONS
 
-from interlock._core.effects import NEVER
-from interlock._core.holds import Owner, State
-from interlock._core.leased_semaphore import LeasedSemaphore, Request
-from interlock._core.semaphore import Semaphore
+from interlock._core.model.effects import NEVER
+from interlock._core.model.holds import Owner, State
+from interlock._core.objects.leased_semaphore import LeasedSemaphore, Request
+from interlock._core.objects.semaphore import Semaphore
 from interlock.errors import InterlockError, ServerUnavailableError
 from interlock.testing._sim_queue import PermitsInOrder
 from interlock.testing.schedule import EFFECT_KINDS, Interrupted, Schedule
@@ -21,8 +21,8 @@ from interlock.testing.simulator import Simulator
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from interlock._core.effects import Op
-    from interlock._core.permit import Permit
+    from interlock._core.model.effects import Op
+    from interlock._core.objects.permit import Permit
     from interlock.testing.simulator import Process, SimulatedClient
 
     Work = Generator[Op[Any], Any, None]

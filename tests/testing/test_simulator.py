@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from interlock._core.effects import Cleanup
-from interlock._core.fenced_lock import FencedLock
-from interlock._core.holds import State
+from interlock._core.locks.fenced_lock import FencedLock
+from interlock._core.model.effects import Cleanup
+from interlock._core.model.holds import State
 from interlock.errors import ServerUnavailableError, WrongTypeError
 from interlock.testing import schedule
 from interlock.testing._sim_workload import play
@@ -27,7 +27,7 @@ from interlock.testing.simulator import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from interlock._core.effects import Op
+    from interlock._core.model.effects import Op
 
     Run = Generator[Op[Any], Any, Any]
 

@@ -1,1 +1,1 @@
-"""The lock algorithms: pure, typed, no I/O. Start reading in `effects` and `lock`."""
+"""The lock algorithms: pure, typed, no I/O. Start reading in `model.effects` and `locks.lock`."""

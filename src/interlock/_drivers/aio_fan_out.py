@@ -16,7 +16,7 @@ from interlock.errors import InterlockError
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
 
-    from interlock._core.effects import Eval
+    from interlock._core.model.effects import Eval
     from interlock._links.pipeline import Pipeline
 
 

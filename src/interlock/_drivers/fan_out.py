@@ -10,14 +10,14 @@ import math
 import threading
 from typing import TYPE_CHECKING
 
-from interlock._drivers import clock
+from interlock._drivers.process import clock
 from interlock._links.topology import LEAST
 from interlock.errors import InterlockError, ServerUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from interlock._core.effects import Eval
+    from interlock._core.model.effects import Eval
     from interlock._links.connection import Connection
     from interlock._links.pool import NodePool, Pool
 

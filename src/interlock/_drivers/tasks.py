@@ -9,14 +9,14 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from interlock._drivers.lifecycle import report
-from interlock._drivers.stacks import TaskOwner
+from interlock._drivers.process.lifecycle import report
+from interlock._drivers.process.stacks import TaskOwner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.holds import Owner, Possession
-    from interlock._core.session import Session
+    from interlock._core.model.holds import Owner, Possession
+    from interlock._core.upkeep.session import Session
     from interlock.errors import LossReason
 
 _owners: dict[int, tuple[Owner, weakref.ref[asyncio.Task[object]]]] = {}

@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack, cast
 
-from interlock._core.effects import (
+from interlock._core.model.effects import (
     NEVER,
     A,
     Batch,
@@ -30,18 +30,19 @@ from interlock._core.effects import (
     Wait,
     ended,
 )
-from interlock._core.session import GRACE, Session
-from interlock._core.waiters import Waiters, whole_of
-from interlock._drivers import clock, lifecycle, wrong_type
-from interlock._drivers.callbacks import call_user, notify_loss
+from interlock._core.queue.waiters import Waiters, whole_of
+from interlock._core.upkeep.session import GRACE, Session
+from interlock._drivers import wrong_type
+from interlock._drivers.background.callbacks import call_user, notify_loss
+from interlock._drivers.background.event_delivery import Observers
+from interlock._drivers.background.renewer import Renewer
+from interlock._drivers.background.sentinel_monitor import monitor_of
+from interlock._drivers.background.subscriber import subscriber_of
 from interlock._drivers.fan_out import ask
-from interlock._drivers.named import NamedOwners
-from interlock._drivers.observers import Observers
-from interlock._drivers.renewer import Renewer
-from interlock._drivers.sentinel_monitor import monitor_of
-from interlock._drivers.stacks import ThreadOwner
-from interlock._drivers.subscriber import subscriber_of
-from interlock._drivers.thread_local import of_thread
+from interlock._drivers.process import clock, lifecycle
+from interlock._drivers.process.named import NamedOwners
+from interlock._drivers.process.stacks import ThreadOwner
+from interlock._drivers.process.thread_local import of_thread
 from interlock._drivers.wakeup import Wakeup
 from interlock._links.pool import Pool
 from interlock._links.topology import topology_of
@@ -51,9 +52,9 @@ from interlock.errors import ClosedError, ConfigError, InterlockError, WrongType
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.effects import Client
-    from interlock._core.holds import Owner, Possession
-    from interlock._core.waiter import Waiter
+    from interlock._core.model.effects import Client
+    from interlock._core.model.holds import Owner, Possession
+    from interlock._core.queue.waiter import Waiter
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.errors import LossReason

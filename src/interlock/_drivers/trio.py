@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Unpack, cast
 
 import trio
 
-from interlock._core.effects import A, Effect, Enqueue, Op, R, RunOn, Step, Wait, ended
-from interlock._core.holds import Owner
-from interlock._drivers import clock, lifecycle, tasks
-from interlock._drivers.named import NamedOwners
+from interlock._core.model.effects import A, Effect, Enqueue, Op, R, RunOn, Step, Wait, ended
+from interlock._core.model.holds import Owner
+from interlock._drivers import tasks
+from interlock._drivers.process import clock, lifecycle
+from interlock._drivers.process.named import NamedOwners
 from interlock._drivers.threads import ThreadDriver
 from interlock._drivers.threads import current_owner as thread_owner
 from interlock.errors import ClosedError, ConfigError
@@ -26,8 +27,8 @@ from interlock.errors import ClosedError, ConfigError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from interlock._core.holds import Possession
-    from interlock._core.waiter import Waiter
+    from interlock._core.model.holds import Possession
+    from interlock._core.queue.waiter import Waiter
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.options import Options

@@ -38,7 +38,7 @@ from interlock.errors import InterlockError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.effects import Eval
+    from interlock._core.model.effects import Eval
     from interlock._links.endpoint import Origin
     from interlock._links.wait_command import WaitCommand
 

@@ -40,8 +40,8 @@ from interlock.errors import ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.effects import Eval
-    from interlock._core.replication import Replication
+    from interlock._core.model.effects import Eval
+    from interlock._core.model.replication import Replication
     from interlock._links.endpoint import Endpoint
 
 FEW = 4

@@ -10,7 +10,7 @@ import hiredis
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from interlock._core.effects import Eval, Script
+    from interlock._core.model.effects import Eval, Script
 
 _untyped: Any = hiredis
 

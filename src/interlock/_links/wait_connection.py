@@ -19,8 +19,8 @@ from interlock.errors import InterlockError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from interlock._core.effects import Eval
-    from interlock._core.replication import Replication
+    from interlock._core.model.effects import Eval
+    from interlock._core.model.replication import Replication
     from interlock._links.endpoint import Endpoint
 
 MAX_CONNECTIONS = 100

@@ -7,7 +7,7 @@ With asyncio, give `acquire` a *timeout* instead of putting it into `asyncio.wai
 3.11 that makes a child `asyncio.Task`, which is then the owner.
 """
 
-from interlock._core.election import LeaderInfo
+from interlock._core.objects.election import LeaderInfo
 from interlock._drivers.tasks import LostEvent
 from interlock._misuse import publish
 from interlock.asyncio.barrier import Barrier

@@ -12,7 +12,7 @@ from interlock import errors
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
-    from interlock._core.barrier import Barrier as CoreBarrier
+    from interlock._core.objects.barrier import Barrier as CoreBarrier
     from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
 

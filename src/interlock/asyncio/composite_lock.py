@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core import multi_lock, red_lock
-from interlock._core.lock_base import LockBase
+from interlock._core.locks import multi_lock, red_lock
+from interlock._core.locks.lock_base import LockBase
 from interlock.asyncio.lock import Lock
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.composite import CompositeLock
-    from interlock._core.holds import Owner
+    from interlock._core.locks.composite import CompositeLock
+    from interlock._core.model.holds import Owner
     from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
 

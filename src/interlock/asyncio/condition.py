@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from interlock._core.meeting import MOST
+from interlock._core.objects.meeting import MOST
 from interlock._misuse import NOT_GIVEN, wants_async_with
 from interlock.asyncio.block import Block, Exit
 from interlock.options import check_number, check_timeout
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from types import TracebackType
 
-    from interlock._core.condition import Condition as CoreCondition
+    from interlock._core.objects.condition import Condition as CoreCondition
     from interlock._drivers.aio import AsyncDriver
     from interlock.asyncio.hold import Hold
     from interlock.asyncio.lock import Lock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from interlock._core.transfer import leave_locked
+from interlock._core.locks.transfer import leave_locked
 from interlock._misuse import wants_async_with
 from interlock._naming import check_async_function, checked_result, fixed_name, naming
 from interlock.asyncio.lock import Lock

@@ -6,8 +6,8 @@ import inspect
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from interlock._core.election import Watch
-from interlock._drivers.aio_watching import Watching
+from interlock._core.objects.election import Watch
+from interlock._drivers.background.aio_change_watchers import Watching
 from interlock._misuse import NOT_GIVEN, wants_async_with
 from interlock.asyncio.lock import Lock
 from interlock.errors import ConfigError
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from types import TracebackType
 
-    from interlock._core.election import Election as CoreElection
-    from interlock._core.election import LeaderInfo
+    from interlock._core.objects.election import Election as CoreElection
+    from interlock._core.objects.election import LeaderInfo
     from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
 

@@ -8,7 +8,7 @@ from interlock._misuse import NOT_GIVEN
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
-    from interlock._core.event import Event as CoreEvent
+    from interlock._core.objects.event import Event as CoreEvent
     from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
 

@@ -7,9 +7,9 @@ from collections.abc import Coroutine
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, Self
 
-from interlock._core import transfer
-from interlock._core.holds import State
-from interlock._core.no_hold import NoHold
+from interlock._core.locks import transfer
+from interlock._core.model.holds import State
+from interlock._core.model.no_hold import NoHold
 from interlock._drivers.tasks import LostEvent
 from interlock._misuse import (
     LOCK_NAMES,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from types import TracebackType
 
-    from interlock._core.holds import Possession
+    from interlock._core.model.holds import Possession
     from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from interlock._core import permit as core_permit
-from interlock._core.holds import Owner
-from interlock._core.leased_semaphore import Request
+from interlock._core.model.holds import Owner
+from interlock._core.objects import permit as core_permit
+from interlock._core.objects.leased_semaphore import Request
 from interlock._drivers.tasks import current_owner
 from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, Suggesting, suggests
 from interlock.asyncio.hold import Hold
 from interlock.options import check_timeout, lease_of
 
 if TYPE_CHECKING:
-    from interlock._core.leased_semaphore import LeasedSemaphore as CoreLock
+    from interlock._core.objects.leased_semaphore import LeasedSemaphore as CoreLock
     from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
 

@@ -6,7 +6,7 @@ import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from interlock._core.lock_base import LockBase
+from interlock._core.locks.lock_base import LockBase
 from interlock._drivers.tasks import current_owner
 from interlock._misuse import (
     LOCK_NAMES,
@@ -24,9 +24,9 @@ from interlock.options import FOREVER, check_lease, check_reason, check_timeout,
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from interlock._core.composite import CompositeLock
-    from interlock._core.effects import Step
-    from interlock._core.holds import Owner, Possession
+    from interlock._core.locks.composite import CompositeLock
+    from interlock._core.model.effects import Step
+    from interlock._core.model.holds import Owner, Possession
     from interlock._drivers.aio import AsyncDriver
     from interlock.options import Duration
 

@@ -16,10 +16,10 @@ from weakref import WeakKeyDictionary
 
 from redis import exceptions as redis_errors
 
-from interlock._core import lock as core_lock
-from interlock._core import transfer
-from interlock._core.effects import Wait
-from interlock._core.holds import Owner
+from interlock._core.locks import lock as core_lock
+from interlock._core.locks import transfer
+from interlock._core.model.effects import Wait
+from interlock._core.model.holds import Owner
 from interlock.asyncio.client import Client
 from interlock.asyncio.hold import Hold
 from interlock.asyncio.lock import Lock as Face
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from types import TracebackType
 
-    from interlock._core.effects import Op
+    from interlock._core.model.effects import Op
     from interlock._drivers.aio import AsyncDriver
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import NoPermissionError, ResponseError
 
-from interlock._core.card import INDEX
+from interlock._core.insight.card import INDEX
 from interlock._links.replies import error_code
 from interlock.check.facts import RightsFacts
 from interlock.check.rights import rules

@@ -11,8 +11,8 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock._core import names
-from interlock._core.card import ASK, CARD, INDEX
+from interlock._core.insight.card import ASK, CARD, INDEX
+from interlock._core.model import names
 from interlock._core.scripts.script import text_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from interlock._core.session import DEAF_POLL, GRACE
+from interlock._core.upkeep.session import DEAF_POLL, GRACE
 from interlock._links.replies import refusal
 from interlock.check.data_rules import eviction, persistence, replicas
 from interlock.check.report import Finding, Severity

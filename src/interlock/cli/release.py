@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 import interlock
-from interlock._drivers.log import log_break
+from interlock._drivers.background.log import log_break
 from interlock.cli.reading import add_url, url_of
 from interlock.cli.show import text_of
 from interlock.cli.status import Status, UsageError, log_to_stderr, say

@@ -19,7 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 import interlock.asyncio
-from interlock._drivers.log import log_break
+from interlock._drivers.background.log import log_break
 from interlock.console.access import COOKIE, HEADERS
 from interlock.console.graph import ROW
 from interlock.console.watch import FILTERS, Happening, who

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from interlock._core.deadlock import Party
+from interlock._core.insight.deadlock import Party
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from interlock._core.deadlock import Link
+    from interlock._core.insight.deadlock import Link
     from interlock.inspection import ClientInfo, LockInfo
     from interlock.inspection.cards import Card
 

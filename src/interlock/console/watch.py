@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from interlock._drivers.log import LOGGER
+from interlock._drivers.background.log import LOGGER
 from interlock.console.graph import Graph, graph_of
 from interlock.errors import InterlockError
 from interlock.inspection import Reader

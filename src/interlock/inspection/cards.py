@@ -4,7 +4,7 @@ Theory. Anybody who may write to the server can forge a card, and other versions
 fields. So each value has a type and a bound. A value that does not fit is left out, and its client
 is marked as doubtful. No lock algorithm reads a card.
 
-The format is that of `interlock._core.card`, which writes it.
+The format is that of `interlock._core.insight.card`, which writes it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-from interlock._core.card import CARD, FORMAT
+from interlock._core.insight.card import CARD, FORMAT
 from interlock.inspection.info import ClientInfo
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from interlock._core.deadlock import (
+from interlock._core.insight.deadlock import (
     PATIENCE,
     Party,
     Sight,
@@ -21,7 +21,7 @@ from interlock.errors import ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from interlock._core.deadlock import Link
+    from interlock._core.insight.deadlock import Link
     from interlock.inspection.cards import Card
     from interlock.inspection.info import ClientInfo
     from interlock.inspection.reader import Reader

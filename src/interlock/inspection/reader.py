@@ -22,10 +22,10 @@ from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
-from interlock._core import names
-from interlock._core.card import ASK, CARD, INDEX
-from interlock._core.deadlock import Shown
-from interlock._core.effects import Script
+from interlock._core.insight.card import ASK, CARD, INDEX
+from interlock._core.insight.deadlock import Shown
+from interlock._core.model import names
+from interlock._core.model.effects import Script
 from interlock._links.cluster import Cluster
 from interlock._links.connection import Connection
 from interlock._links.replies import understood

@@ -1,7 +1,7 @@
 # Generated from interlock/asyncio/__init__.py by tools/make_sync.py; change that file.
 """The sync face, re-exported by `interlock`."""
 
-from interlock._core.election import LeaderInfo
+from interlock._core.objects.election import LeaderInfo
 from interlock._drivers.threads import LostEvent
 from interlock._misuse import publish
 from interlock.sync.barrier import Barrier

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
-    from interlock._core.barrier import Barrier as CoreBarrier
+    from interlock._core.objects.barrier import Barrier as CoreBarrier
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 

@@ -21,13 +21,13 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from interlock._drivers.thread_local import of_thread
+from interlock._drivers.process.thread_local import of_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from interlock._core.holds import Owner
+    from interlock._core.model.holds import Owner
 
 
 class Entered(Protocol):

@@ -7,23 +7,23 @@ import weakref
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from interlock._core import barrier as core_barrier
-from interlock._core import condition as core_condition
-from interlock._core import count_down_latch as core_latch
-from interlock._core import election as core_election
-from interlock._core import event as core_event
-from interlock._core import forced, transfer
-from interlock._core import leased_semaphore as core_leased
-from interlock._core import lock as core_lock
-from interlock._core import semaphore as core_semaphore
-from interlock._core.fair_lock import FairLock
-from interlock._core.fenced_lock import FencedLock
-from interlock._core.group_lock import GroupLock
-from interlock._core.holds import Owner, Permit, State
-from interlock._core.no_hold import NoHold
-from interlock._core.read_write_lock import ReadLock, WriteLock
-from interlock._core.spin_lock import SpinLock
-from interlock._drivers.identity import this_process
+from interlock._core.locks import forced, transfer
+from interlock._core.locks import lock as core_lock
+from interlock._core.locks.fair_lock import FairLock
+from interlock._core.locks.fenced_lock import FencedLock
+from interlock._core.locks.group_lock import GroupLock
+from interlock._core.locks.read_write_lock import ReadLock, WriteLock
+from interlock._core.locks.spin_lock import SpinLock
+from interlock._core.model.holds import Owner, Permit, State
+from interlock._core.model.no_hold import NoHold
+from interlock._core.objects import barrier as core_barrier
+from interlock._core.objects import condition as core_condition
+from interlock._core.objects import count_down_latch as core_latch
+from interlock._core.objects import election as core_election
+from interlock._core.objects import event as core_event
+from interlock._core.objects import leased_semaphore as core_leased
+from interlock._core.objects import semaphore as core_semaphore
+from interlock._drivers.process.identity import this_process
 from interlock._drivers.threads import ThreadDriver, current_owner
 from interlock._links.urls import open_url, servers_of
 from interlock._misuse import CLIENT_NAMES, NOT_GIVEN, Suggesting, suggests, wants_with
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import TracebackType
 
-    from interlock._core.events import Observer
-    from interlock._core.lock_base import LockBase
+    from interlock._core.insight.events import Observer
+    from interlock._core.locks.lock_base import LockBase
     from interlock._links.cluster import Cluster
     from interlock._links.endpoint import Endpoint
     from interlock.backoff import Backoff

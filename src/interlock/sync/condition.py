@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from interlock._core.meeting import MOST
+from interlock._core.objects.meeting import MOST
 from interlock._misuse import NOT_GIVEN, wants_with
 from interlock.options import check_number, check_timeout
 from interlock.sync.block import Block, Exit
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from interlock._core.condition import Condition as CoreCondition
+    from interlock._core.objects.condition import Condition as CoreCondition
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
     from interlock.sync.hold import Hold

@@ -9,7 +9,7 @@ from interlock._misuse import LATCH_NAMES, NOT_GIVEN, Suggesting, suggests
 from interlock.options import check_timeout
 
 if TYPE_CHECKING:
-    from interlock._core.count_down_latch import CountDownLatch as CoreLock
+    from interlock._core.objects.count_down_latch import CountDownLatch as CoreLock
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 

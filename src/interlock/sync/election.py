@@ -6,8 +6,8 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from interlock._core.election import Watch
-from interlock._drivers.watching import Watching
+from interlock._core.objects.election import Watch
+from interlock._drivers.background.change_watchers import Watching
 from interlock._misuse import NOT_GIVEN, wants_with
 from interlock.sync.lock import Lock
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from interlock._core.election import Election as CoreElection
-    from interlock._core.election import LeaderInfo
+    from interlock._core.objects.election import Election as CoreElection
+    from interlock._core.objects.election import LeaderInfo
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 

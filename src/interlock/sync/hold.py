@@ -6,9 +6,9 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Self
 
-from interlock._core import transfer
-from interlock._core.holds import State
-from interlock._core.no_hold import NoHold
+from interlock._core.locks import transfer
+from interlock._core.model.holds import State
+from interlock._core.model.no_hold import NoHold
 from interlock._drivers.threads import LostEvent
 from interlock._misuse import (
     LOCK_NAMES,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from interlock._core.holds import Possession
+    from interlock._core.model.holds import Possession
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 

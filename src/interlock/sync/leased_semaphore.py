@@ -6,16 +6,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from interlock._core import permit as core_permit
-from interlock._core.holds import Owner
-from interlock._core.leased_semaphore import Request
+from interlock._core.model.holds import Owner
+from interlock._core.objects import permit as core_permit
+from interlock._core.objects.leased_semaphore import Request
 from interlock._drivers.threads import current_owner
 from interlock._misuse import NOT_GIVEN, SEMAPHORE_NAMES, Suggesting, suggests
 from interlock.options import check_timeout, lease_of
 from interlock.sync.hold import Hold
 
 if TYPE_CHECKING:
-    from interlock._core.leased_semaphore import LeasedSemaphore as CoreLock
+    from interlock._core.objects.leased_semaphore import LeasedSemaphore as CoreLock
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 

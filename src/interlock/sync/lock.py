@@ -7,7 +7,7 @@ import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from interlock._core.lock_base import LockBase
+from interlock._core.locks.lock_base import LockBase
 from interlock._drivers.threads import current_owner
 from interlock._misuse import (
     LOCK_NAMES,
@@ -25,9 +25,9 @@ from interlock.sync.hold import Hold
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from interlock._core.composite import CompositeLock
-    from interlock._core.effects import Step
-    from interlock._core.holds import Owner, Possession
+    from interlock._core.locks.composite import CompositeLock
+    from interlock._core.model.effects import Step
+    from interlock._core.model.holds import Owner, Possession
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 

@@ -12,7 +12,7 @@ from interlock.options import check_timeout
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from interlock._core.semaphore import Semaphore as CoreLock
+    from interlock._core.objects.semaphore import Semaphore as CoreLock
     from interlock._drivers.threads import ThreadDriver
     from interlock.options import Duration
 

@@ -10,14 +10,14 @@ from collections.abc import Callable, Generator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from interlock._core.cleanup import CleanupQueue
-from interlock._core.effects import NEVER, Op, Step, Wait
-from interlock._core.holds import Owner, State
-from interlock._core.lock import Lock
-from interlock._core.session import Session
-from interlock._core.waiter import Waiter
-from interlock._core.waiters import Waiters
-from interlock._core.watchdog import Round
+from interlock._core.locks.lock import Lock
+from interlock._core.model.effects import NEVER, Op, Step, Wait
+from interlock._core.model.holds import Owner, State
+from interlock._core.queue.waiter import Waiter
+from interlock._core.queue.waiters import Waiters
+from interlock._core.upkeep.cleanup import CleanupQueue
+from interlock._core.upkeep.session import Session
+from interlock._core.upkeep.watchdog import Round
 from interlock.testing._sim_network import DRIFT
 from interlock.testing._sim_pubsub import Subscriber
 from interlock.testing._sim_runner import Runner
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-    from interlock._core.effects import Cleanup, Eval
-    from interlock._core.holds import Hold
-    from interlock._core.lock_base import LockBase
+    from interlock._core.locks.lock_base import LockBase
+    from interlock._core.model.effects import Cleanup, Eval
+    from interlock._core.model.holds import Hold
     from interlock.errors import ServerUnavailableError
     from interlock.options import Options
     from interlock.testing._sim_network import Doubted, Exchange, Network
@@ -308,7 +308,8 @@ class SimulatedClient:
         self.settled.append(effect)
         self._wake()
 
-    # The renewal thread: the parts that `interlock._drivers.renewer` composes, in the same order.
+    # The renewal thread: the parts that `interlock._drivers.background.renewer` composes, in the
+    # same order.
 
     def _wake(self) -> None:
         self._keeper.ring(self._bell)

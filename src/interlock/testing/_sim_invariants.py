@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import combinations
 from typing import TYPE_CHECKING, Protocol
 
-from interlock._core.hand_over import COURTESY
-from interlock._core.holds import State
+from interlock._core.model.holds import State
+from interlock._core.queue.policy import COURTESY
 from interlock.testing._sim_minding import EverythingMinded
 from interlock.testing._sim_queue import BoundedOvertaking
 from interlock.testing._sim_rules import RULES, Dumps
 
 if TYPE_CHECKING:
-    from interlock._core.holds import Hold
-    from interlock._core.lock_base import LockBase
+    from interlock._core.locks.lock_base import LockBase
+    from interlock._core.model.holds import Hold
     from interlock.testing._sim_client import SimulatedClient
     from interlock.testing._sim_network import Network
     from interlock.testing._sim_world import World

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from interlock._core.holds import Hold
+    from interlock._core.model.holds import Hold
     from interlock.testing._sim_client import SimulatedClient
     from interlock.testing._sim_rules import Dumps
     from interlock.testing._sim_world import World

@@ -15,7 +15,7 @@ from interlock.testing.redis_model import ModelError, RedisModel
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from interlock._core.effects import Eval
+    from interlock._core.model.effects import Eval
     from interlock.testing._sim_time import Timeline
     from interlock.testing.redis_model import Stored
     from interlock.testing.schedule import Fault

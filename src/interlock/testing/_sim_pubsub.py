@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from interlock._core.waiters import Waiters
+    from interlock._core.queue.waiters import Waiters
     from interlock.testing._sim_network import Network
 
 RECONNECT_PAUSE = 0.05

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlock._core import names
-from interlock._core.lock import Lock
-from interlock._core.read_write_lock import WriteLock
-from interlock._core.spin_lock import SpinLock
+from interlock._core.locks.lock import Lock
+from interlock._core.locks.read_write_lock import WriteLock
+from interlock._core.locks.spin_lock import SpinLock
+from interlock._core.model import names
 
 if TYPE_CHECKING:
-    from interlock._core.lock_base import LockBase
+    from interlock._core.locks.lock_base import LockBase
     from interlock.testing._sim_rules import Dump, Dumps
     from interlock.testing._sim_world import World
 

@@ -12,8 +12,8 @@ from interlock.errors import ReplicationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from interlock._core.effects import Eval
-    from interlock._core.replication import Replication
+    from interlock._core.model.effects import Eval
+    from interlock._core.model.replication import Replication
 
 
 def patience(calls: Sequence[Eval[object]]) -> float:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from interlock._core import highway_hash, names
-from interlock._core.group_lock import GroupLock
+from interlock._core.locks.group_lock import GroupLock
+from interlock._core.model import highway_hash, names
 from interlock.testing.redis_model import Stored
 
 if TYPE_CHECKING:
-    from interlock._core.holds import Hold
-    from interlock._core.lock_base import LockBase
+    from interlock._core.locks.lock_base import LockBase
+    from interlock._core.model.holds import Hold
 
 Dump: TypeAlias = Mapping[str, Stored]
 """What a server stores, by key."""

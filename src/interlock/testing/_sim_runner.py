@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
-from interlock._core.effects import (
+from interlock._core.model.effects import (
     NEVER,
     Batch,
     Cleanup,
@@ -23,7 +23,7 @@ from interlock._core.effects import (
     Step,
     Wait,
 )
-from interlock._core.session import GRACE
+from interlock._core.upkeep.session import GRACE
 from interlock.errors import InterlockError, ServerUnavailableError
 from interlock.testing._sim_time import IDLE, Idle
 from interlock.testing.schedule import Interrupted, delay_request
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from random import Random
 
-    from interlock._core.effects import Client
-    from interlock._core.session import Session
-    from interlock._core.waiter import Waiter
+    from interlock._core.model.effects import Client
+    from interlock._core.queue.waiter import Waiter
+    from interlock._core.upkeep.session import Session
     from interlock.testing._sim_network import Exchange
     from interlock.testing._sim_time import Action, Clock
     from interlock.testing.schedule import Fault

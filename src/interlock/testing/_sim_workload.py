@@ -14,13 +14,13 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from interlock._core.effects import NEVER
-from interlock._core.election import Election
-from interlock._core.fair_lock import FairLock
-from interlock._core.fenced_lock import FencedLock
-from interlock._core.group_lock import GroupLock
-from interlock._core.read_write_lock import ReadLock, WriteLock
-from interlock._core.spin_lock import SpinLock
+from interlock._core.locks.fair_lock import FairLock
+from interlock._core.locks.fenced_lock import FencedLock
+from interlock._core.locks.group_lock import GroupLock
+from interlock._core.locks.read_write_lock import ReadLock, WriteLock
+from interlock._core.locks.spin_lock import SpinLock
+from interlock._core.model.effects import NEVER
+from interlock._core.objects.election import Election
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import HoldLostError, ReplicationError, ServerUnavailableError
 from interlock.options import Options, best_effort, required
@@ -30,7 +30,7 @@ from interlock.testing.simulator import Simulator
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
-    from interlock._core.lock_base import LockBase
+    from interlock._core.locks.lock_base import LockBase
     from interlock.testing._sim_client import Process
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from interlock._core.session import GRACE
+from interlock._core.upkeep.session import GRACE
 from interlock.errors import InterlockError
 from interlock.testing._sim_doubts import Doubts
 from interlock.testing._sim_rules import RULES
@@ -13,7 +13,7 @@ from interlock.testing.schedule import Interrupted
 if TYPE_CHECKING:
     from random import Random
 
-    from interlock._core.lock_base import LockBase
+    from interlock._core.locks.lock_base import LockBase
     from interlock.testing._sim_client import SimulatedClient
     from interlock.testing._sim_network import Network
     from interlock.testing._sim_runner import Runner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from interlock._core.effects import NEVER, Eval
+from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.script import (
     ReplyShapeError,
     done,

@@ -1,14 +1,14 @@
 """The scripts of the count-down latch.
 
-Calls that set or lower the count carry an idempotency latch (see `interlock._core.idempotency`).
-*request* is its key, and *ttl* the seconds for which it is kept. *spent* is the key of an earlier
-call's latch, which is removed.
+Calls that set or lower the count carry an idempotency latch (see
+`interlock._core.upkeep.idempotency`). *request* is its key, and *ttl* the seconds for which it is
+kept. *spent* is the key of an earlier call's latch, which is removed.
 """
 
 from __future__ import annotations
 
-from interlock._core.effects import NEVER, Eval
-from interlock._core.names import latch_ending
+from interlock._core.model.effects import NEVER, Eval
+from interlock._core.model.names import latch_ending
 from interlock._core.scripts.script import done, load, milliseconds, number, pair, text
 
 

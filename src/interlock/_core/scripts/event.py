@@ -1,15 +1,15 @@
 """The scripts of the event.
 
-Calls that change the event carry a latch (see `interlock._core.idempotency`). *request* is its key,
-and *ttl* the seconds for which it is kept. *spent* is the key of an earlier call's latch, which is
-removed.
+Calls that change the event carry a latch (see `interlock._core.upkeep.idempotency`). *request* is
+its key, and *ttl* the seconds for which it is kept. *spent* is the key of an earlier call's latch,
+which is removed.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from interlock._core.effects import NEVER, Eval
+from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.script import (
     ReplyShapeError,
     done,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlock._core.effects import NEVER, Eval
+from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.script import done, load, milliseconds, safe, text
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interlock._core.effects import NEVER, Eval
-from interlock._core.names import permit_leases
+from interlock._core.model.effects import NEVER, Eval
+from interlock._core.model.names import permit_leases
 from interlock._core.scripts.script import (
     Grant,
     done,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from interlock._core import names
-from interlock._core.effects import NEVER, Eval
+from interlock._core.model import names
+from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.lock import status
 from interlock._core.scripts.script import (
     Grant,

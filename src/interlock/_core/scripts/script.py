@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from interlock._core.effects import NEVER, Script
+from interlock._core.model.effects import NEVER, Script
 from interlock.errors import ServerUnavailableError
 
 if TYPE_CHECKING:

@@ -1,13 +1,13 @@
 """The scripts of the counting semaphore.
 
-Every call that changes something carries a latch (see `interlock._core.idempotency`). *request* is
-its key, and *ttl* the seconds for which it is kept. *spent* is the key of an earlier call's latch,
-which is removed.
+Every call that changes something carries a latch (see `interlock._core.upkeep.idempotency`).
+*request* is its key, and *ttl* the seconds for which it is kept. *spent* is the key of an earlier
+call's latch, which is removed.
 """
 
 from __future__ import annotations
 
-from interlock._core.effects import NEVER, Eval
+from interlock._core.model.effects import NEVER, Eval
 from interlock._core.scripts.script import done, load, milliseconds, number, released
 
 _SEMAPHORE_ACQUIRE = load("semaphore_acquire", released, varies=True)

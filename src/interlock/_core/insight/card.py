@@ -1,0 +1,250 @@
+"""Cards: what a client writes about itself, for operators.
+
+Theory. A lock on the server shows a client id and a number. An operator cannot tell which process
+that is. So the renewal thread writes a card: host, process, program, and the holds and waits that
+last. Short ones cost nothing, because they are over before the thread looks. A card has ages in
+place of dates, and the server adds its own time. So a client with a wrong clock has a right card.
+
+Rules:
+
+* No lock algorithm reads a card.
+* A client writes at most one card in each renewal round, and none if nothing lasts. It writes more
+  only for an operator's question, or if a thread or task may be in a deadlock.
+* A card gets a higher number only after the server has answered for the card before. So a card
+  whose number is two higher was composed after the reader saw the first one (`deadlock`).
+* Older holds and waits come first. All others are only counted.
+* A client that listens for messages anyway also listens for an operator's question. It answers
+  with a card that has the stacks of the holders. Questions cannot add up: one answer serves all
+  questions within `ANSWER_PAUSE`, its size has a limit, and the next card has no stacks.
+* If a card lists a hold, the holder id of that hold is never used again. So an operator who breaks
+  the hold by its id breaks no later one, not even one of the same thread.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from interlock._core.model.effects import NEVER
+from interlock._core.model.holds import Permit, State
+from interlock._core.scripts.card import card_write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from interlock._core.model.effects import Eval
+    from interlock._core.model.holds import Hold
+    from interlock._core.upkeep.session import Session
+
+FORMAT = 1
+"""The format number that cards of this version carry."""
+CARD = "interlock_client:{{{}}}"
+"""The key of a client's card, with the client's id in braces."""
+ASK = "interlock_ask:{{{}}}"
+"""The channel on which a client is asked for stacks, with the client's id in braces."""
+INDEX = "interlock_clients"
+"""The sorted set of the clients that have a card (score: when it expires, epoch milliseconds)."""
+LASTING = 1.0
+"""Seconds that a hold or wait must last before a card is written for it."""
+SOON = LASTING / 2
+"""Seconds after which a hold or wait is included in a card that is written anyway."""
+MOST = 300
+"""Holds and waits, together, that a card lists at most."""
+LOOK = 2.0
+"""Seconds between two looks at the holds."""
+LONGEST = 500
+"""Characters of a text in a card at most; a lock with a longer key is only counted."""
+ANSWER_PAUSE = 2.0
+"""Seconds from one answer to a question to the next."""
+LONGEST_QUESTION = 200
+"""Bytes of a question at most; it is the holder id of the hold that is asked about."""
+STACKS = 20
+"""Stacks in one answer at most."""
+LONGEST_STACK = 4000
+"""Bytes of the JSON of a stack at most; if it is longer, the oldest calls are left out."""
+_HEAD = 3
+"""Arguments before the fields of a card."""
+FOREVER = 86400.0
+"""Seconds that a card is kept at most, after it was written."""
+
+
+class CardWriter:
+    """Composes the card of one client. It is passive: `now` is an argument.
+
+    Args:
+        session: the client's state.
+        about: host, process and program.
+        stack_of: returns the stack of the thread or task that has a hold.
+
+    Attributes:
+        refused: whether cards are given up: the server refused one, or composing one failed.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        about: Mapping[str, object],
+        stack_of: Callable[[Hold], Sequence[str]] = lambda _: (),
+    ) -> None:
+        self._session = session
+        self._about = dict(about)
+        self._lasting: list[tuple[str, Hold, float]] = []
+        self._number = 0
+        self._written_at = -NEVER
+        self._written = False
+        self._count = self._permits = 0
+        self.refused = False
+        self._hurried = False
+        self._stack_of = stack_of
+        self._asked: str | None = None
+        self._answered_at = -NEVER
+
+    @property
+    def answers(self) -> bool:
+        """Return whether questions for stacks are answered; there must be a card on the server."""
+        return self._written and self.wanted and self._session.options.card is True
+
+    def ask(self, question: bytes, now: float) -> bool:
+        """Take an operator's question; return whether the caller must call `look` now."""
+        early = now < self._answered_at + ANSWER_PAUSE
+        if early or self._asked is not None or len(question) > LONGEST_QUESTION:
+            return False
+        self._asked = question.decode("utf-8", "replace")
+        return True
+
+    def hurry(self) -> None:
+        """Write the card at the next look: a thread or task may be in a deadlock."""
+        self._hurried = True
+
+    @property
+    def wanted(self) -> bool:
+        """Whether this client writes cards."""
+        return bool(self._session.options.card) and not self.refused
+
+    def next_look(self, now: float) -> float:
+        """Return when to call `look` next."""
+        if not self.wanted:
+            return NEVER
+        return now + min(LOOK, self._session.watchdog.period)
+
+    def look(self, now: float) -> Eval[bool] | None:
+        """Note all holds and waits; return the script that writes the card if it is due."""
+        if not self.wanted:
+            return None
+        self._note(now)
+        if self._asked is not None:
+            return self._answer(now)
+        if self._hurried and self._lasting:
+            self._hurried = False
+            return self.write(now)
+        if not any(age >= LASTING for _, _, age in self._lasting) and not self._written:
+            return None
+        # A round may begin a little sooner than a period after the last one.
+        if now < self._written_at + 0.9 * self._session.watchdog.period:
+            return None
+        return self.write(now)
+
+    def _answer(self, now: float) -> Eval[bool] | None:
+        """Return the script that writes a card with stacks."""
+        asked, self._asked = self._asked, None
+        # It counts even without an answer: each question wakes the renewal thread.
+        self._answered_at = now
+        if not self.answers or not self._lasting:
+            return None
+        return self.write(now, asked)
+
+    def write(self, now: float, asked: str | None = None) -> Eval[bool]:
+        """Return the script that writes the card as of *now*, or removes it if nothing lasts.
+
+        Args:
+            now: on the session's clock.
+            asked: the holder whose stack comes first; None for no stacks.
+        """
+        self._note(now)
+        session, fields = self._session, list[str]()
+        keep = session.options.lease
+        for mark, hold, age in self._lasting:
+            if len(hold.key) > LONGEST:
+                continue
+            holder = hold.holder.removesuffix(":write")
+            fields += (f"{mark} {holder} {hold.key}", self._entry(mark, hold, age))
+            if mark == "h":
+                keep = max(keep, hold.valid_until - now)
+        if fields:
+            told = {
+                **self._about,
+                "format": FORMAT,
+                "number": self._number + 1,
+                "period": session.watchdog.period,
+                "holds": self._count,
+                "permits": self._permits,
+                "waits": len(session.events.waits),
+            }
+            fields += ("client", json.dumps(told))
+            if asked is not None:
+                fields += self._stacks(asked)
+        self._written_at = now
+        index = "" if session.clustered else INDEX
+        kept = min(keep + 2 * session.watchdog.period, FOREVER)
+        key = CARD.format(session.client_id)
+        return card_write(key, index, session.client_id, self._number + 1, kept, fields)
+
+    def remove(self) -> Eval[bool] | None:
+        """Return the script that removes the card; None if there is none."""
+        if not self._written:
+            return None
+        session = self._session
+        index = "" if session.clustered else INDEX
+        key = CARD.format(session.client_id)
+        return card_write(key, index, session.client_id, self._number + 1, 1, [])
+
+    def answered(self, call: Eval[bool]) -> None:
+        """Note that *call* has written the card, or removed it."""
+        self._number += 1
+        self._written = len(call.args) > _HEAD
+
+    def _note(self, now: float) -> None:
+        """Look at all holds and waits; note the oldest long ones, and count all holds."""
+        count = permits = 0
+        lasting: list[tuple[str, Hold, float]] = []
+        for hold, wait in list(self._session.events.waits.items()):
+            if now - wait.since >= SOON and len(lasting) < MOST:
+                lasting.append(("w", hold, now - wait.since))
+        for hold in self._session.holds.snapshot():
+            if hold.state is State.HELD:
+                count += 1
+                permits += isinstance(hold, Permit)
+                old = now - hold.since >= SOON and len(lasting) < MOST
+                if old and hold.keep_holder_unique():
+                    lasting.append(("h", hold, now - hold.since))
+        self._lasting, self._count, self._permits = lasting, count, permits
+
+    def _stacks(self, asked: str) -> list[str]:
+        """Return the fields with the stacks of the holders, that of *asked* first."""
+        places = [
+            (hold.holder.removesuffix(":write"), hold)
+            for mark, hold, _ in self._lasting
+            if mark == "h" and len(hold.key) <= LONGEST
+        ]
+        places.sort(key=lambda place: place[0] != asked)
+        fields = list[str]()
+        for holder, hold in places[:STACKS]:
+            calls = [call[-LONGEST:] for call in self._stack_of(hold)]
+            while len(told := json.dumps({"stack": calls})) > LONGEST_STACK:
+                del calls[0]
+            fields += (f"s {holder} {hold.key}", told)
+        return fields
+
+    def _entry(self, mark: str, hold: Hold, age: float) -> str:
+        told: dict[str, object] = {
+            "age": round(max(age, 0.0), 3),
+            "owner": hold.table_key[1],
+            "kind": hold.core.kind,
+        }
+        if mark == "h":
+            told |= {"lease": hold.lease, "renewed": hold.renewal is not None}
+        if self._session.options.card != "names":
+            told["thread"] = hold.label[:LONGEST]
+            if trace := self._session.events.traces.get((hold.holder, hold.name)):
+                told["trace"] = trace
+        return json.dumps(told)

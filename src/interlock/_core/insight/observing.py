@@ -1,0 +1,311 @@
+"""The events that one client tells its observers: passive, the driver delivers them.
+
+Rules:
+
+* `Holds.observer` is None unless an observer wants the events of each use of a lock.
+* A frequent event is recorded as a bare tuple. A thread of the observers makes an object of it.
+* Waits are in a table, so that a wait that lasts too long is found. An acquire that need not wait
+  is not in that table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextvars import Context, copy_context
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from interlock._core.insight import events
+from interlock._core.model.effects import Batch
+from interlock._core.model.holds import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from interlock._core.model.effects import Eval, Op
+    from interlock._core.model.holds import Hold, Holds
+    from interlock._core.scripts.lock import LockStatus
+    from interlock._core.upkeep.watchdog import Round
+    from interlock.errors import LossReason
+
+QUERIES = 20
+"""The largest number of locks that one renewal round queries for their holders."""
+
+
+class Frequent(NamedTuple):
+    """A frequent event, as it is recorded.
+
+    Attributes:
+        kind: the class of the event.
+        hold: the hold that it is about.
+        at: when it happened, on the session's clock.
+        since: when the acquire, the wait or the hold began.
+        detail: of `Acquired`: whether it waited. Of `GaveUp`: the name of the error's class.
+        context: the context variables of the thread or task.
+    """
+
+    kind: type[events.LockEvent]
+    hold: Hold
+    at: float
+    since: float
+    detail: object
+    context: Context
+
+
+class Contended(Protocol):
+    """The part of a lock that is needed to observe a wait for it."""
+
+    kind: str
+    key: str
+
+    def query(self) -> Eval[LockStatus]:
+        """Return the script that tells who holds it."""
+        ...
+
+
+class Wait(NamedTuple):
+    """A thread or task that waits.
+
+    Attributes:
+        lock: what it waits for.
+        since: when it began, on the session's clock.
+        context: the context variables of the thread or task; None unless they are wanted.
+    """
+
+    lock: Contended
+    since: float
+    context: Context | None
+
+
+def _nobody(event: object) -> None:
+    del event
+
+
+class Observing:
+    """The events of one client.
+
+    Args:
+        holds: the client's table.
+        clock: the session's.
+        slow_acquire: seconds after which a wait is reported; None: never.
+        slow_hold: seconds after which a hold is reported; None: never.
+
+    Attributes:
+        emit: takes an event to the observers.
+        emit_frequent: takes a frequent event to the observers that want it.
+        wall: returns the seconds since 1970.
+        client_id: the client.
+        server: the address of its server.
+        waits: what each waiting thread or task waits for.
+        traces: the trace ids of holds, by holder id and name; an observer sets them.
+    """
+
+    def __init__(
+        self,
+        holds: Holds,
+        clock: Callable[[], float],
+        slow_acquire: float | None,
+        slow_hold: float | None,
+    ) -> None:
+        self.emit: Callable[[events.Event], None] = _nobody
+        self.emit_frequent: Callable[[Frequent], None] = _nobody
+        self.wall: Callable[[], float] = clock
+        self.client_id = self.server = ""
+        self.waits: dict[Hold, Wait] = {}
+        self.traces: dict[tuple[str, str], str] = {}
+        self._holds = holds
+        self._clock = clock
+        self._slow_acquire = slow_acquire
+        self._slow_hold = slow_hold
+        self._outages: dict[object, float] = {}
+        self._told: set[Hold] = set()
+
+    # The events of each use of a lock.
+
+    def acquired(self, hold: Hold, sent_at: float) -> None:
+        """Tell that *hold* was acquired.
+
+        The call began at *sent_at*. If it had to wait, the start of the wait counts.
+        """
+        wait = self.waits.get(hold)
+        if wait is None:
+            context, waited = copy_context(), False
+        else:
+            # The thread that runs this may be another one, which handed the lock over.
+            sent_at, context, waited = wait.since, wait.context or copy_context(), True
+        self.emit_frequent(Frequent(events.Acquired, hold, hold.since, sent_at, waited, context))
+
+    def released(self, hold: Hold) -> None:
+        """Tell that *hold* was released."""
+        at = self._clock()
+        self.emit_frequent(Frequent(events.Released, hold, at, hold.since, None, copy_context()))
+
+    def begin_wait(self, lock: Contended, hold: Hold, since: float) -> None:
+        """Note a wait for *hold* of *lock*, which began at *since*."""
+        if self._holds.observer is None:
+            self.waits[hold] = Wait(lock, since, None)
+            return
+        context = copy_context()
+        self.waits[hold] = Wait(lock, since, context)
+        self.emit_frequent(Frequent(events.Waiting, hold, self._clock(), since, None, context))
+
+    def end_wait(self, hold: Hold, error: BaseException | None) -> None:
+        """Note the end of a wait: *hold* is held, or *error* or the time ended it."""
+        wait = self.waits.pop(hold, None)
+        self._told.discard(hold)
+        if wait is None or self._holds.observer is None or hold.state is State.HELD:
+            return
+        what = None if error is None else type(error).__name__
+        context = wait.context or copy_context()
+        self.emit_frequent(Frequent(events.GaveUp, hold, self._clock(), wait.since, what, context))
+
+    # Rare events.
+
+    def lost(self, hold: Hold, reason: LossReason) -> None:
+        """Tell that *hold* is lost, or released if it was meant to end with its lease."""
+        if hold.ran_out():
+            if self._holds.observer is not None:
+                self.released(hold)
+            return
+        held_for = self._clock() - hold.since
+        lost = events.Lost(**self._of(hold), seconds=held_for, reason=reason, detail=hold.detail)
+        self.emit(lost)
+
+    def abandoned(self, hold: Hold) -> None:
+        """Tell that *hold* is not renewed any more."""
+        seconds = self._clock() - hold.since
+        self.emit(events.Abandoned(**self._of(hold), seconds=seconds, lease=hold.lease))
+
+    def force_released(self, name: str, kind: str, holder: str = "", reason: str = "") -> None:
+        """Tell that this client released the lock *name* by force, or only the hold of *holder*."""
+        here = self._here()
+        self.emit(events.ForceReleased(**here, name=name, kind=kind, holder=holder, reason=reason))
+
+    def server_changed(self) -> None:
+        """Tell that another server has become the primary."""
+        self.emit(events.ServerChanged(**self._here()))
+
+    def renewal(self, node: object, due: Sequence[Hold], started: float, result: Round) -> None:
+        """Tell how a renewal round at *node* went; it began at *started*."""
+        now, failures = self._clock(), result.failures
+        if not due:
+            return
+        self.emit(
+            events.Renewed(
+                **self._here(), seconds=now - started, count=result.renewed, failed=len(failures)
+            )
+        )
+        if failures and node not in self._outages:
+            self._outages[node] = now
+            first = min(hold.valid_until for hold in due)
+            self.emit(
+                events.RenewalFailed(
+                    **self._here(),
+                    count=len(due),
+                    validity=max(first - now, 0.0),
+                    error=type(failures[0]).__name__,
+                    detail=str(failures[0]),
+                )
+            )
+        elif not failures and (since := self._outages.pop(node, None)) is not None:
+            self.emit(events.Recovered(**self._here(), seconds=now - since))
+
+    # What lasts too long.
+
+    def slow_waits(self, now: float) -> list[Hold]:
+        """Return the holds whose wait is too long, each once; report those held for too long."""
+        if (limit := self._slow_hold) is not None:
+            for hold in self._holds:
+                late = hold.state is State.HELD and now - hold.since >= limit
+                if late and hold not in self._told:
+                    self._told.add(hold)
+                    self.emit(events.SlowHold(**self._of(hold), seconds=now - hold.since))
+        slow: list[Hold] = []
+        if (limit := self._slow_acquire) is not None:
+            for hold, wait in list(self.waits.items()):
+                if now - wait.since >= limit and hold not in self._told:
+                    self._told.add(hold)
+                    slow.append(hold)
+        self._told = {hold for hold in self._told if hold in self._holds or hold in self.waits}
+        return slow
+
+    def name_holders(self, slow: Sequence[Hold]) -> Op[None]:
+        """Report the *slow* waits, with the holders of the locks that they wait for.
+
+        Cost:
+            One round trip.
+        """
+        waits = [(hold, wait) for hold in slow if (wait := self.waits.get(hold)) is not None]
+        if not waits:
+            return
+        # The next renewals wait for this: one query for each lock, and only for a few locks.
+        locks = dict(islice({wait.lock.key: wait.lock for _, wait in waits}.items(), QUERIES))
+        replies = yield from Batch(tuple(lock.query() for lock in locks.values()))
+        holders = {
+            key: tuple(reply.holders)
+            for key, reply in zip(locks, replies, strict=True)
+            if not isinstance(reply, Exception)
+        }
+        now = self._clock()
+        for hold, wait in waits:
+            held_by = holders.get(wait.lock.key, ())
+            self.emit(
+                events.SlowAcquire(**self._of(hold), seconds=now - wait.since, held_by=held_by)
+            )
+
+    def after_fork(self) -> None:
+        """Forget the waits of the parent process."""
+        self.waits.clear()
+        self.traces.clear()
+        self._told.clear()
+
+    # What an observer may ask.
+
+    def holds(self) -> Mapping[str, int]:
+        """Return how many holds there are of each kind of lock."""
+        return Counter(hold.core.kind for hold in self._holds if hold.state is State.HELD)
+
+    def waiters(self) -> Mapping[str, int]:
+        """Return how many threads and tasks wait for each kind of lock."""
+        return Counter(wait.lock.kind for wait in list(self.waits.values()))
+
+    def validity(self) -> float | None:
+        """Return the seconds until the first hold ends without renewal; None without a hold."""
+        ends = [hold.valid_until for hold in self._holds if hold.state is State.HELD]
+        return max(min(ends) - self._clock(), 0.0) if ends else None
+
+    def note_trace(self, holder: str, name: str, trace_id: str) -> None:
+        """Note the trace of a hold, for the client's card; an empty *trace_id* removes it."""
+        if trace_id:
+            self.traces[holder, name] = trace_id
+        else:
+            _ = self.traces.pop((holder, name), None)
+
+    def forget_traces(self) -> None:
+        """Forget the traces of all holds."""
+        self.traces.clear()
+
+    def event(self, frequent: Frequent) -> events.LockEvent:
+        """Return *frequent* as an event object."""
+        kind, hold, at, since, detail, _ = frequent
+        fields = self._of(hold)
+        fields["time"] = self.wall() - (self._clock() - at)
+        if kind is events.Acquired:
+            fields.update(seconds=at - since, waited=detail, token=hold.token)
+        elif kind is events.Released:
+            fields.update(seconds=at - since)
+        elif kind is events.GaveUp:
+            fields.update(seconds=at - since, error=detail)
+        return kind(**fields)
+
+    def _here(self) -> dict[str, Any]:
+        return {"time": self.wall(), "client_id": self.client_id, "server": self.server}
+
+    def _of(self, hold: Hold) -> dict[str, Any]:
+        return {
+            **self._here(),
+            "name": hold.name,
+            "kind": hold.core.kind,
+            "holder": hold.holder,
+            "owner": hold.label,
+        }

@@ -1,0 +1,1 @@
+"""Every lock-like: acquire, re-enter, release and extend, once for all kinds."""

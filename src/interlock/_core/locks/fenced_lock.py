@@ -1,0 +1,109 @@
+"""The fenced lock: a plain lock whose holds carry a number that only grows.
+
+Theory. A lease cannot stop a holder that was paused beyond it. But a resource that remembers the
+largest token it has seen can refuse the writes of an older hold. The token is drawn when a free
+lock is taken. It belongs to the hold, and does not change on re-entry. It is never read from the
+server again: after a loss the counter would give the token of the next holder.
+
+A server that loses writes, by a failover or a restart, may set the counter back. So every acquire
+tells the server the largest token that this client has seen. The counter goes on from there, and
+for this client a later hold never has a smaller token. The client does not know the tokens that
+only others have seen. Until the counter has caught up, the resource refuses more than it must.
+
+Where failovers are counted (`Session.epoch`), those tokens are covered too. The counter goes on
+above ``epoch << 32``, which no earlier primary has reached. A request may have been on its way when
+the primary died. Then the next primary may grant it with a token below that. The client gives such
+a grant back, and asks again.
+
+In a cluster the script asks the node that runs it for that node's epoch. From its first write on, a
+promoted replica has a larger epoch than every primary before it. A client could not know the epoch
+in time: a connection may outlive two failovers. When a slot moves, its counters move with it, and
+the larger of counter and epoch counts.
+
+Rejected: an error for a counter that went back. A client could not take the lock until the counter
+had grown by as many holds as the server had forgotten.
+
+Source: RFencedLock, Redisson 4.7.0; Kleppmann 2016.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from interlock._core.locks.lock import Lock
+from interlock._core.model import names
+from interlock._core.scripts import fenced_lock as scripts
+from interlock._core.scripts.script import Grant
+
+if TYPE_CHECKING:
+    from interlock._core.model.effects import Eval
+    from interlock._core.model.holds import Hold
+    from interlock._core.upkeep.session import Session
+
+EPOCH_BITS = 32
+"""Bits of a token below its epoch.
+
+Lua counts exactly up to 53 bits. The 21 bits of an epoch have room for two million failovers.
+"""
+REMEMBERED = 10_000
+"""How many last tokens a client remembers: those of the fenced locks that it took last."""
+
+
+class FencedLock(Lock):
+    """A plain lock whose holds have tokens."""
+
+    kind = "fenced lock"
+    hands_over = False  # each hold draws a token
+    repeats = False  # its command has the last token, so it changes
+
+    def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
+        super().__init__(session, name, reentrant=reentrant)
+        self._token_key = names.fence_token(self.key)
+        self._tokens = _tokens.setdefault(session, Tokens())
+
+    def acquire_script(
+        self, hold: Hold, lease: float, depth: int, deadline: float
+    ) -> Eval[Grant | float]:
+        """Return the script that takes *hold* to *depth*."""
+        floor = max(self._tokens.last(self.key), self._epoch_floor())
+        unit = 1 << EPOCH_BITS if self.session.clustered else 0
+        return scripts.fenced_lock_acquire(
+            self.key, self._token_key, lease, hold.holder, depth, floor, unit, deadline=deadline
+        )
+
+    def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
+        """Take *answer* to the try sent at *sent_at*; return whether *hold* is held now."""
+        if type(answer) is Grant and (answer.token or 0) <= self._epoch_floor():
+            hold.uncount_try()
+            hold.refuse_grant()  # the server has it until it is given back
+            return False
+        held = super().accept(hold, sent_at, answer)
+        if hold.token is not None:
+            self._tokens.note(self.key, hold.token)
+        return held
+
+    def _epoch_floor(self) -> int:
+        return self.session.epoch() << EPOCH_BITS
+
+
+class Tokens:
+    """The last token of each fenced lock that a client has taken lately."""
+
+    def __init__(self) -> None:
+        self._last: OrderedDict[str, int] = OrderedDict()
+
+    def last(self, key: str) -> int:
+        """Return the largest token seen for *key*; 0 for none."""
+        return self._last.get(key, 0)
+
+    def note(self, key: str, token: int) -> None:
+        """Remember that *token* was drawn for *key*."""
+        self._last[key] = max(token, self.last(key))
+        self._last.move_to_end(key)
+        if len(self._last) > REMEMBERED:
+            _ = self._last.popitem(last=False)
+
+
+_tokens: WeakKeyDictionary[Session, Tokens] = WeakKeyDictionary()

@@ -1,0 +1,233 @@
+"""The reentrant lock.
+
+RLock of Redisson. A hash has one field: the holder, with its depth. The TTL of the hash is the
+lease.
+
+The other kinds copy the shape of `Lock`: the scripts and names of one kind of lock. `HandOver`, the
+release to the first local waiter, is for this kind only.
+
+Source: RLock, Redisson 4.7.0.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from interlock._core.locks.lock_base import LockBase, Release
+from interlock._core.model import names
+from interlock._core.model.effects import NEVER, Eval, failing
+from interlock._core.model.holds import Hold, State
+from interlock._core.queue.waiting import wait_in_queue
+from interlock._core.scripts import lock as scripts
+from interlock._core.scripts.script import GRANTED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.model.effects import Op
+    from interlock._core.queue.waiter import Waiter
+    from interlock._core.queue.waiters import Place, Waiters
+    from interlock._core.scripts.lock import LockStatus
+    from interlock._core.scripts.script import Grant
+    from interlock._core.upkeep.session import Session
+
+
+NEXT_IS_OURS = 2
+"""The answer of a release if the releasing client is itself first in the server's queue."""
+
+
+class Lock(LockBase):
+    """A lock that one owner at a time holds."""
+
+    kind = "lock"
+    renewal = staticmethod(scripts.lock_renew)
+    hands_over = True
+    """Whether a release may make a waiter of the same client the next holder."""
+    repeats = True
+    transferable = True
+    """Whether a hold may go to another process."""
+
+    def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
+        super().__init__(session, name, reentrant=reentrant)
+        self.channel = self.queue = names.lock_channel(self.key)
+
+    @property
+    def _publish(self) -> str:
+        return self._session.publish
+
+    def acquire_script(
+        self, hold: Hold, lease: float, depth: int, deadline: float
+    ) -> Eval[Grant | float]:
+        """Return the script that takes *hold* to *depth*."""
+        return scripts.lock_acquire(self.key, lease, hold.holder, depth, deadline=deadline)
+
+    def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
+        kept, waiters = self._kept, self.session.waiters
+        place = waiters.places.get(self.queue)
+        if kept is None or place is None or deadline <= now or not kept.serves(hold):
+            return super()._request(hold, deadline, now)
+        more = not waiters.alone(self.queue)
+        last = kept.waiting.get(more)
+        if last is None:
+            call = super()._request(hold, deadline, now)
+        else:
+            place.stand(more)
+            call = last.anew()
+            call.deadline = self.answer_by(deadline, now)
+        kept.waiting[more] = call
+        return call
+
+    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
+        """Return the script that takes *hold* down to *depth*."""
+        return scripts.lock_release(self.key, hold.holder, depth, self._publish, self.channel)
+
+    def release_hold(self, hold: Hold) -> Release:
+        """Go down by one depth in *hold*; at 0 the first local waiter may become the holder."""
+        session = self.session
+        if self.queue in session.waiters.queues and self.hands_over and session.may_hand_over:
+            return HandOver(self, hold)
+        return Release().of(session, hold)
+
+    def hand_over_script(self, hold: Hold, successor: Hold, place: Place | None) -> Eval[int]:
+        """Return the script that makes *successor* the holder instead of *hold*.
+
+        If *place* is given, the client leaves that place in the server's queue.
+        """
+        leaving = () if place is None else (place.client, place.queue)
+        return scripts.lock_hand_over(
+            self.key, hold.holder, successor.holder, successor.lease, leaving=leaving
+        )
+
+    def accept_handover(self, hold: Hold, sent_at: float) -> bool:
+        """Take *hold* as granted by a hand-over that was sent at *sent_at*.
+
+        Return whether it is held now.
+        """
+        hold.sent()
+        return self.accept(hold, sent_at, GRANTED)
+
+    def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
+        self._make_place(deadline)
+        return wait_in_queue(
+            self.session,
+            self.channel,
+            deadline,
+            hold.lease,
+            self._try,
+            hold,
+            deadline,
+            candidate=hold if self.hands_over else None,
+        )
+
+    def _force_release_script(self) -> Eval[bool]:
+        return scripts.lock_force_release(self.key, self._publish, self.channel)
+
+    def _query_script(self, deadline: float = NEVER) -> Eval[LockStatus]:
+        return scripts.lock_query(self.key, deadline=deadline)
+
+
+class HandOver(Release):
+    """A release of *hold*, a hold of *lock*, while others wait in this client.
+
+    The first of them becomes the holder. Now and then the lock is freed for all instead.
+
+    Errors as for `Release`.
+
+    Cost:
+        One round trip. The waiter needs none.
+    """
+
+    __slots__ = ("_freeing", "_lock", "_offer", "_sent_at")
+
+    def __init__(self, lock: Lock, hold: Hold) -> None:
+        self.of(lock.session, hold)
+        self._lock = lock
+        self._freeing = False
+        self._offer: _Offer | None = None
+
+    def begin(self) -> Eval[int] | None:
+        """Return the script that makes the first waiter the holder, or frees the lock for all."""
+        call = super().begin()
+        if call is None or self._depth > 0:
+            return call
+        lock, waiters = self._lock, self._lock.session.waiters
+        now = self._sent_at = lock.session.clock()
+        waiter = waiters.offer(lock.channel, type(lock), now)
+        successor = None if waiter is None else waiter.candidate
+        if waiter is None or not isinstance(successor, Hold):
+            self._freeing = True
+            return call
+        accept = partial(lock.accept_handover, successor, now)
+        offer = self._offer = _Offer(waiters, waiter, successor, accept)
+        # If nobody else waits here, the client leaves the server's queue.
+        place = waiters.vacate(lock.queue, but=waiter)
+        call = self._call = lock.hand_over_script(self._hold, successor, place)
+        call.then = offer.answered
+        return call
+
+    def done(self, answer: int) -> bool:
+        """Take the server's answer; return whether the release is complete."""
+        over = super().done(answer)
+        if over:
+            self._conclude()
+        return over and (self._offer is None or not self._offer.refused)
+
+    def finish(self, failure: BaseException | None) -> Op[None]:
+        """Carry the release through, and tell the waiter the outcome."""
+        over = self._hold.state is State.ENDED
+        try:
+            if not over:
+                yield from super().finish(failure)
+        finally:
+            self._conclude()
+        offer = self._offer
+        if offer is not None and offer.refused:
+            # The waiter has left. Its undo may have come before the lock was given to it.
+            call = self._lock.release_script(offer.successor, 0)
+            yield from self._lock.session.clean_up(call, self._sent_at + offer.successor.lease)
+        if over and failure is not None and not isinstance(failure, Exception):
+            # The interruption came when the lock was released already.
+            yield from failing(failure)
+
+    def _conclude(self) -> None:
+        if self._offer is not None:
+            # Without a clear answer nobody here knows who holds the lock. Then the waiter asks.
+            self._offer.conclude(given=self._found > 0)
+        elif self._freeing:
+            self._freeing = False
+            session = self._lock.session
+            session.waiters.freed(self._lock.channel, ours=self._found == NEXT_IS_OURS)
+
+
+class _Offer:
+    """A lock that is given to the first local waiter.
+
+    If the driver can, it tells the waiter as soon as the reply is read. Then the waiter's own next
+    command is on its way before the former holder goes on.
+    """
+
+    __slots__ = ("_accept", "_end", "refused", "successor")
+
+    def __init__(
+        self, waiters: Waiters, waiter: Waiter, successor: Hold, accept: Callable[[], bool]
+    ) -> None:
+        self._end = partial(waiters.conclude, waiter)
+        self._accept: Callable[[], bool] | None = accept
+        self.successor = successor
+        self.refused = False
+
+    def answered(self, reply: object) -> None:
+        """Take the server's undecoded *reply*; conclude if it says that the lock was given."""
+        if reply == 1:
+            self.conclude(given=True)
+
+    def conclude(self, *, given: bool) -> None:
+        """Make the waiter the holder if the lock was *given* to it; else make it ask.
+
+        A lock that was given to a waiter that has left is *refused*. Only the first call counts.
+        """
+        accept, self._accept = self._accept, None
+        if accept is not None:
+            left = self._end(accept if given else None)
+            self.refused = given and left

@@ -1,0 +1,1200 @@
+"""The algorithm of every lock.
+
+Acquire, re-enter, release, extend, and the undo of each.
+
+Begin with `Acquire` and `Release`, the two operations. `Reenter` goes one deeper. `LockBase`, above
+them, has their parts. The functions below them do what is left when an operation ends.
+
+Theory. Redisson's acquire adds one to a count, so a script that is sent twice counts twice. Ours
+tells the script which depth to reach. So an acquire or release may be repeated any number of times.
+The undo of an interrupted acquire is the release to the former depth. It changes nothing if the
+acquire was not executed.
+
+If no reply to a try comes, another connection sends the try again. The server may still execute the
+first one: at once, when it resumes after a pause, or when the network delivers it. By then the lock
+may have been acquired by the second try, and released. The late try then makes us the holder, and
+we do not know it. So a hold counts such *late grants*. When the hold ends, the background repeats
+the release until it has found as many, or for one lease (`cleanup`).
+
+Four counts say "may still be executed":
+
+* `Hold.unanswered`: tries of this hold without a reply.
+* `Hold.late_grants()`: the same, plus a pending offer, plus a place in a fair lock's queue.
+* `Eval.unknown`: how often one call was sent without a reply.
+* `Cleanup.late`: how many late grants the repeated release must find.
+
+Rules:
+
+* A hold is in the table before anything is sent for it. So after any interruption it is found
+  there, and undone.
+* A late command must not hit a later hold of the same owner. So the owner draws a new number
+  wherever an acquire or a last release may still be under way (`renumber_owner`).
+* Only a command that may take the lock counts as a late grant. Late re-entries, renewals and
+  releases change nothing: they name a holder that is gone, and a re-entry cannot take a free lock.
+* If a user's call cannot bring a release to the server in time, the background does that
+  (`Session.clean_up`).
+
+A kind of lock supplies its scripts and its channel, and overrides what it does differently.
+`lock.py` is the plainest kind.
+
+Source: RLock, Redisson 4.7.0.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from copy import copy
+from typing import TYPE_CHECKING, Literal, Self
+
+from interlock._core.insight.forced_note import ask_why, leave_note, take_note_back
+from interlock._core.model.effects import NEVER, Step, Wait, failing, undoing
+from interlock._core.model.holds import ENDED, ENDING, HELD, LOST, PENDING, Hold, Owner, Renewal
+from interlock._core.model.replication import Replication
+from interlock._core.queue.waiting import QUEUE_KEPT, leave_queue, may_overtake, wait_in_queue
+from interlock._core.scripts.lock import lock_release, stand_in_queue
+from interlock._core.scripts.script import Grant
+from interlock._core.upkeep.session import GRACE
+from interlock.errors import (
+    AcquireTimeoutError,
+    ClosedError,
+    HoldLostError,
+    InterlockError,
+    NotHeldError,
+    ReentryError,
+    ServerUnavailableError,
+    WrongTypeError,
+)
+from interlock.options import check_flag, check_lease, check_name
+
+if TYPE_CHECKING:
+    from interlock._core.model.effects import Eval, Op
+    from interlock._core.queue.waiters import Place
+    from interlock._core.scripts.lock import LockStatus
+    from interlock._core.upkeep.session import Session
+    from interlock.options import ReplicaPolicy
+
+_FIRST_LOOK, _LONGEST_LOOK = 0.001, 0.05
+"""Seconds between two looks at an acquire by another thread of the same owner: first and last."""
+
+
+class _Kept:
+    """The commands that a holder sends for a lock each time.
+
+    Attributes:
+        client_id, number: the parts of its holder id.
+        holder, lease: the holder id and the lease of the holds that these commands serve.
+        acquire: the first try, if nobody waits here.
+        waiting: the tries of a client that stands in the server's queue: one if others wait here
+            (True), and one if nobody else does (False).
+        release: the release from depth 1.
+    """
+
+    __slots__ = ("acquire", "client_id", "holder", "lease", "number", "release", "waiting")
+
+    def __init__(
+        self,
+        client_id: str,
+        number: int,
+        hold: Hold,
+        acquire: Eval[Grant | float],
+        release: Eval[int],
+    ) -> None:
+        self.client_id = client_id
+        self.number = number
+        self.holder = hold.holder
+        self.lease = hold.lease
+        self.acquire = acquire
+        self.release = release
+        self.waiting: dict[bool, Eval[Grant | float]] = {}
+
+    def serves(self, hold: Hold) -> bool:
+        """Return whether these commands acquire and release *hold*."""
+        return self.holder == hold.holder and self.lease == hold.lease
+
+
+class LockBase(ABC):
+    """One lock for one client. Its only state is the encoded commands that it sends again.
+
+    Args:
+        session: the client's state.
+        name: what the user calls it.
+        reentrant: whether its owner may take it again.
+
+    Attributes:
+        kind: what messages call it.
+        renewal: returns the script that renews holds of this kind.
+        channel: where a release is announced.
+        queue: the channel for which local waiters queue; most often the same.
+        hold_key: the key of its holds in the client's table.
+    """
+
+    kind: str
+    renewal: Renewal
+    channel: str
+    queue: str
+    hold_key: object
+    composite: Literal[False] = False
+    repeats: bool = False
+    """Whether an owner sends the same commands for it each time."""
+
+    def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
+        self.name = check_name(name)
+        self.key = session.key(name)
+        self.hold_key = self.key
+        self.reentrant = check_flag(reentrant, "reentrant")
+        self.session = self._session = session
+        self._kept: _Kept | None = None
+        self._last_holder = ""
+        # Python 3.11 looks up an attribute of the class anew each time.
+        self._renewal = self.renewal
+
+    # What a kind of lock supplies.
+
+    @abstractmethod
+    def acquire_script(
+        self, hold: Hold, lease: float, depth: int, deadline: float
+    ) -> Eval[Grant | float]:
+        """Return the script that takes *hold* to *depth*.
+
+        If another owner holds the lock, the script tells how long that owner may keep it.
+        """
+        ...
+
+    @abstractmethod
+    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
+        """Return the script that takes *hold* down to *depth*.
+
+        At 0 it frees the lock, and tells the waiters.
+        """
+        ...
+
+    @abstractmethod
+    def _force_release_script(self) -> Eval[bool]:
+        """Return the script that frees the lock, no matter who holds it."""
+        ...
+
+    @abstractmethod
+    def _query_script(self, deadline: float = NEVER) -> Eval[LockStatus]:
+        """Return the script that tells who holds the lock."""
+        ...
+
+    # What the faces call.
+
+    def acquire(self, owner: Owner, deadline: float, lease: float | None) -> Step[Hold | None]:
+        """Acquire for *owner*, waiting until *deadline*.
+
+        Args:
+            owner: who will hold it.
+            deadline: on the session's clock; if it has passed, there is one try.
+            lease: seconds, or None for a hold that the watchdog renews.
+
+        Returns:
+            The hold, or None when *deadline* came first.
+
+        Raises:
+            ReentryError: it is not reentrant and *owner* holds it.
+            HoldLostError: a re-entry found that the hold is lost.
+            ServerUnavailableError: the server gave no usable answer in time.
+            WrongTypeError: the key holds something else.
+            ReplicationError: too few replicas have it, and they are required.
+
+        Cost:
+            One round trip when it is free or *owner*'s. While waiting, one per message of the
+            channel and per poll cap, for the whole process. With `Options.replicas`, the time until
+            the replicas acknowledge comes on top.
+
+        Source:
+            RLock.lock and tryLock.
+        """
+        # Made without `__init__`: a call of that costs as much as the object.
+        step = Acquire()
+        step.lock, step.owner, step.deadline, step.lease = self, owner, deadline, lease
+        step.sent_at = 0.0
+        step.outcome = step.again = step.result = None
+        return step
+
+    def refusal(self, timeout: float) -> Op[AcquireTimeoutError]:
+        """Return the error for an owner that did not get it in *timeout* seconds.
+
+        One round trip asks who holds it.
+        """
+        call = self._query_script(self._session.clock() + GRACE / 2)
+        try:
+            status = yield from call
+        except (ServerUnavailableError, WrongTypeError):
+            holder = None
+        else:
+            holder = next(iter(status.holders), None)
+        return not_acquired(self.kind, self.name, timeout, holder)
+
+    def release(self, owner: Owner) -> Step[None]:
+        """Go down by one depth; free the lock at 0.
+
+        Raises:
+            NotHeldError: *owner* does not hold it; nothing was changed.
+            HoldLostError: it was lost before.
+            ServerUnavailableError: no reply. The hold is no longer renewed, and the release may be
+                tried again.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RLock.unlock.
+        """
+        session = self.session
+        try:
+            hold = session.holds.table[self.hold_key, owner.identity]
+        except KeyError:
+            return Refused(not_held(self.kind, self.name, owner.label))
+        # Some kinds of lock may hand over to a waiter. Without waiters this saves a call.
+        if self.queue in session.waiters.queues:
+            return self.release_hold(hold)
+        return Release().of(session, hold)
+
+    def release_hold(self, hold: Hold) -> Step[None]:
+        """Go down by one depth in *hold*, no matter who asks; errors as for `release`."""
+        return Release().of(self._session, hold)
+
+    def extend(self, owner: Owner, lease: float) -> Op[None]:
+        """Extend the hold of *owner* to at least *lease* seconds from now.
+
+        Cost and further errors are those of the function `extend`.
+
+        Raises:
+            NotHeldError: *owner* does not hold it.
+        """
+        yield from extend(self._session, self.mine(owner), lease)
+
+    def force_release(self) -> Op[bool]:
+        """Free the lock, no matter who holds it.
+
+        Returns:
+            True when it was locked.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RLock.forceUnlock.
+        """
+        session = self._session
+        call = self._force_release_script()
+        held = self._held_here()
+        # A copy whose reply was lost may have freed it, so that the next one found nothing.
+        released = bool((yield from session.persist(call))) or call.unknown > 0
+        for hold in held:
+            session.lose(hold, "force-released")
+        if released:
+            session.events.force_released(self.name, self.kind)
+        return released
+
+    def _held_here(self) -> list[Hold]:
+        """Return the holds of this client that a script loses if it frees the lock now.
+
+        A PENDING hold may be granted after the script has run. It must not be taken for one that
+        the script freed.
+        """
+        return [hold for hold in self.session.holds.of_key(self.key) if hold.state is not PENDING]
+
+    def force_release_of(self, holder: str, reason: str) -> Op[bool]:
+        """Free the lock if *holder* holds it, and tell that holder the *reason*.
+
+        Returns:
+            True if *holder* held it, or may have held it, because a reply was lost.
+
+        Cost:
+            Three round trips, two without a reason. One if *holder* does not hold the lock. One
+            more takes the note back if the hold ended meanwhile.
+        """
+        session = self._session
+        depth = (yield from self.status()).holders.get(holder, 0)
+        if not depth:
+            return False
+        yield from leave_note(session, self.key, holder, reason)
+        hold = Hold(self, Owner("an operator"), holder, session.options.lease)
+        hold.found(depth)
+        call = self.release_script(hold, 0)
+        released = bool((yield from session.persist(call))) or call.unknown > 0
+        for mine in session.holds.of_key(self.key):
+            if mine.holder == holder and mine.state is not PENDING:
+                mine.explain(reason)
+                session.lose(mine, "force-released")
+        if released:
+            session.events.force_released(self.name, self.kind, holder, reason)
+        else:
+            yield from take_note_back(session, self.key, holder, reason)
+        return released
+
+    def status(self) -> Op[LockStatus]:
+        """Ask who holds it, how deep and for how long; one round trip."""
+        return (yield from self._session.persist(self._query_script()))
+
+    def query(self) -> Eval[LockStatus]:
+        """Return the script that tells who holds it, to be answered within one round trip."""
+        return self._query_script(self._session.clock() + GRACE)
+
+    def depth_of(self, owner: Owner) -> Op[int]:
+        """Return how deep *owner* holds it, as the server says.
+
+        If *owner* does not hold it, the answer is 0, and there is no round trip.
+        """
+        hold = self._session.holds.get(self.hold_key, owner)
+        if hold is None or hold.state is not HELD:
+            return 0
+        status = yield from self.status()
+        depth = status.holders.get(hold.holder, 0)
+        if depth == 0 and hold.state is HELD:
+            self._session.lose(hold, "force-released")
+        return depth
+
+    # What is known here.
+
+    @property
+    def sort_key(self) -> tuple[str, str, str]:
+        """Return what tells this lock from all others; multi locks take locks in this order."""
+        return (self.session.database, self.key, self.kind)
+
+    def hold_of(self, owner: Owner) -> Hold | None:
+        """Return *owner*'s hold as known locally, even if it is lost."""
+        hold = self._session.holds.table.get((self.hold_key, owner.identity))
+        return None if hold is None or hold.state in (PENDING, ENDED) else hold
+
+    def mine(self, owner: Owner) -> Hold:
+        """Return *owner*'s hold.
+
+        Raises:
+            NotHeldError: there is none.
+        """
+        hold = self._session.holds.get(self.hold_key, owner)
+        if hold is None or hold.state is PENDING:
+            raise not_held(self.kind, self.name, owner.label)
+        return hold
+
+    # One try: a hold, the script that asks for it, and `accept`, which takes the answer. None of
+    # these methods waits.
+
+    def new_hold(self, owner: Owner, lease: float | None) -> Hold:
+        """Create a hold. It is not in the table yet.
+
+        It must be there before anything is sent for it.
+        """
+        session, kept = self.session, self._kept
+        if kept is not None and kept.number == owner.number and kept.client_id is session.client_id:
+            holder = kept.holder
+        else:
+            holder = self._holder(owner)
+        if lease is not None:
+            return Hold(self, owner, holder, check_lease(lease))
+        return Hold(self, owner, holder, session.options.lease, self._renewal)
+
+    def _holder(self, owner: Owner) -> str:
+        """Return the holder id for a new hold of *owner*."""
+        return self.session.holder(owner)
+
+    def request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
+        """Return the script that tries to get *hold*. It may be shared: do not change it.
+
+        The encoded command is kept for an owner that takes this lock again and again.
+        """
+        kept = self._kept
+        if (
+            kept is not None
+            and kept.holder == hold.holder
+            and kept.lease == hold.lease
+            and deadline == NEVER
+            and self.queue not in self.session.waiters.places
+        ):
+            return kept.acquire
+        call = self._request(hold, deadline, now)
+        if self.repeats and deadline == NEVER and call.replication is None:
+            # Most locks are taken once. This is worth its memory only for an owner that comes
+            # again.
+            if self._last_holder == hold.holder and not (kept and kept.serves(hold)):
+                self._keep(hold, call)
+            self._last_holder = hold.holder
+        return call
+
+    def _keep(self, hold: Hold, call: Eval[Grant | float]) -> None:
+        """Keep the commands of the owner of *hold*, unless it has drawn a new number meanwhile."""
+        owner, client_id = hold.owner(), self.session.client_id
+        if owner is None:
+            return
+        number = owner.number
+        if self._holder(owner) == hold.holder:
+            first = self.acquire_script(hold, hold.lease, 1, NEVER) if call.queued else call
+            self._kept = _Kept(client_id, number, hold, first, self.release_script(hold, 0))
+
+    def _request(self, hold: Hold, deadline: float, now: float) -> Eval[Grant | float]:
+        """Return the script that tries to get *hold*, for an owner that waits until *deadline*."""
+        call = self.acquire_script(hold, hold.lease, 1, self.answer_by(deadline, now))
+        place = self.session.waiters.places.get(self.queue)
+        if place is not None and deadline > now:
+            # If others wait here, the client stays in the queue when this waiter gets the lock.
+            more = not self.session.waiters.alone(self.queue)
+            place.stand(more)
+            keep = QUEUE_KEPT * self.session.options.poll_cap
+            stand_in_queue(call, place.client, place.queue, more=more, keep=keep)
+        if self.session.replicas is not None:
+            require_replicas(call, hold, self.session.replicas)
+        return call
+
+    @staticmethod
+    def answer_by(deadline: float, sent_at: float) -> float:
+        """Return the deadline for the reply.
+
+        A single try, too, has time for a second one, in case its connection is stale.
+        """
+        return deadline if deadline > sent_at else sent_at + GRACE
+
+    def accept(self, hold: Hold, sent_at: float, answer: Grant | float) -> bool:
+        """Take *answer* to the try sent at *sent_at*; return whether *hold* is held now."""
+        if type(answer) is not Grant:  # `isinstance` is a call
+            hold.uncount_try()
+            return False
+        session = self.session
+        clock = session.clock
+        if not hold.grant(answer.token, sent_at, clock()):
+            return False
+        session.watchdog.watch(hold)
+        if session.holds.observer is not None:
+            session.holds.observer.acquired(hold, sent_at)
+        return True
+
+    def may_overtake(self, hold: Hold, deadline: float) -> bool:
+        """Return whether to try for *hold* before queueing."""
+        del hold
+        return may_overtake(self.session, self.queue, deadline)
+
+    # The steps after a first try that was not enough. A red lock runs them for many at once.
+
+    def is_live(self, hold: Hold) -> bool:
+        """Return whether an acquire by the owner of *hold* is a re-entry."""
+        if hold.state is PENDING:
+            raise ReentryError(
+                f"{self.kind} {self.name!r} is just being acquired by the same owner",
+                name=self.name,
+            )
+        if hold.state is HELD and hold.lost(self._session.clock()):
+            self._session.lose(hold, hold.expiry_reason())
+        if hold.state is LOST and hold.inside() and not hold.ran_out():
+            # The owner must hear of the loss.
+            raise lost(hold, "; release it before you acquire it again")
+        if hold.state is HELD:
+            return True
+        # Another thread's release of it may still be under way.
+        renumber_owner(hold)
+        return False
+
+    def go_on(
+        self,
+        hold: Hold,
+        owner: Owner,
+        deadline: float,
+        sent_at: float,
+        outcome: Grant | float | BaseException | None,
+    ) -> Op[Hold | None]:
+        """Continue an acquire after its first try; results and errors as for `acquire`.
+
+        This is `undoing`, inlined. Many owners may wait here, and one generator less saves memory
+        for each.
+
+        Args:
+            hold: the hold that is acquired, PENDING.
+            owner: who acquires it.
+            deadline: as in `acquire`.
+            sent_at: when the first try was sent.
+            outcome: its answer, or how it failed; None if there was no try.
+        """
+        ended_by: BaseException | None = None
+        self._session.events.begin_wait(self, hold, sent_at)
+        place = self._session.waiters.places.get(self.queue)
+        if place is not None and isinstance(outcome, float):
+            place.left = outcome
+        try:
+            try:
+                if outcome is None or (isinstance(outcome, float) and hold.state is PENDING):
+                    op = self._wait(hold, deadline)
+                else:
+                    op = self._after_first_try(hold, deadline, sent_at, outcome)
+                outcome = None
+                taken = yield from op
+                if taken:
+                    # Usually no place is left. One is if others gave up during a hand-over.
+                    yield from leave_queue(self._session, self.queue, self.leave_script, later=True)
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                ended_by = error
+                if hold.entered_again():
+                    # `Acquire.rest` goes down by one. Others of the same owner keep the hold.
+                    yield from leave_queue(self._session, self.queue, self.leave_script, later=True)
+                else:
+                    yield from self._undo(hold, owner, error)
+                raise
+            if taken:
+                return hold
+            yield from self._undo(hold, owner, None)
+            return None
+        finally:
+            self._session.events.end_wait(hold, ended_by)
+            ended_by = None  # the error refers to this frame
+            self.unreserve(hold)
+
+    def _undo(self, hold: Hold, owner: Owner, error: BaseException | None) -> Op[None]:
+        """Undo as `undo_acquire` does, and give up the place in the server's queue."""
+        session = self._session
+        prompt_until = session.clock() + GRACE / 2
+        yield from undo_acquire(session, hold, owner, error)
+        silent = session.clock() >= prompt_until
+        yield from leave_queue(session, self.queue, self.leave_script, error, later=silent)
+
+    def leave_script(self, place: Place) -> Eval[int]:
+        """Return the script that gives up *place*, and passes on a claim that it got."""
+        return lock_release(
+            *(self.key, f"{place.client}:0", 0, self.session.publish, self.queue),
+            leaving=(place.client,),
+        )
+
+    def unreserve(self, hold: Hold) -> None:
+        """Remove *hold* from the table if it is still PENDING.
+
+        Every end of an acquire calls this. Otherwise its owner would get ReentryError for ever.
+        """
+        if hold.state is PENDING:
+            self._session.holds.end(hold)
+
+    def _after_first_try(
+        self,
+        hold: Hold,
+        deadline: float,
+        sent_at: float,
+        outcome: Grant | float | BaseException,
+    ) -> Op[bool]:
+        """Go on after the *outcome* of the first try; return whether *hold* is held."""
+        if isinstance(outcome, InterlockError) and hold.unanswered:
+            hold.failed(outcome)
+        if isinstance(outcome, ServerUnavailableError) and hold.state is PENDING:
+            call = self._request(hold, deadline, sent_at)
+            answer = yield from self._session.again(call, outcome, hold)
+            if self.accept(hold, sent_at, answer):
+                return True
+        elif isinstance(outcome, BaseException):
+            raise outcome
+        else:
+            answer = outcome
+        _ = yield from self._not_held(hold, answer, deadline)
+        return (yield from self._wait(hold, deadline))
+
+    def _make_place(self, deadline: float) -> None:
+        """Prepare a place in the queue; a single try, whose *deadline* is now, has none."""
+        session = self._session
+        if session.has_queues and session.clock() < deadline:
+            session.waiters.place_for(self.queue, session.client_id)
+
+    def _wait(self, hold: Hold, deadline: float) -> Op[bool]:
+        """Try until *hold* is held or *deadline* passes, after a first try or without one."""
+        return wait_in_queue(
+            self._session, self.channel, deadline, hold.lease, self._try, hold, deadline
+        )
+
+    def _try(self, hold: Hold, deadline: float) -> Op[float | None]:
+        """Ask the server once.
+
+        Return None if *hold* is held now, else how long another owner may keep the lock.
+        """
+        if hold.state is not PENDING and hold.depth > 0:
+            return None  # it was handed over
+        session = self._session
+        sent_at = session.clock()
+        call = self._request(hold, deadline, sent_at)
+        answer = yield from session.persist(call, hold)
+        if self.accept(hold, sent_at, answer):
+            place = session.waiters.places.get(self.queue)
+            if place is not None and call.queued:
+                place.taken = place.more
+            return None
+        return (yield from self._not_held(hold, answer, deadline))
+
+    def _not_held(self, hold: Hold, answer: Grant | float, deadline: float) -> Op[float]:
+        """Return the seconds until the next try after *answer*, which did not make *hold* held.
+
+        A grant that cannot be used is given back.
+        """
+        if hold.state is ENDED:
+            raise ClosedError("the client was closed, and what it was just acquiring given back")
+        if not isinstance(answer, Grant):
+            return answer
+        # The answer took longer than the lease: somebody else may hold it by now.
+        call = self.release_script(hold, 0)
+        call.deadline = self.answer_by(deadline, self._session.clock())
+        _ = yield from self._session.persist(call)
+        if call.unknown and (owner := hold.owner()) is not None:
+            owner.renumber()  # a copy of that release may still be under way
+            yield from end_late_grants(self._session, hold)
+            hold.rename(self._holder(owner))
+        hold.released()
+        return 0.0
+
+    # A release.
+
+    def last_release(self, hold: Hold) -> Eval[int]:
+        """Return the script that takes *hold* down from depth 1. It is shared: do not change it."""
+        kept = self._kept
+        if kept is not None and kept.holder == hold.holder:
+            return kept.release
+        return self.release_script(hold, 0)
+
+
+class Acquire(Step["Hold | None"]):
+    """An acquire or re-entry by *owner*, as `LockBase.acquire` describes it."""
+
+    __slots__ = (
+        "again", "deadline", "lease", "lock", "outcome", "owner", "queued", "result", "sent_at"
+    )  # fmt: skip
+    lock: LockBase
+    owner: Owner
+    deadline: float
+    lease: float | None
+    outcome: Grant | float | None
+    again: Reenter | Step[Hold | None] | None
+    queued: int
+    sent_at: float
+    result: Hold | None
+
+    def begin(self) -> Eval[Grant | float] | None:
+        """Reserve a hold; return the first try, unless others wait here."""
+        lock, owner = self.lock, self.owner
+        session = lock.session
+        table, key = session.holds.table, (lock.hold_key, owner.identity)
+        held = table.get(key) if key in table else None
+        while True:
+            if held is not None:
+                if held.state is PENDING and owner.may_await(held):
+                    return None
+                if lock.is_live(held):
+                    again = self.again = Reenter(lock, held, self.deadline, self.lease)
+                    self.result = held
+                    if (entering := again.begin()) is not None:
+                        return entering
+                    # Another thread has released it since the look.
+                    self.again = self.result = None
+                    held = table.get(key)
+                    continue
+            hold = self.result = lock.new_hold(owner, self.lease)
+            found = session.holds.reserve(hold, held)
+            if found is hold:
+                break
+            # Another thread of the same owner was faster.
+            self.result, held = None, found
+        clock = session.clock  # bound first: else Python 3.11 looks for a method
+        now = self.sent_at = clock()
+        if lock.queue in session.waiters.queues and not lock.may_overtake(hold, self.deadline):
+            hold.uncount_try()
+            return None
+        call = lock.request(hold, self.deadline, now)
+        self.queued = call.queued
+        return call
+
+    def done(self, answer: Grant | float) -> bool:
+        """Take the server's answer; return whether the lock is held now."""
+        if self.again is not None:
+            return self.again.done(answer)
+        hold = self.result
+        assert hold is not None
+        if self.lock.accept(hold, self.sent_at, answer):
+            if self.queued:
+                self._gave_up_place()
+            return True
+        self.outcome = answer
+        return False
+
+    def rest(self, failure: BaseException | None) -> Op[Hold | None]:
+        """Wait for the lock, or undo what *failure* has left."""
+        if self.again is not None:
+            return self.again.rest(failure)
+        hold = self.result
+        if hold is None and failure is None:
+            return self._after_another()
+        if hold is None:
+            return failing(failure)
+        if failure is not None and hold.entered_again():
+            # Other threads of the same owner have entered it meanwhile, and keep it.
+            self.lock.session.events.end_wait(hold, failure)
+            again = self.again = Reenter(self.lock, hold, self.deadline, self.lease)
+            again.entered = again.granted = True
+            return again.rest(failure)
+        outcome = self.outcome if failure is None else failure
+        return self.lock.go_on(hold, self.owner, self.deadline, self.sent_at, outcome)
+
+    def over(self) -> bool:
+        """Return whether no hold is reserved, and no wait is noted."""
+        if self.again is not None:
+            return self.again.over()
+        hold = self.result
+        # A wait that a Ctrl-C has left in the table would be shown to operators for ever.
+        return hold is None or (hold.settled() and hold not in self.lock.session.events.waits)
+
+    def _gave_up_place(self) -> None:
+        """Note that the grant has taken the client out of the server's queue.
+
+        Another thread may have been refused before, and may be about to wait. It must ask again.
+        """
+        waiters, queue = self.lock.session.waiters, self.lock.queue
+        place = waiters.places.get(queue)
+        if place is not None:
+            place.taken = place.more
+            if not place.more:
+                waiters.freed(queue, ours=True)
+
+    def abandon(self) -> None:
+        """Remove the hold if it is still PENDING."""
+        if self.result is not None:
+            self.lock.unreserve(self.result)
+
+    def _after_another(self) -> Op[Hold | None]:
+        """Acquire after another thread or task of the same owner has acquired, or given up.
+
+        Nothing is sent while it waits, and nobody wakes it: this is rare.
+        """
+        session, owner = self.lock.session, self.owner
+        key, pause = (self.lock.hold_key, owner.identity), _FIRST_LOOK
+        while (held := session.holds.table.get(key)) is not None and held.state is PENDING:
+            now = session.clock()
+            if now >= self.deadline:
+                return None
+            yield Wait(None, min(self.deadline, now + pause))
+            pause = min(2 * pause, _LONGEST_LOOK)
+        # This step is over when `again` is.
+        again = self.again = self.lock.acquire(owner, self.deadline, self.lease)
+        self.result = yield from again
+        return self.result
+
+
+class Reenter(Step[Hold]):
+    """A re-entry of *hold*; arguments and errors as for `LockBase.acquire`."""
+
+    __slots__ = (
+        "_call",
+        "_deadline",
+        "_lease",
+        "_left",
+        "_lock",
+        "_sent_at",
+        "_wanted",
+        "entered",
+        "granted",
+        "result",
+    )
+
+    def __init__(self, lock: LockBase, hold: Hold, deadline: float, lease: float | None) -> None:
+        self._lock = lock
+        self._deadline = deadline
+        self._lease = lease
+        self.entered = self.granted = False
+        self._left: int | None = None
+        self._call: Eval[Grant | float] | None = None
+        self.result = hold
+
+    def begin(self) -> Eval[Grant | float] | None:
+        """Count the entry; return the script for the server, or None if the hold is over."""
+        lock, hold = self._lock, self.result
+        if not lock.reentrant:
+            raise ReentryError(
+                f"{lock.kind} {lock.name!r} is held by the same owner and is not reentrant",
+                name=lock.name,
+            )
+        session, lease = lock.session, self._lease
+        self._wanted = session.options.lease if lease is None else check_lease(lease)
+        now = self._sent_at = session.clock()
+        # Count at once: another thread that releases this hold meanwhile starts from here.
+        depth = hold.enter()
+        if depth is None:
+            return None
+        self.entered = True
+        call = self._call = lock.acquire_script(
+            hold, self._wanted, depth, lock.answer_by(self._deadline, now)
+        )
+        return call
+
+    def done(self, answer: Grant | float) -> bool:
+        """Take the server's answer; return whether the re-entry has succeeded."""
+        if not isinstance(answer, Grant):
+            return False
+        lock, hold = self._lock, self.result
+        self.granted = True
+        hold.extend_validity(self._sent_at, self._wanted)
+        if not hold.valid(lock.session.clock()):
+            # The answer took longer than the lease: somebody else may hold it by now. Or other
+            # threads of the same owner have released all its entries, this one too.
+            return False
+        if self._lease is None:
+            hold.keep_renewed(lock.renewal)
+        lock.session.watchdog.watch(hold)
+        return True
+
+    def rest(self, failure: BaseException | None) -> Op[Hold]:
+        """Ask again, undo what *failure* has left, or raise that the hold is lost."""
+        if not self.entered:
+            return failing(failure)
+        return undoing(self._go_on(failure), self._undo)
+
+    def over(self) -> bool:
+        """Return whether no entry is left to undo."""
+        return not self.entered
+
+    def _go_on(self, failure: BaseException | None) -> Op[Hold]:
+        hold, session = self.result, self._lock.session
+        if failure is not None:
+            call = None if self.granted else self._call
+            if call is None or not isinstance(failure, ServerUnavailableError):
+                raise failure
+            if self.done((yield from session.again(call, failure))):
+                return hold
+        if hold.state in (ENDING, ENDED):
+            raise not_held(hold.core.kind, hold.name, hold.label)
+        _ = hold.leave()
+        session.lose(hold, hold.expiry_reason() if hold.lost(session.clock()) else "force-released")
+        raise lost(hold)
+
+    def _undo(self, error: BaseException) -> Op[None]:
+        hold = self.result
+        if hold.state is LOST or (self._left is None and hold.state is not HELD):
+            # No entry is left. A release could hit a later hold of the same owner.
+            self.entered = False
+            return
+        if self._left is None:
+            # Other threads may have released all other entries. Then this undoes the last one.
+            # `begin_release` is called once. A repeated undo, after a Ctrl-C, uses the same depth.
+            self._left = (hold.begin_release() or (0, False))[0]
+        depth = self._left
+        unsent = not self.granted and isinstance(error, InterlockError) and not error.sent
+        if depth and unsent:
+            self.entered = False
+            return
+        session, call = self._lock.session, self._lock.release_script(hold, depth)
+        if depth == 0:
+            renumber_owner(hold)
+        yield from session.clean_up_after(error, call, hold.valid_until)
+        if depth == 0:
+            session.holds.released(hold)
+        self.entered = False
+
+
+class Release(Step[None]):
+    """A release of *hold* by one depth; at 0 the lock is free.
+
+    Cost and errors as for `LockBase.release`.
+    """
+
+    __slots__ = (
+        "_begun",
+        "_call",
+        "_depth",
+        "_found",
+        "_given_up",
+        "_hold",
+        "_resumed",
+        "_session",
+    )
+    result = None
+    _call: Eval[int] | None
+
+    def of(self, session: Session, hold: Hold) -> Self:
+        """Begin with *hold*; return this step.
+
+        This is not ``__init__``, because a call of that costs as much as the object.
+        """
+        self._session = session
+        self._hold = hold
+        self._begun = self._given_up = False
+        return self
+
+    def begin(self) -> Eval[int] | None:
+        """Note that the hold goes down by one depth; return the release, or None if it is lost."""
+        hold = self._hold
+        core, clock = hold.core, self._session.clock
+        now = clock()
+        begun = hold.begin_release(now)
+        if begun is None:
+            if hold.lost(now):
+                return None
+            raise not_held(core.kind, hold.name, hold.label)
+        depth, first = begun
+        self._depth, self._found, self._call = depth, 0, None
+        # A release that was begun before may have been executed, even if its caller was not told.
+        self._resumed = not first
+        self._begun = True
+        call = self._call = core.release_script(hold, depth) if depth else core.last_release(hold)
+        return call
+
+    def done(self, answer: int) -> bool:
+        """Take the server's answer; return whether the release is complete."""
+        self._found = answer
+        hold = self._hold
+        if not answer or hold.unanswered:
+            return False
+        if self._depth == 0:
+            self._session.holds.released(hold)
+        return True
+
+    def rest(self, failure: BaseException | None) -> Op[None]:
+        """Go on with the release after any *failure*; a lost hold is forgotten."""
+        if not self._begun:
+            # After a Ctrl-C before anything was sent, too, the release must go on. Otherwise nobody
+            # would release the lock.
+            if isinstance(failure, Exception):
+                return failing(failure)
+            try:
+                _ = self.begin()
+            except Exception as error:  # noqa: BLE001 - the returned operation raises it
+                return failing(failure or error)
+        if not self._begun:
+            return _end_lost(self._session, self._hold)
+        return self.finish(failure)
+
+    def finish(self, failure: BaseException | None) -> Op[None]:
+        """Complete a release whose first try was answered, or ended by *failure*."""
+        hold, depth, found = self._hold, self._depth, self._found
+        session = self._session
+        call = (
+            self._call.anew() if self._call is not None else hold.core.release_script(hold, depth)
+        )
+        if failure is not None:
+            # At `valid_until` the lease has ended the hold. A composite lock may have set an
+            # earlier deadline.
+            outage_end = session.clock() + session.options.outage_timeout
+            call.deadline = min(call.deadline, hold.valid_until, outage_end)
+            try:
+                found = yield from undoing(
+                    session.again(call, failure), _finish_later, session, hold, depth
+                )
+            except InterlockError as error:
+                self._given_up = True  # the background does the rest
+                if not isinstance(error, ServerUnavailableError):
+                    raise
+                if depth == 0:
+                    raise unreleased(hold, error) from error.__cause__
+                # It stays held at the lower depth, and the background tells the server. If this
+                # raised, the caller could not know how many releases are still to come.
+                found = 1
+        # Another thread may have released the last depth meanwhile.
+        freed = depth > 0 and (hold.state is ENDING or hold.state is ENDED)
+        gone = not found and not (self._resumed or freed or call.unknown)
+        if depth == 0 and (call.unknown or hold.unanswered):
+            renumber_owner(hold)  # an earlier try may still be under way
+        if gone:
+            yield from _end_gone(session, hold)
+            raise lost(hold)
+        self._found = found
+        if depth == 0:
+            session.holds.released(hold)
+            yield from end_late_grants(session, hold)
+
+    def over(self) -> bool:
+        """Return whether the release is over."""
+        state = self._hold.state
+        over = state is ENDED or state is LOST or self._given_up
+        return over or (self._begun and self._depth > 0)
+
+
+class Refused(Step[None]):
+    """An operation that cannot begin, because of *error*."""
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: InterlockError) -> None:
+        self._error: InterlockError | None = error
+
+    def rest(self, failure: BaseException | None) -> Op[None]:
+        """Raise it."""
+        # Not kept: otherwise the error and the user's frames keep each other alive.
+        error, self._error = self._error, None
+        return failing(failure or error)
+
+    def over(self) -> bool:
+        """Return True."""
+        return True
+
+
+def extend(session: Session, hold: Hold, lease: float) -> Op[None]:
+    """Extend *hold* to at least *lease* seconds from now.
+
+    Raises:
+        HoldLostError: it is lost.
+        ServerUnavailableError: no usable answer.
+
+    Cost:
+        One round trip.
+    """
+    lease = check_lease(lease)
+    if hold.lost(session.clock()):
+        yield from _end_lost(session, hold)
+    sent_at = session.clock()
+    deadline = min(hold.valid_until, sent_at + session.options.outage_timeout)
+    call = hold.core.renewal([hold.key], lease, [hold.holder], deadline=deadline)
+    kept = yield from session.persist(call)
+    if not kept[0]:
+        yield from _end_gone(session, hold)
+        raise lost(hold)
+    hold.extend_validity(sent_at, lease)
+    if hold.lost(session.clock()):
+        # The answer took longer than the lease: somebody else may hold it by now.
+        yield from _end_lost(session, hold)
+    session.watchdog.watch(hold)
+
+
+def require_replicas(call: Eval[Grant | float], hold: Hold, policy: ReplicaPolicy) -> None:
+    """Ask replicas about *hold* if *call* grants it."""
+    what = f"{hold.core.kind} {hold.name!r}"
+    call.replication = Replication(policy, what, is_grant, hold.lease)
+    hold.ask_replicas(call.replication)
+
+
+def is_grant(answer: object) -> bool:
+    """Return whether a decoded *answer* is a grant."""
+    return isinstance(answer, Grant)
+
+
+# What is left to do when a hold or an operation ends.
+
+
+def undo_acquire(
+    session: Session, hold: Hold, owner: Owner | None, error: BaseException | None
+) -> Op[None]:
+    """Undo an acquire that ended with *error*, or in vain (None).
+
+    After that, neither a pending offer of the lock nor an unanswered try can make *hold* held.
+
+    Args:
+        session: the client's state.
+        hold: the hold that was to be acquired.
+        owner: its owner, who draws a new number; None if each hold has an id of its own.
+        error: how it ended.
+    """
+    granted, late = hold.depth > 0, hold.late_grants()
+    if late:
+        late += granted  # the release must find the grant that we know of, too
+    if owner is not None and (late or granted):
+        owner.renumber()  # what we send now may arrive late
+    session.holds.end(hold)
+    if not (late or granted):
+        return
+    call, until = hold.core.release_script(hold, 0), session.clock() + hold.lease
+    yield from session.clean_up_after(error, call, until, late)
+    # Only now: if a Ctrl-C comes during the clean-up, this runs once more.
+    hold.gave_back()
+
+
+def end_late_grants(session: Session, hold: Hold) -> Op[None]:
+    """End the late grants of *hold* in the background; the server no longer has the hold.
+
+    Call `renumber_owner` first, and only then remove the hold from the table.
+    """
+    if hold.unanswered:
+        call = hold.core.release_script(hold, 0)
+        yield from session.clean_up_later(call, session.clock() + hold.lease, hold.unanswered)
+
+
+def renumber_owner(hold: Hold) -> None:
+    """Give the owner of *hold* a new number, so that a late command does not hit a later hold."""
+    if (owner := hold.owner()) is not None:
+        owner.renumber()
+
+
+def _finish_later(session: Session, hold: Hold, depth: int, error: BaseException) -> Op[None]:
+    """Finish a release that *error* interrupted, at once or in the background.
+
+    The hold is not renewed meanwhile.
+    """
+    call, until, late = hold.core.release_script(hold, depth), hold.valid_until, 0
+    if depth == 0:
+        renumber_owner(hold)
+        until, late = cleanup_limits(hold, until, session.clock())
+    if isinstance(error, InterlockError):
+        yield from session.clean_up_later(call, until, late)
+    else:
+        yield from session.clean_up(call, until, late=late)
+        if depth == 0:
+            session.holds.released(hold)
+
+
+def cleanup_limits(hold: Hold, until: float, now: float) -> tuple[float, int]:
+    """Return the deadline of the repeated release, and how many late grants it must find."""
+    if not hold.unanswered:
+        return until, 0
+    return max(until, now + hold.lease), hold.unanswered + 1
+
+
+def _end_lost(session: Session, hold: Hold) -> Op[None]:
+    """End a hold that this client takes for lost, on the server too; raise HoldLostError."""
+    replaced = hold not in session.holds
+    session.lose(hold, hold.expiry_reason())
+    # If the owner has acquired the lock anew meanwhile, that hold may have the same field on the
+    # server. It must not be ended here.
+    if not replaced:
+        if hold.reason == "force-released":
+            yield from _end_gone(session, hold)
+        else:
+            renumber_owner(hold)
+            session.holds.end(hold)
+            now = session.clock()
+            until, late = cleanup_limits(hold, now + GRACE, now)
+            yield from session.clean_up_later(hold.core.release_script(hold, 0), until, late)
+    raise lost(hold)
+
+
+def _end_gone(session: Session, hold: Hold) -> Op[None]:
+    """End a hold that the server no longer has."""
+    if hold.unanswered:
+        renumber_owner(hold)
+    known = hold.state is LOST
+    tell = session.begin_loss(hold, "force-released")
+    session.holds.end(hold)
+    try:
+        yield from end_late_grants(session, hold)
+        if not known:
+            yield from ask_why(session, hold)
+    finally:
+        tell()
+
+
+# Errors.
+
+
+def not_held(kind: str, name: str, who: str) -> NotHeldError:
+    """Return the error for an operation on a hold that *who* does not have."""
+    return NotHeldError(
+        f"{kind} {name!r} is not held by {who}; nothing was changed", name=name, owner=who
+    )
+
+
+def not_acquired(kind: str, name: str, timeout: float, holder: str | None) -> AcquireTimeoutError:
+    """Return the error for a lock that was not acquired in *timeout* seconds."""
+    return AcquireTimeoutError(
+        f"{kind} {name!r} not acquired in {timeout:g} s"
+        + (f"; held by {holder}" if holder else ""),
+        name=name,
+        timeout=timeout,
+        holder=holder,
+    )
+
+
+def unreleased(hold: Hold, error: ServerUnavailableError) -> ServerUnavailableError:
+    """Return a copy of *error*, which ended a release, that says what becomes of *hold*."""
+    told = copy(error)  # other callers may have got the same object
+    what = f"{hold.core.kind} {hold.name!r} is not renewed any more and ends with its lease"
+    told.args = (f"{error}; {what}, unless another release succeeds before",)
+    return told
+
+
+def lost(hold: Hold, advice: str = "") -> HoldLostError:
+    """Return the error for the owner of *hold*, which is lost."""
+    reason = hold.reason or "expired"
+    why = f"{reason}: {hold.detail}" if hold.detail else reason
+    return HoldLostError(
+        f"{hold.core.kind} {hold.name!r} was lost ({why}) before {hold.label} released it{advice}",
+        name=hold.name,
+        reason=reason,
+        detail=hold.detail,
+    )

@@ -1,0 +1,294 @@
+"""The transfer of a hold to another process, and the exact setting of its lease.
+
+Theory. A web request acquires, and a worker on another machine releases. Two processes must never
+both believe that they have the hold. So one script (`lock_hand_over`) changes the holder of the
+lock on the server. It runs when the lock is given away, and again when it is adopted:
+
+    the giver's holder id  ->  a holder id that nobody has: the ticket  ->  the adopter's holder id
+
+Rules:
+
+* Only one process can adopt the hold: a second try with the same ticket finds another holder, and
+  is refused.
+* Nobody renews a ticket. The lock ends with the ticket's lease unless it is adopted before.
+* A command that the giver sent before may arrive late. It names a holder who is gone, and changes
+  nothing.
+* A script that is sent again finds the new holder there already, and at most renews the lease.
+
+Source: none in Redisson; redis-py's Lock passes its token on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from interlock._core.locks.lock import Lock
+from interlock._core.locks.lock_base import end_late_grants, lost, not_held, renumber_owner
+from interlock._core.model.effects import undoing
+from interlock._core.model.holds import Hold, Owner, State
+from interlock._core.scripts import lock as scripts
+from interlock._core.scripts.script import Grant
+from interlock.errors import ConfigError, NotHeldError, ReentryError
+from interlock.options import check_lease
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from interlock._core.model.effects import Op
+    from interlock._core.model.holds import Possession
+    from interlock._core.upkeep.session import Session
+
+    _Interrupted: TypeAlias = Callable[[Session, Hold, str, float, BaseException], Op[None]]
+
+
+class Ticket(NamedTuple):
+    """The right to adopt one hold.
+
+    Attributes:
+        kind: the kind of lock.
+        holder: ``"<client id>:<number>"``, the holder id until the hold is adopted.
+        token: the fencing token, or None.
+        name: what the user calls the lock.
+    """
+
+    kind: str
+    holder: str
+    token: int | None
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.holder}:{self.token or ''}:{self.name}"
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Read a ticket from the text that `str` made of it.
+
+        Raises:
+            TypeError: *text* is not a string.
+            ConfigError: it is not a ticket.
+        """
+        # Not all users check types.
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"a ticket must be a str, not {type(text).__name__}")
+        try:
+            kind, client, number, token, name = text.split(":", 4)
+            return cls(kind, f"{client}:{int(number)}", int(token) if token else None, name)
+        except ValueError:
+            raise ConfigError(f"{text!r} is not a ticket that Hold.hand_over() returned") from None
+
+
+def hand_over(possession: Possession, lease: float | None) -> Op[Ticket]:
+    """Give the hold *possession* away; anyone who has the ticket may adopt it.
+
+    Args:
+        possession: the hold.
+        lease: seconds that the ticket is good for; None for the client's own lease.
+
+    Raises:
+        ConfigError: it is not a hold of a lock that can be given away.
+        NotHeldError: it was released.
+        ReentryError: it is entered more than once.
+        HoldLostError: it is lost.
+        ServerUnavailableError: no usable answer. The hold goes on unless it is found to be lost.
+            Until its next renewal it is valid for the ticket's lease at most.
+
+    Cost:
+        One round trip.
+    """
+    hold, core = transferable(possession)
+    lease = check_lease(core.session.options.lease if lease is None else lease)
+    nobody = core.session.holder(Owner("ticket"))
+    yield from _give_to(nobody, hold, core, lease, _take_back)
+    return Ticket(core.kind, nobody, hold.token, hold.name)
+
+
+def leave_locked(possession: Possession, lease: float) -> Op[None]:
+    """End the hold *possession*, but leave the lock locked for *lease* seconds.
+
+    An interruption does not stop that: the script is sent again, at once or in the background.
+
+    Raises:
+        As `hand_over`.
+
+    Cost:
+        One round trip.
+    """
+    hold, core = transferable(possession)
+    nobody = core.session.holder(Owner("nobody"))
+    yield from _give_to(nobody, hold, core, check_lease(lease), _finish_giving)
+
+
+def _give_to(
+    nobody: str, hold: Hold, core: Lock, lease: float, interrupted: _Interrupted
+) -> Op[None]:
+    """Give the lock of *hold* to the holder id *nobody* for *lease* seconds.
+
+    An error calls *interrupted*, which keeps the hold or ends it.
+    """
+    session = core.session
+    _ensure(session, hold)
+    if hold.depth > 1:
+        raise ReentryError(
+            f"{core.kind} {hold.name!r} is entered {hold.depth} times; "
+            "release it before it is handed over",
+            name=hold.name,
+        )
+    call = scripts.lock_hand_over(core.key, hold.holder, nobody, lease, deadline=hold.valid_until)
+    # From here on the watchdog does not renew it.
+    if hold.begin_release() != (0, True):
+        raise not_held(core.kind, hold.name, hold.label)
+    # Before sending: if the server does it and the reply is lost, the ticket's lease counts.
+    hold.ask_lease(session.clock(), lease)
+    done = yield from undoing(session.persist(call), interrupted, session, hold, nobody, lease)
+    renumber_owner(hold)
+    if not done:
+        session.lose(hold, "force-released")
+        session.holds.end(hold)
+        raise lost(hold)
+    session.holds.released(hold)
+    yield from end_late_grants(session, hold)
+
+
+def adopt(
+    core: Lock, owner: Owner, holder: str, token: int | None, lease: float | None
+) -> Op[Hold]:
+    """Take the lock over from *holder*.
+
+    Args:
+        core: the lock.
+        owner: who will hold it.
+        holder: who holds it now: a ticket, or a process that is to lose it.
+        token: its fencing token.
+        lease: seconds, or None for a hold that the watchdog renews.
+
+    Raises:
+        ReentryError: *owner* holds the lock.
+        NotHeldError: *holder* does not hold it any more.
+        ServerUnavailableError: no usable answer; *holder* keeps it, or nobody has it after a lease.
+
+    Cost:
+        One round trip.
+    """
+    session = core.session
+    if session.holds.get(core.hold_key, owner) is not None:
+        raise ReentryError(f"{core.kind} {core.name!r} is held by the same owner", name=core.name)
+    hold = core.new_hold(owner, lease)
+    try:
+        if session.holds.reserve(hold) is not hold:
+            raise ReentryError(
+                f"{core.kind} {core.name!r} is held by the same owner", name=core.name
+            )
+        sent_at = session.clock()
+        call = scripts.lock_hand_over(core.key, holder, hold.holder, hold.lease)
+        done = yield from undoing(session.persist(call), _give_back, session, hold, holder)
+        if done and Lock.accept(core, hold, sent_at, Grant(token)):
+            return hold
+        renumber_owner(hold)  # the release below may arrive late
+    finally:
+        if hold.state is State.PENDING:
+            session.holds.end(hold)
+    if done:
+        # The answer took longer than the lease.
+        yield from session.clean_up_later(
+            core.release_script(hold, 0), session.clock() + hold.lease
+        )
+    raise NotHeldError(
+        f"{core.kind} {core.name!r} cannot be adopted: "
+        "it was adopted before, or its lease has ended",
+        name=core.name,
+        owner=holder,
+    )
+
+
+def set_lease(possession: Possession, lease: float) -> Op[None]:
+    """End the hold *possession* in *lease* seconds, sooner or later than before.
+
+    It is not renewed any more. If a renewal is under way, the server may execute it later. Then the
+    server frees the lock up to one lease of the client later, but the hold still ends in time. No
+    second command corrects that: it could cut short a lease that the user sets next.
+
+    Raises:
+        ConfigError: it is not a hold of a lock that can do this.
+        NotHeldError: it was released.
+        HoldLostError: it is lost.
+        ServerUnavailableError: no usable answer; the hold is valid for the shorter of the two
+            times.
+
+    Cost:
+        One round trip.
+    """
+    hold, core = transferable(possession)
+    session = core.session
+    lease = check_lease(lease)
+    _ensure(session, hold)
+    sent_at = session.clock()
+    deadline = min(hold.valid_until, sent_at + session.options.outage_timeout)
+    # Before sending: the server may do it, and the reply may be lost.
+    hold.end_renewal()
+    hold.ask_lease(sent_at, lease)
+    call = scripts.lock_set_lease(core.key, lease, hold.holder, deadline=deadline)
+    done = yield from session.persist(call)
+    if not done:
+        session.lose(hold, "force-released")
+        raise lost(hold)
+    hold.set_lease(sent_at, lease)
+    session.watchdog.watch(hold)
+
+
+def transferable(possession: Possession) -> tuple[Hold, Lock]:
+    """Return the hold *possession* and its lock.
+
+    Raises:
+        ConfigError: its lock is of a kind that cannot be transferred.
+    """
+    core = possession.core if isinstance(possession, Hold) else None
+    if isinstance(possession, Hold) and isinstance(core, Lock) and core.transferable:
+        return possession, core
+    raise ConfigError(
+        f"{possession.name!r} is not a lock, fair lock, fenced lock or spin lock: "
+        "only their holds can be handed over or shortened"
+    )
+
+
+def _ensure(session: Session, hold: Hold) -> None:
+    """Raise unless *hold* is held."""
+    if hold.lost(session.clock()):
+        session.lose(hold, hold.expiry_reason())
+        raise lost(hold)
+    if hold.state is not State.HELD:
+        raise not_held(hold.core.kind, hold.name, hold.label)
+
+
+def _take_back(
+    session: Session, hold: Hold, nobody: str, _lease: float, error: BaseException
+) -> Op[None]:
+    """Keep *hold*, which could not be handed over because of *error*."""
+    call = scripts.lock_hand_over(hold.key, nobody, hold.holder, hold.lease)
+    kept = hold in session.holds
+    if kept:
+        hold.take_back()
+        session.watchdog.watch(hold)
+    yield from session.clean_up_after(error, call, session.clock() + hold.lease)
+    if not kept:
+        # Its owner has asked for the lock again, under another holder id: this hold must end.
+        call = hold.core.release_script(hold, 0)
+        yield from session.clean_up_after(error, call, session.clock() + hold.lease)
+
+
+def _finish_giving(
+    session: Session, hold: Hold, nobody: str, lease: float, error: BaseException
+) -> Op[None]:
+    """End *hold*, and give its lock to *nobody* in spite of *error*."""
+    call = scripts.lock_hand_over(hold.key, hold.holder, nobody, lease)
+    renumber_owner(hold)
+    yield from session.clean_up_after(error, call, session.clock() + hold.lease)
+    session.holds.released(hold)
+    yield from end_late_grants(session, hold)
+
+
+def _give_back(session: Session, hold: Hold, holder: str, error: BaseException) -> Op[None]:
+    """Give the lock back to *holder*, because *error* ended the adoption."""
+    call = scripts.lock_hand_over(hold.key, hold.holder, holder, hold.lease)
+    renumber_owner(hold)  # that may be executed late, when the owner has adopted the lock again
+    yield from session.clean_up_after(error, call, session.clock() + hold.lease)

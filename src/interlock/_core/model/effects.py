@@ -1,0 +1,399 @@
+"""The effects: everything that an operation may ask of the outside world.
+
+An operation is a generator. It yields effects. A driver performs them (with threads, asyncio or
+trio, or in the simulator) and sends the outcome back. Nothing else in the core does any I/O. So a
+lock's algorithm is written once, and can be read in one piece. A test can interrupt it at every
+single point where it touches the outside world.
+
+Rules for operations:
+
+* ``reply = yield from effect`` - each effect yields itself and decodes its reply, so types are
+  inferred.
+* Time is read from the session's clock, which the driver supplies.
+* *Interrupted*: the driver throws the exception (lost connection, Ctrl-C, cancellation) at the
+  ``yield``. It still performs the clean-up that the operation then asks for. *Abandoned*
+  (`GeneratorExit`): no driver is left, so nothing may be yielded.
+* Do not yield in an ``except`` or ``finally``: an abandoned generator must not yield. Use
+  `undoing`, which lets GeneratorExit pass. `LockBase.go_on` contains the same code, to save memory.
+* Change the state first, without a yield in between. I/O comes after that, and may be interrupted.
+* A hot operation is a `Step`: an object with one first command, which usually completes it.
+  Drivers perform a step without a generator. Each line of a step costs measurable time, because
+  caches are cold after a system call.
+
+Rejected:
+
+* ``async def`` cores: a stray ``await asyncio.sleep()`` passes every type checker, and a test can
+  neither see nor interrupt an opaque await.
+* Hand-written state machines: four times the lines.
+* Two copies: they drift.
+
+Prior art: psycopg 3's ``generators.py``, h11 and websockets (sans-I/O).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    TypeVarTuple,
+    Unpack,
+    cast,
+)
+
+if TYPE_CHECKING:
+    from interlock._core.model.replication import Replication
+    from interlock._core.queue.waiter import Waiter
+
+R = TypeVar("R")
+A = TypeVarTuple("A")
+R_co = TypeVar("R_co", covariant=True)
+
+NEVER = float("inf")
+"""A deadline that never comes."""
+
+
+class Script(Generic[R_co]):
+    """A Lua text, its digest, and how to read its reply.
+
+    Attributes:
+        name: the stem that the ``.lua`` file, the constructor in `scripts` and error messages
+            share.
+        text: what EVAL takes.
+        sha: what EVALSHA takes.
+        decode: turns the reply into core units (seconds, bool, str).
+        varies: whether each call has other arguments, so that its packed form is not cached.
+    """
+
+    __slots__ = ("decode", "name", "sha", "text", "varies")
+
+    def __init__(
+        self, name: str, text: str, decode: Callable[[object], R_co], *, varies: bool = False
+    ) -> None:
+        self.varies = varies
+        self.name = name
+        self.text = text
+        self.sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+        self.decode = decode
+
+    def __repr__(self) -> str:
+        return f"<Script {self.name}>"
+
+
+@dataclass(slots=True)
+class Eval(Generic[R_co]):
+    """Run *script* atomically on the server that owns *keys*.
+
+    Attributes:
+        deadline: on the session's clock. A driver waits for the reply until then, and for
+            `GRACE` at least, but no longer than the command time-out.
+        replication: what replicas must acknowledge, if they are asked. That takes additional time.
+        unknown: how often it was sent and no reply was read. Each time, the server may have
+            executed it, or may still do so.
+        packed: the encoded command, once it has been made.
+        then: called with the undecoded reply, before the caller resumes, if several tasks share the
+            connection. It is not called if the caller has gone. It must not raise.
+        queued: how many of the last arguments are about the queue of waiters. The script does not
+            declare the queue's key. While a slot moves, the lock may be on one node and the queue
+            on the other. Then these arguments are left out, so that there are never two queues.
+
+    Raises:
+        ServerUnavailableError: no usable answer; its ``sent`` tells whether the script may have
+            run.
+        WrongTypeError: a key holds something else.
+        ReplicationError: too few replicas have what it granted.
+    """
+
+    script: Script[R_co]
+    keys: tuple[str, ...]
+    args: tuple[str | int, ...]
+    deadline: float = NEVER
+    unknown: int = 0
+    replication: Replication | None = None
+    packed: bytes | None = None
+    then: Callable[[object], None] | None = None
+    queued: int = 0
+
+    def anew(self) -> Eval[R_co]:
+        """Return an unsent copy of this call."""
+        return Eval(
+            self.script,
+            self.keys,
+            self.args,
+            self.deadline,
+            replication=self.replication,
+            packed=self.packed,
+            queued=self.queued,
+        )
+
+    def __iter__(self) -> Generator[Effect, object, R_co]:
+        return self.script.decode((yield self))
+
+
+def _decoded(call: Eval[R], reply: object) -> R | Exception:
+    """Return the outcome of *call*; if its reply cannot be read, only this call has an error."""
+    if isinstance(reply, Exception):
+        return reply
+    try:
+        return call.script.decode(reply)
+    except Exception as error:  # noqa: BLE001 - the other calls keep their outcomes
+        return error
+
+
+@dataclass(slots=True)
+class Batch(Generic[R_co]):
+    """Run all *evals*, in one write per server; the outcome of each is its result or its error."""
+
+    evals: tuple[Eval[R_co], ...]
+
+    def __iter__(self) -> Generator[Effect, object, list[R_co | Exception]]:
+        replies = cast("list[object]", (yield self))
+        return [_decoded(call, reply) for call, reply in zip(self.evals, replies, strict=True)]
+
+
+class Client(Protocol):
+    """The client that an effect is for: its `Session`, as the drivers see it."""
+
+    @property
+    def home(self) -> object:
+        """Return what leads to the client's driver."""
+        ...
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Return the clock of its deadlines."""
+        ...
+
+
+@dataclass(slots=True)
+class Gather(Generic[R_co]):
+    """Send each call to the server of its own client, all before any reply is read.
+
+    The outcome of each is its result or its error.
+    """
+
+    calls: tuple[tuple[Client, Eval[R_co]], ...]
+
+    def __iter__(self) -> Generator[Effect, object, list[R_co | Exception]]:
+        replies = cast("list[object]", (yield self))
+        return [_decoded(call, reply) for (_, call), reply in zip(self.calls, replies, strict=True)]
+
+
+@dataclass(slots=True)
+class RunOn(Generic[R_co]):
+    """Run *op* for another client, the one of *session*."""
+
+    session: Client
+    op: Op[R_co]
+
+    def __iter__(self) -> Generator[Effect, object, R_co]:
+        result: Any = yield self
+        return result  # type: ignore[no-any-return]
+
+
+@dataclass(slots=True)
+class Enqueue:
+    """Queue up locally for *channel*, and subscribe to it.
+
+    When the subscription is confirmed, the waiter gets a wake-up.
+
+    When the operation ends, however it ends, the driver removes the waiter from the queue.
+    """
+
+    channel: str
+
+    def __iter__(self) -> Generator[Effect, object, Waiter]:
+        return cast("Waiter", (yield self))
+
+
+@dataclass(slots=True)
+class Wait:
+    """Wait for a wake-up of *waiter* (None: just sleep), but no longer than *until*."""
+
+    waiter: Waiter | None
+    until: float
+
+    def __iter__(self) -> Generator[Effect, object, None]:
+        yield self
+
+
+@dataclass(slots=True)
+class Cleanup(Generic[R_co]):
+    """Send *call* in the background until a reply is read or *until* passes; do not wait for it.
+
+    It is for calls that must still reach the server when the caller's time is up.
+
+    Attributes:
+        call: the script.
+        until: the time after which the call is useless.
+        late: how many late grants it must find. It is sent again until it has found them, or
+            *until* passes.
+    """
+
+    call: Eval[R_co]
+    until: float
+    late: int = 0
+
+    def __iter__(self) -> Generator[Effect, object, None]:
+        yield self
+
+
+Effect: TypeAlias = "Eval[object] | Batch[object] | Gather[object] | RunOn[object] | \
+Enqueue | Wait | Cleanup[object]"
+Op: TypeAlias = Generator[Effect, object, R]
+
+
+class Step(Generic[R_co]):
+    """An operation that its first command usually completes.
+
+    A driver sends the command that `begin` returns, and passes the decoded answer to `done`. If
+    `done` returns True, the driver returns `result`. In all other cases, including an exception at
+    any point, it runs `rest`. Iterating over a step does the same with generators. Operations that
+    consist of steps do that, and so does the simulator.
+    """
+
+    __slots__ = ()
+
+    result: R_co
+
+    def begin(self) -> Eval[Any] | None:
+        """Note what must be known before anything is sent.
+
+        Return the first command, or None to go on with `rest` at once.
+        """
+        return None
+
+    def done(self, answer: Any) -> bool:
+        """Take the answer to the first command.
+
+        Return whether the operation is complete, with `result` as its result.
+        """
+        raise NotImplementedError
+
+    def rest(self, failure: BaseException | None) -> Op[R_co]:
+        """Return the operation that goes on after `begin` or `done`, or cleans up after *failure*.
+
+        A Ctrl-C may interrupt it, too. Then a driver calls `rest` again, unless `over` is true.
+        """
+        raise NotImplementedError
+
+    def over(self) -> bool:
+        """Return whether nothing is left to clean up."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Op[R_co]:
+        failure: BaseException | None = None
+        try:
+            call = self.begin()
+            if call is not None and self.done(call.script.decode((yield call))):
+                return self.result
+            call = None
+        except GeneratorExit:
+            self.abandon()
+            raise
+        except BaseException as error:  # noqa: BLE001 - it is raised again where it can be undone
+            failure = error
+        try:
+            return (yield from self.rest(failure))
+        except (Exception, GeneratorExit):
+            raise
+        except BaseException as error:
+            if self.over():
+                raise
+            failure = error
+        return (yield from self.rest(failure))
+
+    def abandon(self) -> None:
+        """Note that nobody is left to perform the rest."""
+
+
+class Whole(Step[R]):
+    """A step without a first command of its own: all of it is *op*.
+
+    If *op* is interrupted, it undoes what it did. A Ctrl-C may come during that undo, or after *op*
+    when the caller does not have the result yet. Then *undo* does what is left.
+
+    Args:
+        op: the operation.
+        over: returns True if the caller knows of everything that *op* did.
+        undo: returns the operation that does the rest; it may be called any number of times.
+        carried_through: whether *op* is performed even if a Ctrl-C comes before it begins.
+    """
+
+    __slots__ = ("_carried_through", "_op", "_over", "_undo")
+
+    def __init__(
+        self,
+        op: Op[R],
+        over: Callable[[], bool],
+        undo: Callable[[BaseException], Op[object]],
+        *,
+        carried_through: bool = False,
+    ) -> None:
+        self._op = op
+        self._over = over
+        self._undo = undo
+        self._carried_through = carried_through
+
+    def rest(self, failure: BaseException | None) -> Op[R]:
+        """Return the operation, or what is left to do after *failure*."""
+        if failure is None:
+            return self._op
+        if self._begun():
+            return failing(failure, self._undo(failure))
+        through = self._carried_through and not isinstance(failure, Exception)
+        return failing(failure, self._op if through else None)
+
+    def over(self) -> bool:
+        """Return whether nothing is left to undo or to carry through."""
+        return self._over() if self._begun() else not self._carried_through
+
+    def _begun(self) -> bool:
+        return inspect.getgeneratorstate(self._op) != inspect.GEN_CREATED
+
+
+def failing(failure: BaseException | None, op: Op[object] | None = None) -> Op[Any]:
+    """Return the operation that runs *op* and then raises *failure*.
+
+    If *op* fails, its error is raised instead, unless *failure* is a Ctrl-C or the like.
+    """
+    assert failure is not None
+    try:
+        try:
+            if op is not None:
+                yield from op
+        except Exception:
+            if isinstance(failure, Exception):
+                raise
+        raise failure
+    finally:
+        # The error refers to this frame. Otherwise only the garbage collector would free the two.
+        del failure
+
+
+def ended(op: Op[object]) -> bool:
+    """Return whether *op* has returned or raised. Then nothing can be thrown into it any more."""
+    return inspect.getgeneratorstate(op) == inspect.GEN_CLOSED
+
+
+def undoing(op: Op[R], undo: Callable[[Unpack[A], BaseException], Op[None]], *args: *A) -> Op[R]:
+    """Run *op*; if it raises an exception, run *undo* and then raise the exception again.
+
+    *undo* gets *args* and the exception.
+
+    An abandoned operation (`GeneratorExit`) is not undone: no driver is left to perform anything.
+    """
+    try:
+        return (yield from op)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        yield from undo(*args, error)
+        raise

@@ -1,0 +1,1 @@
+"""The objects that are no locks: semaphores, latch, event, condition, barrier, election."""

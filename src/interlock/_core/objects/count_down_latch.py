@@ -1,0 +1,162 @@
+"""The count-down latch.
+
+Redisson's RCountDownLatch. A string has the count. At 0 it is removed, and all waiters go on.
+
+Theory. On Redis an open latch and a deleted one look alike: there is no key. So a script that ends
+a latch leaves a note for the waiters: "open" or "deleted", with a mark that is new each time. A
+waiter remembers the note that it found when it came. A new note tells it how the latch ended. So it
+does not miss an opening, even if somebody sets the count again at once. For a deletion it raises an
+error.
+
+Java leaves no note. A latch without a key and without a note counts as open, as it does for Java.
+
+Source: RCountDownLatch, Redisson 4.7.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._core.model import names
+from interlock._core.model.effects import NEVER
+from interlock._core.queue.waiting import wait_in_queue
+from interlock._core.scripts import count_down_latch as scripts
+from interlock._core.upkeep.idempotency import IdempotentCalls, new_id
+from interlock.errors import ConfigError, LatchDeletedError
+from interlock.options import check_name
+
+if TYPE_CHECKING:
+    from interlock._core.model.effects import Eval, Op, Step
+    from interlock._core.scripts.count_down_latch import LatchStatus
+    from interlock._core.upkeep.idempotency import IdempotentCall
+    from interlock._core.upkeep.session import Session
+
+MAX_COUNT = 2**53
+"""The largest count that a script counts exactly."""
+NOTE_TTL = 60.0
+"""Seconds, besides two poll caps, for which the note of an ending is kept.
+
+By then every live waiter has looked.
+"""
+
+
+def check_count(count: object) -> int:
+    """Return *count* if a latch can have it.
+
+    Raises:
+        TypeError: it is not an int.
+        ConfigError: it is not between 1 and `MAX_COUNT`.
+    """
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise TypeError(f"a count must be an int, not {type(count).__name__}")
+    if not 1 <= count <= MAX_COUNT:
+        raise ConfigError(f"a count must be 1 to {MAX_COUNT}, not {count}")
+    return count
+
+
+class CountDownLatch:
+    """The operations of one latch for one client.
+
+    The public `CountDownLatch` lists errors and costs.
+    """
+
+    kind = "latch"
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.name = check_name(name)
+        self.key = session.key(name)
+        self.channel = names.latch_channel(self.key)
+        if session.clustered and session.options.pubsub in ("auto", "sharded"):
+            names.check_channel(self.key, self.channel)
+        self._session = session
+        self._requests = IdempotentCalls(session, self.key)
+        self._note_ttl = NOTE_TTL + 2 * session.options.poll_cap
+
+    def try_set_count(self, count: int) -> Op[bool]:
+        """Set *count* unless the latch has one; return whether it was set.
+
+        Source:
+            RCountDownLatch.trySetCount.
+        """
+        count, request = check_count(count), self._requests.begin()
+        call = scripts.latch_try_set(
+            self.key,
+            request.key,
+            request.old_latch,
+            count,
+            request.ttl,
+            self._session.publish,
+            self.channel,
+        )
+        was_set = yield from self._requests.send(request, call)
+        self._requests.end(request)
+        return was_set
+
+    def count_down(self) -> Step[bool]:
+        """Lower the count by one, and open the latch at 0; an open latch does not change.
+
+        Source:
+            RCountDownLatch.countDown.
+        """
+        return self._requests.carried_through(self._count_down_script)
+
+    def _count_down_script(self, request: IdempotentCall) -> Eval[bool]:
+        session = self._session
+        return scripts.latch_count_down(
+            self.key,
+            request.key,
+            request.old_latch,
+            request.ttl,
+            new_id(session),
+            self._note_ttl,
+            session.publish,
+            self.channel,
+        )
+
+    def count(self) -> Op[int]:
+        """Return the present count.
+
+        It is 0 if the latch is open or was never set. One round trip.
+        """
+        return (yield from self._status()).count
+
+    def wait(self, deadline: float) -> Op[bool]:
+        """Wait until the latch is open or *deadline* passes; return whether it is open.
+
+        Source:
+            RCountDownLatch.await.
+        """
+        # A newcomer looks once, even if others wait here. An earlier ending does not concern it.
+        found = yield from self._status(deadline)
+        if found.count <= 0:
+            return True
+        waiting = wait_in_queue(
+            self._session, self.channel, deadline, None, self._look, found.ending, deadline
+        )
+        return (yield from waiting)
+
+    def delete(self) -> Op[bool]:
+        """Remove the latch; its waiters get an error. Return whether there was a latch.
+
+        Source:
+            RCountDownLatch.delete.
+        """
+        session = self._session
+        call = scripts.latch_delete(
+            self.key, new_id(session), self._note_ttl, session.publish, self.channel
+        )
+        return (yield from session.persist(call))
+
+    def _look(self, ending: str | None, deadline: float) -> Op[float | None]:
+        """Look once; return None if the latch is open, or was opened since the note *ending*."""
+        status = yield from self._status(deadline)
+        news = status.ending if status.ending != ending else None
+        if news is not None and news.startswith("deleted"):
+            raise LatchDeletedError(
+                f"latch {self.name!r} was deleted while it was waited for; it will not open",
+                name=self.name,
+            )
+        return NEVER if news is None and status.count > 0 else None
+
+    def _status(self, deadline: float = NEVER) -> Op[LatchStatus]:
+        return (yield from self._session.persist(scripts.latch_query(self.key, deadline=deadline)))

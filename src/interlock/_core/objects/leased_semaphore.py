@@ -1,0 +1,362 @@
+"""The semaphore whose permits expire: RPermitExpirableSemaphore of Redisson.
+
+Theory. A string has the number of free permits. A sorted set has the id of each held permit, and
+the end of its lease. The client draws the ids, so an acquire that is sent twice finds its own.
+Every script first takes back expired permits. A permit without a lease of its own is renewed like a
+lock. So the permits of a killed process come back within one lease.
+
+Rules:
+
+* All times are the server's. Java's clients use their own clocks. Their times agree with ours as
+  far as the clocks do.
+* A permit is a hold of its own, with an owner of its own. The owner lives in the object that the
+  user was given. Anyone who has that object may release the permit. Once nobody has it, the permit
+  is no longer renewed.
+* A permit that Java took for ever has the score 922337203685477 and is never taken back.
+
+Source: RPermitExpirableSemaphore, Redisson 4.7.0.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from interlock._core.locks.lock_base import (
+    Release,
+    end_late_grants,
+    not_held,
+    require_replicas,
+    undo_acquire,
+)
+from interlock._core.model import names
+from interlock._core.model.effects import Eval, Whole, undoing
+from interlock._core.model.holds import State
+from interlock._core.objects.permit import Permit, update_lease
+from interlock._core.objects.semaphore import (
+    check_change,
+    check_permits,
+    out_of_time,
+    try_set_permits,
+)
+from interlock._core.queue.waiters import section
+from interlock._core.queue.waiting import wait_for
+from interlock._core.scripts import leased_semaphore as scripts
+from interlock._core.scripts.script import Grant
+from interlock._core.scripts.semaphore import semaphore_release, semaphore_undo
+from interlock._core.upkeep.idempotency import IdempotentCalls, new_id
+from interlock.errors import ClosedError, ConfigError, InterlockError
+from interlock.options import check_lease, check_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.model.effects import Op, Step
+    from interlock._core.model.holds import Hold, Owner, Renewal
+    from interlock._core.upkeep.idempotency import IdempotentCall
+    from interlock._core.upkeep.session import Session
+
+R = TypeVar("R")
+
+MAX_TOGETHER = 10_000
+"""Permits in one acquire, at most; each has an id."""
+_ID = re.compile("[0-9a-f]{32}")
+
+
+class Request(NamedTuple):
+    """One acquire of permits.
+
+    Attributes:
+        owner: stands for the object that the user is given, and lives as long as that.
+        permits: how many.
+        deadline: on the session's clock; if it has passed, there is one try.
+        lease: seconds, or None for permits that the watchdog renews.
+    """
+
+    owner: Owner
+    permits: int
+    deadline: float
+    lease: float | None
+
+
+class LeasedSemaphore:
+    """The operations of one leased semaphore for one client."""
+
+    kind = "leased semaphore"
+    renewal: Renewal = staticmethod(scripts.leased_semaphore_renew)
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.name = check_name(name)
+        self.key = session.key(name)
+        self.hold_key: object = self.key
+        self.channel = names.semaphore_channel(self.key)
+        self.session = session
+        self._requests = IdempotentCalls(session, self.key)
+
+    def acquire(self, request: Request, made: Callable[[Permit], R]) -> Step[R | None]:
+        """Take permits together, waiting until the deadline of *request*.
+
+        Args:
+            request: what is wanted.
+            made: turns the permit into the object that the user is given.
+
+        Returns:
+            The object that *made* returns for all of them, or None if the deadline came first.
+
+        Raises:
+            InterlockError: as for `Semaphore.acquire`; no permit stays taken.
+
+        Cost:
+            One round trip if enough permits are free.
+
+        Source:
+            RPermitExpirableSemaphore.acquire and tryAcquire.
+        """
+        permit = self._permit(request)
+
+        def acquire() -> Op[R | None]:
+            taken = yield from self._acquire(permit, request)
+            return made(permit) if taken else None
+
+        return Whole(acquire(), permit.settled, partial(undo_acquire, self.session, permit, None))
+
+    def acquire_or_raise(
+        self, request: Request, timeout: float, made: Callable[[Permit], R]
+    ) -> Step[R]:
+        """Acquire as `acquire` does, or raise.
+
+        Raises:
+            AcquireTimeoutError: the deadline came first.
+        """
+        permit = self._permit(request)
+
+        def acquire() -> Op[R]:
+            if not (yield from self._acquire(permit, request)):
+                raise out_of_time(self.kind, self.name, request.permits, timeout)
+            return made(permit)
+
+        return Whole(acquire(), permit.settled, partial(undo_acquire, self.session, permit, None))
+
+    def _permit(self, request: Request) -> Permit:
+        """Create the permit for *request*. It is not in the table yet."""
+        if check_permits(request.permits) > MAX_TOGETHER:
+            raise ConfigError(f"at most {MAX_TOGETHER} permits can be acquired together")
+        lease = request.lease
+        wanted = self.session.options.lease if lease is None else check_lease(lease)
+        renewal = self.renewal if lease is None else None
+        return Permit(self, request.owner, self._new_ids(request.permits), wanted, renewal)
+
+    def _acquire(self, permit: Permit, request: Request) -> Op[bool]:
+        session, deadline = self.session, request.deadline
+        # Apart from the waiters for a plain semaphore, which stand in a queue on the server.
+        channel = section(self.channel, f"{request.permits} leased")
+        try:
+            session.holds.begin(permit)
+            taken = yield from undoing(
+                wait_for(session, channel, deadline, None, self._try, permit, deadline),
+                undo_acquire,
+                session,
+                permit,
+                None,
+            )
+            if not taken:
+                yield from undo_acquire(session, permit, None, None)
+            return taken
+        finally:
+            # A signal may come between two steps, but a PENDING permit must not stay in the table.
+            if permit.state is State.PENDING:
+                session.holds.end(permit)
+
+    def release_hold(self, hold: Hold) -> Release:
+        """Give *hold* back, no matter who asks."""
+        return Release().of(self.session, hold)
+
+    def last_release(self, hold: Hold) -> Eval[int]:
+        """Return the script that gives *hold* back."""
+        return self.release_script(hold, 0)
+
+    def release_script(self, hold: Hold, depth: int) -> Eval[bool]:
+        """Return the script that gives *hold* back; *depth* is not used."""
+        del depth
+        return self._release_script(hold.holder)
+
+    def release_id(self, permit_id: str) -> Op[None]:
+        """Give back the permit with *permit_id*, no matter who took it.
+
+        Raises:
+            NotHeldError: nobody holds it; nothing was changed.
+            ConfigError: it is one of several that were acquired, and must be released, together.
+            ServerUnavailableError: no usable answer.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RPermitExpirableSemaphore.release.
+        """
+        known = self._known(permit_id)
+        if known is not None:
+            yield from known.release()
+            return
+        call = self._release_script(permit_id)
+        if not (yield from self.session.persist(call)) and not call.unknown:
+            raise self._not_held(f"permit {permit_id}")
+
+    def update_lease_of_id(self, permit_id: str, lease: float | None) -> Op[None]:
+        """Set the end of the permit *permit_id* to *lease* seconds from now, no matter who took it.
+
+        Raises:
+            InterlockError: as for `release_id`.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RPermitExpirableSemaphore.updateLeaseTime.
+        """
+        known = self._known(permit_id)
+        if known is not None:
+            yield from update_lease(self.session, known, lease)
+            return
+        if lease is None:
+            raise ConfigError("a lease is wanted: only a permit of this client can be renewed")
+        call = scripts.leased_semaphore_update(self.key, check_lease(lease), permit_id)
+        if not (yield from self.session.persist(call)):
+            raise self._not_held(f"permit {permit_id}")
+
+    def try_set_permits(self, permits: int) -> Op[bool]:
+        """Create the semaphore unless it exists, as `Semaphore.try_set_permits` does."""
+        made = try_set_permits(self.session, self._requests, self.key, self.channel, permits)
+        return (yield from made)
+
+    def set_permits(self, permits: int) -> Op[None]:
+        """Set the number of all permits, free and held, to *permits*.
+
+        While more than that are held, the number of free permits is below 0.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RPermitExpirableSemaphore.setPermits.
+        """
+        session = self.session
+        permits = check_permits(permits, 0)
+        call = scripts.leased_semaphore_set(self.key, permits, session.publish, self.channel)
+        _ = yield from session.persist(call)
+
+    def add_permits(self, permits: int) -> Step[bool]:
+        """Add *permits*, or take them away, as `Semaphore.add_permits` does.
+
+        Source:
+            RPermitExpirableSemaphore.addPermits.
+        """
+        permits, session = check_change(permits), self.session
+
+        def add(request: IdempotentCall) -> Eval[bool]:
+            return scripts.leased_semaphore_add(
+                self.key,
+                request.key,
+                request.old_latch,
+                permits,
+                request.ttl,
+                session.publish,
+                self.channel,
+            )
+
+        def undo(request: IdempotentCall) -> Eval[bool]:
+            return semaphore_undo(self.key, request.key, request.ttl, session.publish, self.channel)
+
+        return self._requests.undone(
+            self._requests.begin(),
+            add,
+            undo,
+            lambda again: self._take_back_script(again, permits),
+        )
+
+    def counts(self) -> Op[tuple[int, int]]:
+        """Return how many permits are free and how many are held; one round trip."""
+        session = self.session
+        call = scripts.leased_semaphore_query(self.key, session.publish, self.channel)
+        return (yield from session.persist(call))
+
+    def check_own(self, name: str) -> None:
+        """Raise NotHeldError unless *name*, the semaphore of a permit, is the name of this one."""
+        if name != self.name:
+            raise self._not_held(f"a permit of {name!r}")
+
+    def _take_back_script(self, request: IdempotentCall, permits: int) -> Eval[bool]:
+        # The plain semaphore's script, which does not create a missing semaphore.
+        return semaphore_release(
+            self.key,
+            request.key,
+            request.old_latch,
+            -permits,
+            0,
+            request.ttl,
+            self.session.publish,
+            self.channel,
+        )
+
+    def _new_ids(self, permits: int) -> tuple[str, ...]:
+        return tuple(new_id(self.session) for _ in range(permits))
+
+    def _not_held(self, what: str) -> InterlockError:
+        return not_held(self.kind, self.name, what)
+
+    def _known(self, permit_id: object) -> Permit | None:
+        """Return this client's permit with *permit_id*; None if it has no such permit."""
+        if not isinstance(permit_id, str):
+            raise TypeError(f"a permit or its id is wanted, not {type(permit_id).__name__}")
+        if not _ID.fullmatch(permit_id):
+            raise self._not_held(f"permit {permit_id!r}")
+        for hold in self.session.holds.of_key(self.key):
+            if isinstance(hold, Permit) and permit_id in hold.ids and hold.state is State.HELD:
+                if len(hold.ids) > 1:
+                    raise ConfigError(
+                        f"{permit_id} is one of {len(hold.ids)} permits "
+                        "that were acquired together; give the permit itself, for all of them"
+                    )
+                return hold
+        return None
+
+    def release_ids(self, ids: str) -> Eval[bool]:
+        """Return the script that gives the permits *ids* back, no matter who took them."""
+        return self._release_script(ids)
+
+    def _release_script(self, ids: str) -> Eval[bool]:
+        publish = self.session.publish
+        return scripts.leased_semaphore_release(self.key, ids, publish, self.channel)
+
+    def _try(self, permit: Permit, deadline: float) -> Op[float | None]:
+        """Ask the server once; return the seconds until the next look, None if *permit* is held."""
+        session = self.session
+        sent_at = session.clock()
+        call = scripts.leased_semaphore_acquire(
+            self.key, permit.lease, permit.holder, session.publish, self.channel, deadline=deadline
+        )
+        if session.replicas is not None:
+            require_replicas(call, permit, session.replicas)
+        answer = yield from session.persist(call, permit)
+        if not isinstance(answer, Grant):
+            permit.uncount_try()
+            return answer
+        if permit.grant(None, sent_at, session.clock()):
+            session.watchdog.watch(permit)
+            if session.holds.observer is not None:
+                session.holds.observer.acquired(permit, sent_at)
+            return None
+        if permit.state is State.ENDED:
+            permit.refuse_grant()
+            raise ClosedError("the client was closed, and what it was just acquiring given back")
+        # The answer took longer than the lease: somebody else may have the permits by now.
+        call = self.release_script(permit, 0)
+        _ = yield from session.persist(call)
+        if call.unknown:
+            # A copy of that release may still be under way. It must not hit the next grant, so that
+            # one gets new ids.
+            yield from end_late_grants(session, permit)
+            permit.identify(self._new_ids(len(permit.ids)))
+        permit.released()
+        return 0.0

@@ -1,0 +1,66 @@
+"""What condition and barrier share: each waiter is a hold that the client renews.
+
+A sorted set has the end of each waiter's lease. If a process dies, its leases end. The next look of
+another process finds that.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from interlock._core.locks.lock_base import Release
+from interlock._core.model import names
+from interlock._core.scripts.waiting import waiting_renew
+from interlock._core.upkeep.idempotency import IdempotentCalls
+from interlock.options import check_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.model.effects import Eval
+    from interlock._core.model.holds import Hold, Renewal
+    from interlock._core.upkeep.session import Session
+
+MOST = 1_000_000
+"""The largest number of waiters or parties in one call."""
+KEPT = 3600.0
+"""Seconds that an idle condition or barrier is kept, besides a lease and two poll caps."""
+
+
+class Meeting(ABC):
+    """The common part of condition and barrier, for one client.
+
+    Args:
+        session: the client's state.
+        name: what the user calls it.
+        leases: returns the key of the sorted set with the ends of leases.
+    """
+
+    kind: str
+    renewal: Renewal = staticmethod(waiting_renew)
+
+    def __init__(self, session: Session, name: str, leases: Callable[[str], str]) -> None:
+        self.name = check_name(name)
+        self.session = session
+        self._base = session.key(name)
+        self.key = leases(self._base)
+        self.hold_key: object = self.key
+        self._lease = session.options.lease
+        self._calls = IdempotentCalls(session, self._base, names.own_request)
+        self._kept = KEPT + 2 * session.options.poll_cap + self._lease
+
+    # What `Hold` calls.
+
+    def release_hold(self, hold: Hold) -> Release:
+        """Take back the wait of *hold*."""
+        return Release().of(self.session, hold)
+
+    def last_release(self, hold: Hold) -> Eval[int]:
+        """Return the script that takes back the wait of *hold*."""
+        return self.release_script(hold, 0)
+
+    @abstractmethod
+    def release_script(self, hold: Hold, depth: int) -> Eval[int]:
+        """Return the script that takes back the wait of *hold*; a wait has no depths."""
+        ...

@@ -1,0 +1,375 @@
+"""The counting semaphore.
+
+RSemaphore of Redisson. Its only state is a string, the number of free permits.
+
+Theory. Nobody owns a permit: anyone may release. If a process is killed, its permits are gone until
+somebody puts them back. A call takes or gives its permits exactly once, even if replies are lost;
+see `interlock._core.upkeep.idempotency`. More cannot be promised. If permits must come back by
+themselves, use a `LeasedSemaphore`.
+
+Waiters of a client that want equally many permits stand in one queue. Only its front asks the
+server. For each such queue the client has a place in a queue on the server. A release wakes the
+first clients there, as long as permits are free. Each woken client has a claim to its permits for
+250 ms. The claim binds only clients in that queue. A client that wants more permits than are free
+is passed over for 8 s. Then permits are kept for it for 2 s. Several such clients take turns of
+10 s. So they delay the others by 4 s at most, no matter how many they are.
+
+Rejected: always keeping permits for the first client. One request for too many would stop all.
+
+Source: RSemaphore, Redisson 4.7.0.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from interlock._core.model import names
+from interlock._core.model.effects import NEVER, Eval, Whole, undoing
+from interlock._core.model.replication import Replication
+from interlock._core.queue.waiters import SHARED, section
+from interlock._core.queue.waiting import QUEUE_KEPT, leave_queue, may_overtake, wait_in_queue
+from interlock._core.scripts import semaphore as scripts
+from interlock._core.upkeep.idempotency import IdempotentCalls
+from interlock._core.upkeep.session import GRACE
+from interlock.errors import AcquireTimeoutError, ConfigError
+from interlock.options import check_name, check_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.model.effects import Op, Step
+    from interlock._core.queue.waiters import Place
+    from interlock._core.upkeep.idempotency import IdempotentCall
+    from interlock._core.upkeep.session import Session
+
+OVERTOOK = 2
+"""The reply to an acquire that took permits without a place, while others stood in the queue."""
+MAX_PERMITS = 2**31 - 1
+"""The largest number that Java can read: it uses an int."""
+
+
+def check_permits(permits: object, least: int = 1) -> int:
+    """Return *permits* if it is a number of permits.
+
+    Raises:
+        TypeError: unless it is an int.
+        ConfigError: unless it is *least* to `MAX_PERMITS`.
+    """
+    return check_number(permits, "permits", least, MAX_PERMITS)
+
+
+def check_change(permits: object) -> int:
+    """Return *permits* if they can be added; a negative number takes permits away.
+
+    Raises:
+        TypeError: unless it is an int.
+        ConfigError: if it is 0 or too large.
+    """
+    change = check_permits(permits, -MAX_PERMITS)
+    if change == 0:
+        raise ConfigError("adding 0 permits changes nothing; give a number above or below 0")
+    return change
+
+
+class Semaphore:
+    """The operations of one semaphore for one client."""
+
+    kind = "semaphore"
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.name = check_name(name)
+        self.key = session.key(name)
+        self.channel = names.semaphore_channel(self.key)
+        self._session = session
+        self._requests = IdempotentCalls(session, self.key)
+
+    def acquire(self, permits: int, deadline: float) -> Step[bool]:
+        """Take *permits* together, waiting until *deadline*; return whether they were taken.
+
+        Raises:
+            ServerUnavailableError: the server gave no usable answer in time; nothing stays taken.
+            WrongTypeError: the key holds another kind of object.
+            ReplicationError: too few replicas know of it, and they are required; nothing stays
+                taken.
+
+        Cost:
+            One round trip if enough permits are free, and two after a wait. While waiting, one per
+            poll cap for all waiters of this client that want equally many.
+
+        Source:
+            RSemaphore.acquire and tryAcquire.
+        """
+        request, undo = self._begin(permits, deadline)
+        return Whole(self._acquire(request, undo, permits, deadline), request.settled, undo)
+
+    def acquire_or_raise(self, permits: int, deadline: float, timeout: float) -> Step[None]:
+        """Acquire as `acquire` does, or raise what a ``with`` statement needs.
+
+        Raises:
+            AcquireTimeoutError: *deadline* came first.
+        """
+        request, undo = self._begin(permits, deadline)
+
+        def acquire() -> Op[None]:
+            if not (yield from self._acquire(request, undo, permits, deadline)):
+                raise out_of_time(self.kind, self.name, permits, timeout)
+
+        return Whole(acquire(), request.settled, undo)
+
+    def _begin(
+        self, permits: int, deadline: float
+    ) -> tuple[IdempotentCall, Callable[[BaseException], Op[None]]]:
+        """Return a request for *permits*, and the function that undoes it."""
+        part = section(self.channel, check_permits(permits))
+        request = self._requests.begin(deadline)
+        return request, partial(self._retract, part, request, permits)
+
+    def _acquire(
+        self,
+        request: IdempotentCall,
+        undo: Callable[[BaseException], Op[None]],
+        permits: int,
+        deadline: float,
+    ) -> Op[bool]:
+        part = section(self.channel, permits)
+        taken = yield from undoing(self._wait(part, request, permits, deadline), undo)
+        if taken:
+            self._requests.end(request)
+        elif request.unanswered:
+            yield from self._session.clean_up_later(
+                self._undo_script(request),
+                self._session.clock() + self._session.options.outage_timeout,
+            )
+            request.unanswered = False  # the background undoes it now
+        return taken
+
+    def release(self, permits: int) -> Step[bool]:
+        """Add *permits* to the free ones, whether or not the caller has acquired them.
+
+        An interrupted release is still completed.
+
+        Raises:
+            ServerUnavailableError: no reply in time; the background goes on sending the
+                release for a while.
+            WrongTypeError: the key holds another kind of object.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RSemaphore.release.
+        """
+        return self._release(check_permits(permits), create=1)
+
+    def release_if_exists(self, permits: int) -> Step[bool]:
+        """Release as `release` does, if the semaphore exists; return whether it does.
+
+        Source:
+            RSemaphore.releaseIfExists.
+        """
+        return self._release(check_permits(permits), create=0)
+
+    def add_permits(self, permits: int) -> Step[bool]:
+        """Add *permits* for good, or take them away when negative.
+
+        The number of free ones may fall below 0.
+
+        Raises:
+            ServerUnavailableError: no reply in time; if it was executed, the background undoes it.
+            WrongTypeError: the key holds another kind of object.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RSemaphore.addPermits.
+        """
+        permits = check_change(permits)
+        return self._requests.undone(
+            self._requests.begin(),
+            lambda request: self._release_script(request, permits, create=1),
+            self._undo_script,
+            lambda again: self._release_script(again, -permits, create=0),
+        )
+
+    def drain_permits(self) -> Step[int]:
+        """Take all permits that are free.
+
+        Return how many. If the number of free ones is below 0, it is set to 0, and the negative
+        number is returned.
+
+        Raises:
+            ServerUnavailableError: no reply in time; the background gives back what was taken.
+            WrongTypeError: the key holds another kind of object.
+            ReplicationError: as for `acquire`.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RSemaphore.drainPermits.
+        """
+        request = self._requests.begin()
+        return self._requests.undone(
+            request,
+            self._drain_script,
+            self._undo_script,
+            lambda again: self._release_script(again, cast("int", request.answer), create=0),
+        )
+
+    def try_set_permits(self, permits: int) -> Op[bool]:
+        """Create the semaphore with *permits* unless it exists; return whether it was created.
+
+        Cost:
+            One round trip.
+
+        Source:
+            RSemaphore.trySetPermits.
+        """
+        return (
+            yield from try_set_permits(
+                self._session, self._requests, self.key, self.channel, permits
+            )
+        )
+
+    def available_permits(self) -> Op[int]:
+        """Return how many permits are free; one round trip."""
+        return (yield from self._session.persist(scripts.semaphore_query(self.key)))
+
+    def _wait(self, part: str, request: IdempotentCall, permits: int, deadline: float) -> Op[bool]:
+        session = self._session
+        if may_overtake(session, part, deadline):
+            waits = session.clock() < deadline
+            left = yield from self._try(part, request, permits, deadline, waits=waits)
+            if left is None:
+                place = session.waiters.places.get(part)
+                if place is not None and not place.taken:
+                    # A waiter that came meanwhile relies on a place in the queue: it must ask.
+                    session.waiters.freed(part, ours=True)
+                return True
+        if session.has_queues and session.clock() < deadline:
+            self._make_place(part, permits)
+        taken = yield from wait_in_queue(
+            session, part, deadline, SHARED, self._try, part, request, permits, deadline
+        )
+        yield from leave_queue(session, part, self._leave_script, later=taken)
+        return taken
+
+    def _try(
+        self,
+        part: str,
+        request: IdempotentCall,
+        permits: int,
+        deadline: float,
+        *,
+        waits: bool = True,
+    ) -> Op[float | None]:
+        """Ask the server once; None if it took the permits, else the seconds until the next try.
+
+        A single try does not stand in the queue. A last try at *deadline* does, because it ends the
+        claim that the client may have been woken for.
+        """
+        session = self._session
+        call = scripts.semaphore_acquire(
+            self.key, request.key, request.old_latch, permits, request.ttl, deadline=deadline
+        )
+        place = session.waiters.places.get(part)
+        if place is not None and waits:
+            # If others wait here, the client stays in the queue after this one gets its permits.
+            more = not session.waiters.alone(part)
+            place.stand(more)
+            place.left = NEVER
+            keep = QUEUE_KEPT * session.options.poll_cap
+            scripts.stand_in_queue(
+                call, place.client, self.channel, session.publish, more=more, keep=keep
+            )
+        self._confirm(call)
+        taken = yield from self._requests.send(request, call)
+        if not taken:
+            return NEVER
+        if taken == OVERTOOK and waits and session.has_queues:
+            # From its next acquire on, the client stands in the queue.
+            self._make_place(part, permits, waits=False)
+        if place is not None and call.queued:
+            place.taken = place.more
+        return None
+
+    def _make_place(self, part: str, permits: int, *, waits: bool = True) -> None:
+        client = self._session.client_id
+        me = client if permits == 1 else f"{client}:{permits}"
+        self._session.waiters.place_for(part, client, me, waits=waits)
+
+    def _leave_script(self, place: Place) -> Eval[bool]:
+        """Return the script that gives up *place*, and passes on the permits it was woken for."""
+        return scripts.semaphore_leave(self.key, place.client, self._session.publish, self.channel)
+
+    def _retract(
+        self, part: str, request: IdempotentCall, permits: int, error: BaseException
+    ) -> Op[None]:
+        """Undo an acquire that ended by *error*, and give up an unused place."""
+        session = self._session
+        prompt_until = session.clock() + GRACE / 2
+        yield from self._requests.retract(
+            request,
+            self._undo_script,
+            lambda again: self._release_script(again, permits, create=0),
+            error,
+        )
+        silent = session.clock() >= prompt_until
+        yield from leave_queue(session, part, self._leave_script, error, later=silent)
+
+    def _confirm(self, call: Eval[bool] | Eval[int]) -> None:
+        """Ask replicas to confirm the permits that *call* takes."""
+        if self._session.replicas is not None:
+            what = f"{self.kind} {self.name!r}"
+            call.replication = Replication(self._session.replicas, what, bool, NEVER)
+
+    def _release(self, permits: int, create: int) -> Step[bool]:
+        return self._requests.carried_through(
+            lambda request: self._release_script(request, permits, create)
+        )
+
+    def _release_script(self, request: IdempotentCall, permits: int, create: int) -> Eval[bool]:
+        return scripts.semaphore_release(
+            self.key,
+            request.key,
+            request.old_latch,
+            permits,
+            create,
+            request.ttl,
+            self._session.publish,
+            self.channel,
+        )
+
+    def _drain_script(self, request: IdempotentCall) -> Eval[int]:
+        call = scripts.semaphore_drain(self.key, request.key, request.old_latch, request.ttl)
+        self._confirm(call)
+        return call
+
+    def _undo_script(self, request: IdempotentCall) -> Eval[bool]:
+        return scripts.semaphore_undo(
+            self.key, request.key, request.ttl, self._session.publish, self.channel
+        )
+
+
+def try_set_permits(
+    session: Session, requests: IdempotentCalls, key: str, channel: str, permits: int
+) -> Op[bool]:
+    """Create the semaphore *key* of either kind, as `Semaphore.try_set_permits` does."""
+    permits = check_permits(permits, 0)
+    request = requests.begin()
+    call = scripts.semaphore_try_set(
+        key, request.key, request.old_latch, permits, request.ttl, session.publish, channel
+    )
+    made = yield from requests.send(request, call)
+    requests.end(request)
+    return made
+
+
+def out_of_time(kind: str, name: str, permits: int, timeout: float) -> AcquireTimeoutError:
+    """Return the error for permits that did not become free in time."""
+    what = "a permit" if permits == 1 else f"{permits} permits together"
+    return AcquireTimeoutError(
+        f"{kind} {name!r} did not have {what} to give in {timeout:g} s", name=name, timeout=timeout
+    )

@@ -1,0 +1,1 @@
+"""Waiters, their places, and who is next. Only this folder changes a waiter or a place."""

@@ -1,0 +1,540 @@
+"""The local queues of waiters, and who is woken: passive, without a thread or a clock.
+
+Theory. A release is announced on a channel, and every process with waiters hears it. All local
+waiters of a channel share one subscription. If each asked the server, all but one would ask in
+vain. So they stand in a queue, and only the one in front asks.
+
+Rules:
+
+* A wake-up sets the flag ``asking`` of the front waiter. The flag stays set until the waiter takes
+  it. So a message that comes while the front waiter asks makes that waiter ask again.
+* A waiter that leaves from the front passes the front on. The next waiter is woken, and makes the
+  timed looks from now on. It asks at once, unless the one before left as the holder: then the lock
+  is known to be taken.
+* A waiter that is cancelled or out of time leaves like any other. Its wake-up is not lost with it.
+* Waiters of one channel that wait for different things stand in different sections. The front of
+  each section asks by itself.
+* A confirmed subscription counts as a message, because an earlier message may have been missed.
+* A release may offer the lock to the front waiter instead of freeing it (`offer`). During an offer
+  the waiter does not ask, and it may leave. If it leaves before it gets the lock, `conclude` tells
+  the release. If it gets the lock before it leaves, `give_up` tells the waiter.
+* Offers go on for as long as `HandOverPolicy` allows. Then the release goes to the first client in
+  the server's queue.
+* A client that waits for a plain, fenced or write lock, or for permits, has a `Place` in the
+  server's queue: one for each section. It also subscribes to a channel of its own, whose messages
+  tell that it is next (`Room`). It keeps the subscription for a while. So a client that waits often
+  need not subscribe each time.
+
+Prior art: trio's ``_parking_lot.py``; the lost wake-ups of asyncio.Lock (bpo-27585) and
+asyncio.Semaphore (gh-90155).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from interlock._core.model import names
+from interlock._core.model.effects import NEVER
+from interlock._core.queue.policy import COURTESY, HandOverPolicy
+from interlock._core.queue.waiter import Waiter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
+
+LONGEST_OFFER = 0.15
+"""Seconds after which a waiter with an offer asks the server itself, if nothing else comes."""
+
+SHARED = 0.0
+"""The `Waiter.taken_for` of a waiter that took some permits: others may succeed at once.
+
+If the client has a place in the server's queue, the server wakes the next waiter. Else the next
+waiter asks at once, as with None.
+"""
+FOR_OTHERS = (b"00", b"01")
+"""The messages that a lock is free for clients that are not in the server's queue.
+
+Java reads them as the numbers 0 and 1. Of a read/write lock, they mean that the last reader (0) or
+the writer (1) has released it.
+"""
+NEXT = b"0"
+"""The message on a client's wake channel that the client is next."""
+IDLE_LOOKS = 1
+"""How many looks of the subscriber an idle channel outlasts; the next one unsubscribes."""
+
+_SECTION = "\ud800"
+"""A lone surrogate: no channel name has it, because it cannot be sent."""
+
+
+def section(channel: str, wanted: object) -> str:
+    """Return the section of *channel* for waiters that want *wanted*; for 1, *channel* itself."""
+    return channel if wanted == 1 else f"{channel}{_SECTION}{wanted}"
+
+
+def whole_of(channel: str) -> str:
+    """Return the channel that *channel* is a section of, or *channel* itself."""
+    return channel.partition(_SECTION)[0]
+
+
+class Subscriptions(Protocol):
+    """Subscribes to channels; both calls return at once."""
+
+    def subscribe(self, channel: str) -> None:
+        """Ask for the messages of *channel*."""
+        ...
+
+    def unsubscribe(self, channel: str) -> None:
+        """Ask for no more messages of *channel*."""
+        ...
+
+
+class Room:
+    """The subscriptions of a client that stands in the server's queue of one lock or semaphore.
+
+    They last while somebody waits here, and a while longer. So a client that waits often need not
+    subscribe each time.
+
+    Attributes:
+        wake: the channel on which the client hears that it is next.
+        channels: all channels to subscribe to. The confirmation of the last one stands for all.
+        counted: whether scripts count the client as one that only needs to hear of its turn. It is
+            False once somebody waited here without a place: then the client must hear each release.
+        heard: whether the channels were subscribed to.
+        idle: how often the subscriber has looked since somebody waited here.
+        parts: the sections in which the client has a place.
+    """
+
+    __slots__ = ("channels", "counted", "heard", "idle", "parts", "wake")
+
+    def __init__(self, channel: str, client: str, *, counted: bool) -> None:
+        self.wake = names.wake_channel(channel, client)
+        self.channels: tuple[str, ...] = (channel, names.waiting_channel(channel), self.wake)
+        self.heard, self.counted = False, True
+        self.idle = 0
+        self.parts: set[str] = set()
+        if not counted:
+            self.discount()
+
+    def discount(self) -> None:
+        """Hear of each release from the next subscription on."""
+        self.counted = False
+        self.channels = (self.channels[0], self.wake)
+
+
+class Place:
+    """A client's place in the server's queue, for a section; it lasts as long as its `Room`.
+
+    Attributes:
+        client: its name in the queue, which begins with the client's id.
+        queue: the key of the queue.
+        taken: whether the client may stand in the queue.
+        more: whether the newest request asked to stay there after it is granted.
+        left: seconds that were left of the holder's lease when the client was refused last.
+        woken: whether a wake-up came while nobody waited here.
+    """
+
+    __slots__ = ("client", "left", "more", "queue", "taken", "woken")
+
+    def __init__(self, channel: str, client: str) -> None:
+        self.client = client
+        self.queue = names.waiting_queue(channel)
+        self.taken = self.more = self.woken = False
+        self.left = 0.0
+
+    def stand(self, more: bool) -> None:
+        """Note a request that puts the client into the queue, to stay if *more* of it wait."""
+        self.taken, self.woken, self.more = True, False, more
+
+
+class Waiters:
+    """The queues of all channels of one client.
+
+    Args:
+        mutex: guards the queues, which any thread may use.
+        subscriptions: hears when a channel gets its first waiter, and when nobody needs it any
+            more.
+
+    Attributes:
+        queues: the queues of all channels, or sections, that have waiters.
+        hearing: False while there is no subscriber connection, so that messages may be missed; the
+            driver sets it.
+        places: the client's places in the server's queues, by section.
+        roomy: whether places are possible; False if the server refused their channels.
+    """
+
+    def __init__(self, mutex: AbstractContextManager[object], subscriptions: Subscriptions) -> None:
+        self._mutex = mutex
+        self._subscriptions = subscriptions
+        self.hearing = False
+        # A dict is the queue: ordered, and a waiter in the middle leaves in one step.
+        self.queues: dict[str, dict[Waiter, None]] = {}
+        self._sections: dict[str, list[str]] = {}
+        self.places: dict[str, Place] = {}
+        self._rooms: dict[str, Room] = {}
+        self.roomy = True
+        self._woken_by: dict[str, str] = {}
+        self._policies: dict[str, HandOverPolicy] = {}
+
+    def join(
+        self, channel: str, alarm: Callable[[], None], noted: list[Waiter] | None = None
+    ) -> Waiter:
+        """Stand at the end of the queue of *channel*.
+
+        Args:
+            channel: what is waited for.
+            alarm: called, from any thread, when there is something to look at.
+            noted: a list that gets the waiter before it queues, so that an interruption can take
+                it back.
+        """
+        waiter = Waiter(channel, alarm)
+        if noted is not None:
+            noted.append(waiter)
+        with self._mutex:
+            queue = self.queues.get(channel)
+            if queue is None:
+                # A queue is never empty: a newcomer would stand behind nobody.
+                self.queues[channel] = {waiter: None}
+                waiter.front = True
+                self._open(waiter)
+            else:
+                queue[waiter] = None
+        return waiter
+
+    def leave(self, waiter: Waiter) -> None:
+        """Leave the queue, and pass the front on; doing it twice changes nothing."""
+        with self._mutex:
+            waiter.gone = True
+            queue = self.queues.get(waiter.channel)
+            if queue is None or waiter not in queue:
+                return
+            # The waiter is removed last: after an interruption all of this can be done again.
+            if len(queue) == 1:
+                self._close(waiter.channel)
+                _ = self._policies.pop(waiter.channel, None)
+                _ = self.queues.pop(waiter.channel, None)
+                return
+            if waiter.front:
+                successor = next(other for other in queue if other is not waiter)
+                successor.front = True
+                # If the client is not in the server's queue, the next must ask, or nobody wakes it.
+                place = self.places.get(waiter.channel)
+                missing = place is not None and not place.taken
+                taken_for = waiter.taken_for
+                if taken_for == SHARED:
+                    taken_for = None if place is None else NEVER  # the server wakes it
+                successor.inherited = taken_for
+                successor.wake(ask=taken_for is None or waiter.asking or missing)
+            _ = queue.pop(waiter, None)
+
+    def mend(self, waiter: Waiter) -> None:
+        """Put *waiter* back into its queue, and make sure that somebody asks.
+
+        A signal handler may have interrupted a step. If another thread changed the same queue
+        meanwhile, the step may have lost the waiter.
+        """
+        with self._mutex:
+            if waiter.gone or waiter.front:
+                return
+            queue = self.queues.get(waiter.channel)
+            if queue is None:
+                self.queues[waiter.channel] = {waiter: None}
+                self._open(waiter)
+            else:
+                queue.setdefault(waiter)
+            front = next(iter(self.queues[waiter.channel]))
+            if not front.front:
+                front.front = True
+                front.wake()
+
+    def has_waiters(self, channel: str) -> bool:
+        """Return whether somebody waits here; a newcomer must not overtake that waiter."""
+        return channel in self.queues
+
+    def begin_asking(self, waiter: Waiter, now: float) -> bool:
+        """Note that *waiter* asks the server; the caller resets `Waiter.busy` afterwards.
+
+        Return False if it must not ask, because the lock is being offered to it.
+        """
+        with self._mutex:
+            if waiter.offered and now < waiter.offered_until:
+                return False
+            # The offer is late, or was interrupted. The reply tells whether it is the holder.
+            waiter.offered = False
+            waiter.busy = True
+            return True
+
+    def give_up(self, waiter: Waiter) -> bool:
+        """End the wait of *waiter*; return whether it got what it waited for before that."""
+        with self._mutex:
+            given = waiter.gone
+            waiter.gone = True
+            return given
+
+    def offer(self, channel: str, kind: type[object], now: float) -> Waiter | None:
+        """Return the front waiter of *channel*, which is to get a lock of *kind*.
+
+        Return None if the lock is to be freed for all.
+
+        After the server's answer, call `conclude` with the waiter, or `freed` if this returned
+        None.
+        """
+        with self._mutex:
+            queue = self.queues.get(channel)
+            if queue is None:
+                return None
+            policy = self._policies.setdefault(channel, HandOverPolicy())
+            waiter = next(iter(queue))
+            hold = waiter.candidate
+            if (
+                hold is None
+                or waiter.busy
+                or waiter.offered
+                or waiter.gone
+                or type(hold.core) is not kind
+            ):
+                policy.end()
+                return None
+            if not policy.stays_here(len(queue), now):
+                return None
+            # From here on a command that makes it the holder may be under way.
+            hold.offer()
+            waiter.offered_until = now + LONGEST_OFFER
+            waiter.offered = True
+            return waiter
+
+    def conclude(self, waiter: Waiter, accept: Callable[[], bool] | None) -> bool:
+        """End an offer and wake its waiter; return whether that waiter has left meanwhile.
+
+        Args:
+            waiter: what `offer` returned.
+            accept: marks the waiter's hold as held. None unless the server has certainly made it
+                the holder: then the waiter must ask.
+        """
+        with self._mutex:
+            offered, waiter.offered = waiter.offered, False
+            left = offered and waiter.gone
+            try:
+                if offered and accept is not None and not left and accept():
+                    waiter.gone = True
+            finally:
+                waiter.wake()
+            return left
+
+    def freed(self, channel: str, ours: bool) -> None:
+        """Wake the front of *channel* after a release, or after a grant that gave up the place.
+
+        Args:
+            channel: of the lock.
+            ours: whether the front is to ask now.
+        """
+        with self._mutex:
+            queue = self.queues.get(channel)
+            if queue is None:
+                return
+            front = next(iter(queue))
+            if not ours:
+                # In case the client is not in the server's queue after all, it asks soon.
+                front.inherited = COURTESY
+            front.wake(ask=ours)
+
+    def notify(self, channel: str, payload: bytes | None = None) -> None:
+        """Wake the front waiter of each section of *channel*.
+
+        Args:
+            channel: where a message came, or may have been missed.
+            payload: the message; None for a confirmed subscription. A message of `FOR_OTHERS`
+                says that others are to take the lock first. On a wake channel, a number above 0
+                says how many milliseconds to wait first. A number behind a colon is the section.
+        """
+        with self._mutex:
+            whole = self._woken_by.get(channel)
+            if whole is not None:
+                self._called(whole, payload or b"")
+                return
+            for part in self._sections.get(channel, ()):
+                front = next(iter(self.queues[part]))
+                # A client with a place has several subscriptions. The confirmation of the last one,
+                # its wake channel, stands for all. A reader asks even if others are to take the
+                # lock first: it can read with them.
+                others = payload is None or (payload in FOR_OTHERS and not front.shares)
+                if not others or part not in self.places:
+                    front.wake()
+            room = self._rooms.get(channel)
+            if room is not None and payload is not None and payload not in FOR_OTHERS:
+                # A newcomer may have been refused before the message, and be about to wait.
+                for part in room.parts - self.queues.keys():
+                    self.places[part].woken = True
+
+    def _called(self, whole: str, payload: bytes) -> None:
+        """Wake the waiters that a message on the wake channel of *whole* is for."""
+        parts: Iterable[str] = (whole,)
+        patience = 0.0
+        if payload != NEXT:
+            parts, patience = self._meaning(whole, payload)
+        for part in parts:
+            place, queue = self.places.get(part), self.queues.get(part)
+            if place is not None and (payload or queue is None):
+                place.woken = True
+            if queue is not None:
+                front = next(iter(queue))
+                if patience:
+                    front.inherited = patience
+                front.wake(ask=not patience)
+
+    def _meaning(self, whole: str, payload: bytes) -> tuple[list[str], float]:
+        """Return the sections that a message is for, and how many seconds they wait first."""
+        number, _, wanted = payload.partition(b":")
+        # A message of unknown form is a wake-up, and nothing more.
+        patience = int(number[:4]) / 1000 if number.isdigit() else 0.0
+        if not payload:
+            return list(self._rooms[whole].parts), patience
+        return [section(whole, int(wanted[:10])) if wanted.isdigit() else whole], patience
+
+    def place_for(self, channel: str, client: str, me: str = "", *, waits: bool = True) -> None:
+        """Make a place in the server's queue for this client while it waits for *channel*.
+
+        Args:
+            channel: a section.
+            client: the client's id.
+            me: its name in the queue, if that is not *client*.
+            waits: whether somebody waits, or is about to.
+        """
+        with self._mutex:
+            if not self.roomy:
+                return
+            whole = whole_of(channel)
+            room = self._rooms.get(whole)
+            if room is None:
+                parts = self._sections.get(whole, ())
+                counted = all(part in self.places or part == channel for part in parts)
+                room = self._rooms[whole] = Room(whole, client, counted=counted)
+                self._woken_by[room.wake] = whole
+                if parts or not waits:
+                    # Earlier waiters need no place, and only subscribed to the channel. If nobody
+                    # waits, the subscriber looks until it is time to forget the room.
+                    room.heard = True
+                    self._subscriptions.subscribe(whole)
+            room.idle = 0  # it stays until the waiter has come
+            if channel not in self.places:
+                self.places[channel] = Place(whole, me or client)
+                room.parts.add(channel)
+
+    def channels_of(self, channel: str) -> tuple[str, ...]:
+        """Return all channels to subscribe to for *channel*."""
+        room = self._rooms.get(channel)
+        return (channel,) if room is None else room.channels
+
+    def alone(self, channel: str) -> bool:
+        """Return whether at most one waiter waits here for *channel*."""
+        return len(self.queues.get(channel, ())) <= 1
+
+    def vacate(self, channel: str, but: Waiter | None = None) -> Place | None:
+        """Return the place to give up, if nobody except *but* still waits here for *channel*.
+
+        The last waiter calls this before it leaves its local queue. So a newcomer asks the server
+        anew.
+        """
+        place = self.places.get(channel)
+        if place is None or not place.taken:
+            return None
+        with self._mutex:
+            place = self.places.get(channel)
+            if place is None or not place.taken:
+                return None
+            queue = self.queues.get(channel, ())
+            for waiter in queue:
+                if not waiter.gone and waiter is not but:
+                    return None
+            place.taken = False
+            return place
+
+    def look_for_idle(self) -> None:
+        """Unsubscribe from channels that were idle at this look and the `IDLE_LOOKS` before it."""
+        with self._mutex:
+            for whole, room in list(self._rooms.items()):
+                if whole in self._sections:
+                    continue
+                room.idle += 1
+                if room.idle > IDLE_LOOKS:
+                    if room.heard:
+                        self._subscriptions.unsubscribe(whole)
+                    del self._rooms[whole]
+                    # Another kind of lock of the same name has the same wake channel.
+                    _ = self._woken_by.pop(room.wake, None)
+                    for part in room.parts:
+                        del self.places[part]
+
+    def refused(self) -> None:
+        """Do without places: the server refused a subscription to this client."""
+        with self._mutex:
+            if not self._rooms:
+                return
+            self.roomy = False
+            heard = [whole for whole, room in self._rooms.items() if room.heard]
+            for whole in heard:
+                self._subscriptions.unsubscribe(whole)
+            self._rooms.clear()
+            self.places.clear()
+            self._woken_by.clear()
+            for whole in heard:
+                if whole in self._sections:
+                    self._subscriptions.subscribe(whole)
+
+    def serve_all(self, channel: str) -> None:
+        """End the wait of all waiters in the queue of *channel*: each got what it waits for."""
+        with self._mutex:
+            for waiter in self.queues.get(channel, ()):
+                waiter.gone = True
+                waiter.wake(ask=False)
+
+    def wake_all(self) -> None:
+        """Wake every waiter of every channel: the client closes."""
+        with self._mutex:
+            for queue in self.queues.values():
+                for waiter in queue:
+                    waiter.wake()
+
+    def channels(self) -> list[str]:
+        """Return the channels that have waiters."""
+        with self._mutex:
+            return list(self._sections)
+
+    def _open(self, waiter: Waiter) -> None:
+        whole = whole_of(waiter.channel)
+        parts = self._sections.get(whole)
+        room, place = self._rooms.get(whole), self.places.get(waiter.channel)
+        heard = room is not None and room.heard
+        # A confirmed subscription makes the waiter ask. Without a new one, it may ask at once.
+        asking = place is None or place.woken or not place.taken
+        if room is not None and place is None and room.counted:
+            if heard:
+                self._subscriptions.unsubscribe(whole)
+            room.discount()
+            room.heard = heard = False
+        if parts is None:
+            self._sections[whole] = [waiter.channel]
+            # Once more if there is no connection: there may have been no thread to open one.
+            if not heard or not self.hearing:
+                self._subscriptions.subscribe(whole)
+            waiter.asking = heard and asking
+        else:
+            if waiter.channel not in parts:
+                parts.append(waiter.channel)
+            waiter.asking = asking
+            if room is not None and not heard:
+                # The waiters before it needed no room.
+                self._subscriptions.subscribe(whole)
+        if room is not None:
+            room.heard = True
+            room.idle = 0
+
+    def _close(self, channel: str) -> None:
+        whole = whole_of(channel)
+        parts = self._sections.get(whole, [])
+        if channel in parts:
+            parts.remove(channel)
+        if not parts:
+            _ = self._sections.pop(whole, None)
+            room = self._rooms.get(whole)
+            if room is None or not room.heard:
+                self._subscriptions.unsubscribe(whole)

@@ -1,0 +1,172 @@
+"""Waiting for something that another process announces: try, subscribe, try again, wait.
+
+Pub/sub is only a hint; the server knows the truth. The lock may be released between the failed try
+and the subscription, and a message may be lost. So a confirmed subscription counts as a message.
+And a waiter looks again when the holder's lease ends, or after a poll cap.
+
+Source: RLock.tryLock(wait), Redisson 4.7.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Unpack
+
+from interlock._core.model.effects import NEVER, A, Enqueue, Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.model.effects import Eval, Op
+    from interlock._core.model.holds import Hold
+    from interlock._core.queue.waiters import Place
+    from interlock._core.upkeep.session import Session
+
+EXPIRY_MARGIN = 0.001
+"""Seconds after the end of a holder's lease at which a waiter looks again."""
+QUEUE_KEPT = 5
+"""How many poll caps the server keeps its queue after a request; at least four fifths of that."""
+QUEUE_GRACE = 5.0
+"""Seconds for which the background tries to give up a place in the server's queue."""
+FIRST_LOOK = 0.1
+"""Seconds after which a waiter looks again although its subscription was not confirmed."""
+
+
+def wait_for(
+    session: Session,
+    channel: str,
+    deadline: float,
+    taken_for: float | None,
+    attempt: Callable[[Unpack[A]], Op[float | None]],
+    *args: *A,
+) -> Op[bool]:
+    """Run *attempt* with *args* until it succeeds or *deadline* passes.
+
+    Args:
+        session: the client's state.
+        channel: its messages tell when to try again.
+        deadline: on the session's clock; one that has passed means one try.
+        taken_for: after a success, the seconds for which nobody else can succeed (a lock's lease).
+            None if others may succeed at once; `SHARED` if the server then wakes the next one.
+        attempt: returns None for success, else the seconds after which to try again without a
+            message.
+        *args: for *attempt*.
+
+    Returns:
+        Whether an attempt succeeded.
+
+    Cost:
+        What one attempt costs. While waiting: one per message and per poll cap, for all waiters
+        of *channel* in this client.
+    """
+    if may_overtake(session, channel, deadline):
+        left = yield from attempt(*args)
+        if left is None:
+            return True
+    return (yield from wait_in_queue(session, channel, deadline, taken_for, attempt, *args))
+
+
+def may_overtake(session: Session, channel: str, deadline: float) -> bool:
+    """Return whether to try before queueing.
+
+    A newcomer queues behind those who wait here, except with a single try.
+    """
+    return not session.waiters.has_waiters(channel) or deadline <= session.clock()
+
+
+def wait_in_queue(
+    session: Session,
+    channel: str,
+    deadline: float,
+    taken_for: float | None,
+    attempt: Callable[[Unpack[A]], Op[float | None]],
+    *args: *A,
+    candidate: Hold | None = None,
+    interval: Callable[[], float] | None = None,
+    shares: bool = False,
+) -> Op[bool]:
+    """Wait as `wait_for` does, after a first attempt or without one.
+
+    Args:
+        session: as for `wait_for`.
+        channel: as for `wait_for`.
+        deadline: as for `wait_for`.
+        taken_for: as for `wait_for`.
+        attempt: as for `wait_for`. It returns None without asking if *candidate* was given what
+            it waits for.
+        *args: as for `wait_for`.
+        candidate: the hold that a release may hand the lock over to.
+        interval: returns the seconds between looks; default: `Session.poll_interval`.
+        shares: whether others may have it at the same time, as readers do.
+    """
+    interval = interval or session.poll_interval
+    if session.clock() >= deadline:
+        return False
+    waiter = yield from Enqueue(channel)
+    waiter.candidate, waiter.shares = candidate, shares
+    try:
+        look_at = session.clock() + _first_look(session, channel)
+        while True:
+            if waiter.gone:
+                # It was given what it waits for. The next one need not look.
+                waiter.asking = False
+                waiter.taken_for = taken_for
+                return True
+            if session.deadlocked:
+                session.raise_deadlock(args)
+            if waiter.front and waiter.inherited is not None:
+                look_at = session.clock() + min(waiter.inherited, interval())
+                waiter.inherited = None
+            if waiter.front and (waiter.take() or session.clock() >= look_at):
+                if session.waiters.begin_asking(waiter, session.clock()):
+                    left = yield from attempt(*args)
+                    waiter.busy = False
+                    if left is None:
+                        waiter.taken_for = taken_for
+                        return True
+                    look_at = session.clock() + min(left + EXPIRY_MARGIN, interval())
+                else:
+                    # The lock is being handed over to it. The outcome should be told earlier.
+                    look_at = waiter.offered_until
+            if session.clock() >= deadline:
+                return session.waiters.give_up(waiter)
+            yield Wait(waiter, min(deadline, look_at if waiter.front else NEVER))
+    finally:
+        # Before anything is undone: from now on nobody can make it the holder unnoticed.
+        _ = session.waiters.give_up(waiter)
+
+
+def leave_queue(
+    session: Session,
+    channel: str,
+    leave: Callable[[Place], Eval[int]],
+    error: BaseException | None = None,
+    *,
+    later: bool = False,
+) -> Op[None]:
+    """Give up the client's place in the server's queue, if its last waiter here goes.
+
+    The script passes on a wake-up that the client has not used.
+
+    Args:
+        session: the client's state.
+        channel: as for `wait_for`.
+        leave: returns the script that gives up a place.
+        error: the error that ended the wait, if any.
+        later: whether the background sends the script; then the caller does not wait.
+    """
+    place = session.waiters.vacate(channel)
+    if place is None:
+        return
+    until = session.clock() + QUEUE_GRACE
+    if later:
+        yield from session.clean_up_later(leave(place), until)
+    else:
+        yield from session.clean_up_after(error, leave(place), until)
+
+
+def _first_look(session: Session, channel: str) -> float:
+    """Return the seconds after which a new waiter looks, if no message comes."""
+    place = session.waiters.places.get(channel)
+    if place is None or not place.taken or not session.waiters.hearing:
+        return FIRST_LOOK
+    return min(place.left + EXPIRY_MARGIN, session.poll_interval())

@@ -1,0 +1,294 @@
+"""How to make a call repeatable: by an id of its own, and a latch that remembers its answer.
+
+Theory. A lock's scripts name the depth to reach, so they may run any number of times. A counter has
+no such thing: an INCRBY that is sent again after a lost reply counts twice. So each call has a key
+of its own, its latch. The copy that runs first writes there what it did. Every copy that arrives
+later finds that, does nothing and gives the same answer. An undo writes the latch too. So a copy
+that arrives after the undo does nothing.
+
+Rules:
+
+* A latch outlives every copy of its call. Copies are sent for a command time-out, the outage
+  time-out and the command time-out of the last try. If the caller's deadline is later, they are
+  sent until then. After that the background sends them for another outage time-out. The time that
+  is left is for copies that are still on their way.
+* An id is made of the client's own id and a counter, besides randomness. A program may seed its
+  generator. Two processes with the same seed must not take each other's answers for their own.
+* The next call through the same object removes the latch of an answered call; that costs nothing.
+  If a copy was not answered and may still arrive, the latch stays until it expires.
+* A later call may have removed a latch, so that it can no longer undo its own call. But then all
+  copies of that call were answered. So the opposite call is sent, with a latch of its own.
+
+Source: the unlock latch of Redisson 4.7.0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from interlock._core.model import names
+from interlock._core.model.effects import NEVER, Step, Whole, failing, undoing
+from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
+from interlock.options import MAX_LEASE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.model.effects import Eval, Op, R
+    from interlock._core.upkeep.session import Session
+
+    Make: TypeAlias = Callable[["IdempotentCall"], Eval[R]]
+    """Makes a script with the latch of a request.
+
+    It is called while a step is performed, not before. A client learns with its first operation how
+    to publish.
+    """
+
+MAX_OLD_LATCHES = 64
+"""Latches that an object remembers to remove, at most; all others expire by themselves."""
+
+_numbers = itertools.count(1)
+
+
+def new_id(session: Session) -> str:
+    """Return 32 hex digits that nobody else has."""
+    seed = f"{session.client_id} {next(_numbers)} {session.random()} {session.clock()}"
+    return hashlib.blake2b(seed.encode(), digest_size=16).hexdigest()
+
+
+class IdempotentCall:
+    """One call.
+
+    Attributes:
+        key: its latch.
+        ttl: seconds for which the latch is kept.
+        old_latch: the latch of an earlier call, which this call removes; a key that never exists
+            if there is none.
+        id: tells it from all other calls.
+        unanswered: True if a copy was sent and not answered, and may still arrive.
+        done: True if it was executed and has not been undone.
+        answer: the answer to it.
+        ended: True if a later call may remove the latch.
+        opposite: the call that undoes it when its latch is gone.
+    """
+
+    __slots__ = (
+        "answer",
+        "done",
+        "ended",
+        "id",
+        "key",
+        "old_latch",
+        "opposite",
+        "ttl",
+        "unanswered",
+    )
+
+    def __init__(self, key: str, ttl: float, old_latch: str, id_: str = "") -> None:
+        self.key = key
+        self.id = id_
+        self.ttl = ttl
+        self.old_latch = old_latch
+        self.unanswered = self.done = self.ended = False
+        self.answer: object = None
+        self.opposite: Eval[bool] | None = None
+
+    def settled(self) -> bool:
+        """Return whether there is nothing to undo."""
+        return not (self.unanswered or self.done)
+
+
+class IdempotentCalls:
+    """The calls through one object.
+
+    Args:
+        session: the client's state.
+        key: the object's key.
+        latch: returns the latch of a call, for *key* and the id of the call.
+    """
+
+    def __init__(
+        self, session: Session, key: str, latch: Callable[[str, str], str] = names.request_latch
+    ) -> None:
+        self.session = session
+        self._key = key
+        self._latch = latch
+        self._old_latches: deque[str] = deque(maxlen=MAX_OLD_LATCHES)
+
+    def begin(self, deadline: float = NEVER) -> IdempotentCall:
+        """Return a new call that may be sent until *deadline*."""
+        session = self.session
+        try:
+            old_latch = self._old_latches.popleft()
+        except IndexError:
+            old_latch = self._latch(self._key, "none")
+        id_ = new_id(session)
+        return IdempotentCall(self._latch(self._key, id_), self.ttl(deadline), old_latch, id_)
+
+    def ttl(self, deadline: float = NEVER) -> float:
+        """Return how many seconds to keep the latch of a call that is sent until *deadline*."""
+        session = self.session
+        late = 2 * session.options.command_timeout + session.options.outage_timeout
+        last = late if deadline == NEVER else max(late, deadline - session.clock())
+        return min(last + late, MAX_LEASE)
+
+    def send(self, request: IdempotentCall, call: Eval[R]) -> Op[R]:
+        """Send *call*, a script with the latch of *request*, until a reply is read.
+
+        Keeps track of unanswered copies.
+
+        Raises:
+            ServerUnavailableError: as for `Session.persist`.
+        """
+        unanswered, request.unanswered = request.unanswered, True
+        try:
+            answer = yield from self.session.persist(call)
+        except InterlockError as error:
+            self.failed(request, error, before=unanswered)
+            raise
+        # In this order: a Ctrl-C may come in between, or before the caller has the answer.
+        request.answer = answer
+        request.done = bool(answer)
+        request.unanswered = unanswered or call.unknown > 0
+        return answer
+
+    def end(self, request: IdempotentCall) -> None:
+        """Note that the answer to *request* was read."""
+        if not request.unanswered:
+            request.ended = True
+            self._old_latches.append(request.key)
+
+    def carried_through(self, make: Make[bool]) -> CarriedThrough:
+        """Return the step that sends the script that *make* makes.
+
+        Even if the step is interrupted anywhere, the script is sent until it is answered.
+        """
+        return CarriedThrough(self, make)
+
+    def failed(
+        self, request: IdempotentCall, error: BaseException | None, *, before: bool = False
+    ) -> None:
+        """Note that a call ended with *error*; *before*: an earlier copy was not answered."""
+        if isinstance(error, InterlockError) and not isinstance(error, ClosedError):
+            # A copy that the server refused, or that was never sent, is no longer under way.
+            request.unanswered = before or error.sent
+
+    def undone(
+        self, request: IdempotentCall, make: Make[R], undo: Make[bool], opposite: Make[bool]
+    ) -> Step[R]:
+        """Return the step that sends the script of *make*; if interrupted, `retract` undoes it."""
+        op = undoing(self._send_and_end(request, make), self.retract, request, undo, opposite)
+        return Whole(op, request.settled, partial(self.retract, request, undo, opposite))
+
+    def _send_and_end(self, request: IdempotentCall, make: Make[R]) -> Op[R]:
+        answer = yield from self.send(request, make(request))
+        self.end(request)
+        return answer
+
+    def retract(
+        self, request: IdempotentCall, undo: Make[bool], opposite: Make[bool], error: BaseException
+    ) -> Op[None]:
+        """Undo *request*, which ended with *error*, if it has done something or still may.
+
+        Send *undo*. If another call was told to remove the latch, send *opposite* in its place,
+        with a latch of its own.
+        """
+        if request.settled():
+            return
+        call = None
+        if request.ended:
+            try:
+                # First of all: from now on no other call removes the latch.
+                self._old_latches.remove(request.key)
+                request.ended = False
+            except ValueError:
+                # Made only once: this may be interrupted and begin again.
+                call = request.opposite = request.opposite or opposite(self.begin())
+        yield from self._clean_up(call or undo(request), error)
+        request.unanswered = request.done = False
+
+    def go_on(self, request: IdempotentCall, call: Eval[bool], error: BaseException) -> Op[None]:
+        """Send *call* again if *request*, which ended with *error*, may not have been executed.
+
+        The background sends it if the server does not answer.
+        """
+        if request.unanswered or getattr(error, "transient", False):
+            yield from self._clean_up(call, error)
+
+    def _clean_up(self, call: Eval[bool], error: BaseException) -> Op[None]:
+        until = self.session.clock() + self.session.options.outage_timeout
+        yield from self.session.clean_up_after(error, call, until)
+
+
+class CarriedThrough(Step[bool]):
+    """A call that is carried through, and takes effect once.
+
+    If it is interrupted anywhere, the background goes on with it.
+    """
+
+    __slots__ = ("_call", "_make", "_over", "_request", "_requests", "result")
+
+    def __init__(self, requests: IdempotentCalls, make: Make[bool]) -> None:
+        self._requests = requests
+        self._make = make
+        self._request: IdempotentCall | None = None
+        self._call: Eval[bool] | None = None
+        self._over = self.result = False
+
+    def begin(self) -> Eval[bool]:
+        """Return the script to send."""
+        request = self._request = self._requests.begin()
+        call = self._call = self._make(request)
+        request.unanswered = True
+        return call
+
+    def done(self, answer: bool) -> bool:
+        """Take the answer; return True."""
+        assert self._request is not None
+        self._request.unanswered = False
+        self._requests.end(self._request)
+        self._over, self.result = True, answer
+        return True
+
+    def rest(self, failure: BaseException | None) -> Op[bool]:
+        """Send it again, now or in the background."""
+        if self._request is None or self._call is None:
+            if isinstance(failure, Exception):
+                self._over = True
+                return failing(failure)
+            self._request = None
+            _ = self.begin()
+        assert self._request is not None
+        assert self._call is not None
+        assert failure is not None
+        return self._go_on(self._request, self._call, failure)
+
+    def over(self) -> bool:
+        """Return whether it was answered, or left to the background."""
+        return self._over
+
+    def _go_on(self, request: IdempotentCall, call: Eval[bool], failure: BaseException) -> Op[bool]:
+        answer = yield from undoing(self._again(request, call, failure), self._leave, request, call)
+        self._over, self.result = True, answer
+        self._requests.end(request)
+        return answer
+
+    def _leave(self, request: IdempotentCall, call: Eval[bool], error: BaseException) -> Op[None]:
+        yield from self._requests.go_on(request, call, error)
+        self._over = True
+
+    def _again(self, request: IdempotentCall, call: Eval[bool], failure: BaseException) -> Op[bool]:
+        self._requests.failed(request, failure)
+        if not isinstance(failure, ServerUnavailableError):
+            raise failure
+        try:
+            answer = yield from self._requests.session.again(call, failure)
+        except InterlockError as error:
+            self._requests.failed(request, error)
+            raise
+        request.unanswered = call.unknown > 0
+        return answer

@@ -1,0 +1,315 @@
+"""What the operations of one client share."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from copy import copy
+from typing import TYPE_CHECKING
+
+from interlock._core.insight.observing import Observing
+from interlock._core.model.effects import NEVER, Cleanup, Eval, R, Wait, undoing
+from interlock._core.model.holds import Holds, State
+from interlock._core.model.names import check_one_slot
+from interlock._core.upkeep.watchdog import Watchdog
+from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock._core.model.effects import Op
+    from interlock._core.model.holds import Hold, Owner
+    from interlock._core.queue.waiters import Waiters
+    from interlock.errors import LossReason
+    from interlock.options import Options
+
+FIRST_RETRY_PAUSE = 0.02
+LONGEST_RETRY_PAUSE = 0.5
+"""Seconds between attempts to reach a server that does not answer: at first, and at most."""
+GRACE = 0.15
+"""Seconds for one round trip if the caller's time is already up."""
+DEAF_POLL = 0.1
+"""Seconds between two looks at a lock while there are no messages."""
+_ONCE = ("", 0, "")
+"""Placeholder for an owner that has acquired only once."""
+
+
+class Session:
+    """The state of one client, as its operations see it.
+
+    Attributes:
+        clock: monotonic seconds, which go on while the machine is suspended; never the wall clock.
+        client_id: the first half of every holder id.
+        where: the server's address, which identifies it.
+        database: identifies the server's database.
+        home: a reference to the driver of this client, which does not keep the driver alive.
+        epoch: returns a number that grows each time another server takes over; that server may
+            lack the last writes.
+        publish: the command that announces releases, PUBLISH or SPUBLISH, or empty for none;
+            decided before the first operation.
+        replicas: the policy for replicas; None if they are not asked.
+        clustered: whether all keys of an object must be in one hash slot.
+        call_user: calls a listener of a loss, and reports what it raises.
+        events: what observers are told.
+    """
+
+    def __init__(
+        self,
+        *,
+        options: Options,
+        client_id: str,
+        clock: Callable[[], float],
+        random: Callable[[], float],
+        waiters: Waiters,
+        wake: Callable[[], None],
+        call_user: Callable[[Callable[[], object]], None],
+        where: str = "",
+        database: str = "",
+        home: object = None,
+        epoch: Callable[[], int] = lambda: 0,
+        clustered: bool = False,
+    ) -> None:
+        self.where = where
+        self.database = database or where
+        self.home = home
+        self.epoch = epoch
+        self.options = options
+        self.client_id = client_id
+        self.clock = clock
+        self.random = random
+        self.waiters = waiters
+        self.publish = "PUBLISH"
+        policy = options.replicas
+        self.replicas = None if policy == "off" or policy.mode == "off" else policy
+        self.clustered = clustered
+        self.call_user = call_user
+        self.holds = Holds()
+        self.deadlocked: dict[Hold, InterlockError] = {}
+        self.events = Observing(self.holds, clock, options.slow_acquire, options.slow_hold)
+        self.events.client_id, self.events.server = client_id, where
+        self._releases_on_close: Sequence[Eval[int]] | None = None
+        self.watchdog = Watchdog(
+            self.holds,
+            lease=options.lease,
+            batch=options.renew_batch,
+            wake=wake,
+            lose=self.begin_loss,
+            # In a cluster each key is renewed by a script of its own: a key whose slot is just
+            # moving must not hold up others.
+            apart=(lambda key: key) if clustered else (lambda _: None),
+        )
+
+    @property
+    def has_queues(self) -> bool:
+        """Return whether waiting clients stand in a queue on the server.
+
+        The server must be able to count the subscribers of a channel. Without messages it cannot.
+        With plain channels in a cluster it cannot either: each node knows only its own subscribers.
+        """
+        return self.publish == "SPUBLISH" if self.clustered else bool(self.publish)
+
+    @property
+    def may_hand_over(self) -> bool:
+        """Return whether a lock may go from one waiter of this client to the next.
+
+        It may only if the server's queue gives other clients their turn. If replicas confirm
+        grants, it may not.
+        """
+        return self.has_queues and self.replicas is None
+
+    def holder(self, owner: Owner) -> str:
+        """Return the hash field for a new hold of *owner*."""
+        known_as, number = owner.known_as, owner.number
+        if known_as is not None and known_as[0] is self.client_id and known_as[1] == number:
+            return known_as[2]
+        holder = f"{self.client_id}:{number}"
+        # Many owners acquire once, and may wait for long. Only an owner that comes again is worth
+        # the memory.
+        owner.known_as = _ONCE if known_as is None else (self.client_id, number, holder)
+        return holder
+
+    def key(self, name: str) -> str:
+        """Return the Redis key that belongs to the user's *name*.
+
+        Raises:
+            ConfigError: the keys of the object would be in several hash slots of the cluster.
+        """
+        mapper = self.options.name_mapper
+        key = name if mapper is None else mapper(name)
+        if self.clustered:
+            check_one_slot(key)
+        return key
+
+    def releases_on_close(self) -> Sequence[Eval[int]]:
+        """Forget every hold of a client that closes.
+
+        Return the scripts that release them. A second call returns the same scripts.
+        """
+        if self._releases_on_close is None:
+            # A hold that is just being acquired may be granted although no reply was read.
+            self._releases_on_close = [
+                hold.core.release_script(hold, 0)
+                for hold in self.holds
+                if hold.state in (State.HELD, State.ENDING) or hold.late_grants()
+            ]
+        for hold in self.holds:
+            if self.holds.observer is not None and hold.state in (State.HELD, State.ENDING):
+                self.holds.observer.released(hold)
+            self.holds.end(hold)
+        return self._releases_on_close
+
+    def become(self, client_id: str, waiters: Waiters) -> None:
+        """Become another client, which holds nothing, in a forked child."""
+        self.client_id = self.events.client_id = client_id
+        self.waiters = waiters
+        self._releases_on_close = None
+        self.events.after_fork()
+        self.watchdog.forget()
+        for hold in self.holds:
+            self.holds.end(hold)
+
+    def lose(self, hold: Hold, reason: LossReason) -> None:
+        """Note that *hold* is lost, and tell its listeners and the observers."""
+        self.begin_loss(hold, reason)()
+
+    def begin_loss(self, hold: Hold, reason: LossReason) -> Callable[[], None]:
+        """Note that *hold* is lost; return the function that tells of it, to be called once."""
+        held = hold.state in (State.HELD, State.ENDING)
+        listeners = hold.lose(reason)
+
+        def tell() -> None:
+            if held:
+                self.events.lost(hold, reason)
+            for callback in listeners:
+                self.call_user(callback)
+
+        return tell
+
+    def raise_deadlock(self, args: tuple[object, ...]) -> None:
+        """Raise the error that was noted for this wait, if it can never end.
+
+        *args* are the arguments of its attempts.
+        """
+        for hold in list(self.deadlocked):
+            if hold in args and (error := self.deadlocked.pop(hold, None)) is not None:
+                raise error
+
+    def poll_interval(self) -> float:
+        """Return how long to wait for a message before looking again.
+
+        The times are spread, so that waiters do not all look at once.
+        """
+        cap = (
+            self.options.poll_cap if self.waiters.hearing else min(self.options.poll_cap, DEAF_POLL)
+        )
+        return cap * (0.75 + self.random() / 4)
+
+    def persist(self, call: Eval[R], hold: Hold | None = None) -> Op[R]:
+        """Send *call* until a reply is read; sending it again must change nothing.
+
+        It gives up at the call's deadline. Without a deadline it gives up after an outage of
+        `Options.outage_timeout`.
+
+        Args:
+            call: the script.
+            hold: the hold that *call* may acquire; it counts the tries. The caller must tell it the
+                outcome (`Hold.grant`, `Hold.uncount_try`).
+
+        Raises:
+            ServerUnavailableError: the last error, if time is up or trying again is useless.
+        """
+        try:
+            if hold is None:
+                return call.script.decode((yield call))  # as `_send`, with one generator less
+            return (yield from self._send(call, hold))
+        except ServerUnavailableError as error:
+            failure = error
+        return (yield from self.again(call, failure, hold))
+
+    @staticmethod
+    def _send(call: Eval[R], hold: Hold | None) -> Op[R]:
+        if hold is None:
+            return call.script.decode((yield call))
+        hold.sent()
+        try:
+            return call.script.decode((yield call))
+        except InterlockError as error:
+            hold.failed(error)
+            raise
+
+    def again(self, call: Eval[R], failure: BaseException, hold: Hold | None = None) -> Op[R]:
+        """Go on as `persist` does, after the first try of *call* ended by *failure*."""
+        pause, until = FIRST_RETRY_PAUSE, call.deadline
+        while True:
+            if not isinstance(failure, ServerUnavailableError):
+                raise failure
+            call.unknown += failure.sent
+            if call.unknown and not failure.sent:
+                # Others may have got the same error object: change a copy.
+                cause, failure = failure.__cause__, copy(failure)
+                failure.__cause__, failure.sent = cause, True
+            if until == NEVER:
+                until = self.clock() + self.options.outage_timeout
+            resume = self.clock() + pause * (0.5 + self.random())
+            if not failure.transient or resume >= until:
+                raise failure
+            yield from Wait(None, resume)
+            if self.clock() >= until:
+                raise failure
+            pause = min(pause * 2, LONGEST_RETRY_PAUSE)
+            try:
+                return (yield from self._send(call, hold))
+            except ServerUnavailableError as error:
+                failure = error
+
+    def clean_up(self, call: Eval[int], until: float, *, late: int = 0) -> Op[None]:
+        """Send *call* now if the server answers promptly, else in the background.
+
+        Args:
+            call: the script.
+            until: when *call* becomes useless.
+            late: how many late grants it must find. It is repeated until it has found them, or
+                until *until*.
+
+        If this is interrupted, the background sends it all the same.
+        """
+        call.deadline = self.clock() + GRACE
+        yield from undoing(
+            self._clean_up(call, until, late), self._clean_up_later, call, until, late
+        )
+
+    def clean_up_after(
+        self, error: BaseException | None, call: Eval[int], until: float, late: int = 0
+    ) -> Op[None]:
+        """Clean up by *call* after *error*.
+
+        If the server did not answer, or the client is closed, the background sends it at once.
+        """
+        if isinstance(error, ServerUnavailableError | ClosedError):
+            return self.clean_up_later(call, until, late)
+        return self.clean_up(call, until, late=late)
+
+    def clean_up_later(self, call: Eval[R], until: float, late: int = 0) -> Op[None]:
+        """Leave *call* to the background until *until*, even if this is interrupted.
+
+        The arguments are those of `clean_up`.
+        """
+        # Twice: if the first is interrupted before the background has *call*, the second follows.
+        return undoing(
+            self._clean_up_later(call, until, late), self._clean_up_later, call, until, late
+        )
+
+    def _clean_up(self, call: Eval[int], until: float, late: int) -> Op[None]:
+        """Send *call*, and leave the rest to the background."""
+        with suppress(ServerUnavailableError, ClosedError):
+            late -= bool((yield from call))
+            if late <= 0:
+                return
+        yield from self._clean_up_later(call, until, late)
+
+    @staticmethod
+    def _clean_up_later(
+        call: Eval[R], until: float, late: int, error: BaseException | None = None
+    ) -> Op[None]:
+        del error
+        call.deadline = NEVER
+        yield from Cleanup(call, until, late)

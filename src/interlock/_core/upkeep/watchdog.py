@@ -1,0 +1,286 @@
+"""Which holds to renew and which are over: passive, `now` is an argument.
+
+Theory. Every hold without a lease of its own is renewed in rounds, a third of the lease apart, in
+batches. A hold joins the next round. So N holds cost at most ceil(N / batch) round trips per node
+and period. And none is renewed later than a third of its lease after the last time.
+
+Rules:
+
+* If the script answers "not yours", the hold is lost. Without an answer, its state is unknown. The
+  two never share a code path. A renewal without an answer is tried again soon, until the local
+  validity of the hold ends.
+* One failing batch, hold or callback never stops the others.
+* A hold that the server no longer has is lost at once. Its listeners are told after the note of an
+  operator was read, or after `TELL_WITHIN`.
+* A hold whose owner or handle is gone is not renewed any more: it ends with its lease. A hold with
+  a lease of its own was meant to end that way. An `owner=` name is gone when every thread and task
+  that used it has ended.
+
+Source: LockTask of Redisson 4.7.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from interlock._core.model.effects import NEVER, Batch, Eval
+from interlock._core.model.holds import State
+from interlock._core.model.names import forced_note
+from interlock._core.scripts.forced import forced_note_read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from interlock._core.model.effects import Op
+    from interlock._core.model.holds import Hold, Holds, Renewal
+    from interlock.errors import LossReason
+
+
+TELL_WITHIN = 0.5
+"""Seconds after which listeners hear of a loss, even without the operator's reason."""
+
+
+@dataclass(slots=True)
+class Round:
+    """What a round of the watchdog found.
+
+    Attributes:
+        abandoned: holds whose owner is gone; they were dropped.
+        renewed: holds that were renewed.
+        failures: the errors of scripts that failed, and unexpected errors.
+    """
+
+    abandoned: list[Hold] = field(default_factory=list["Hold"])
+    renewed: int = 0
+    failures: list[Exception] = field(default_factory=list[Exception])
+
+
+class Watchdog:
+    """The renewal of one client's holds.
+
+    Args:
+        holds: the client's table.
+        lease: seconds; holds are renewed every third of it.
+        batch: holds per round trip.
+        wake: called when something is due earlier than `next_due` said last.
+        lose: notes that a hold is lost; returns the function that tells its listeners.
+        apart: returns the group of a key. A script renews keys of one group only.
+
+    Attributes:
+        deserted: returns whether nobody at all is left who could release a hold.
+    """
+
+    def __init__(
+        self,
+        holds: Holds,
+        *,
+        lease: float,
+        batch: int,
+        wake: Callable[[], None],
+        lose: Callable[[Hold, LossReason], Callable[[], None]],
+        apart: Callable[[str], object],
+    ) -> None:
+        self._holds = holds
+        self._batch = batch
+        self._wake = wake
+        self._lose = lose
+        self._apart = apart
+        self.deserted: Callable[[], bool | None] = lambda: False
+        self.lease = lease
+        self.period = lease / 3
+        self.retry = lease / 20
+        self._round_at = 0.0
+        self._wake_at = NEVER
+        self._soonest = 0.0
+        # Losses that were not told yet: the deadline, and the function that tells the loss.
+        self._untold: dict[Hold, tuple[float, Callable[[], None]]] = {}
+
+    def watch(self, hold: Hold) -> None:
+        """Take *hold*, which was just acquired, into the next round."""
+        hold.renew_at = self._round_at
+        if hold.valid_until < self._soonest:  # noqa: PLR1730 - a call costs more, for every acquire
+            self._soonest = hold.valid_until
+        if hold.valid_until < self._wake_at:
+            self._wake()
+
+    def renew_now(self, now: float) -> None:
+        """Renew every hold at once.
+
+        From *now* on another server answers for the holds, and it may not know them.
+        """
+        for hold in self._holds:
+            hold.renew_at = min(hold.renew_at, now)
+        self._wake()
+
+    def next_due(self, now: float) -> float:
+        """Return when the next round is due, or the next hold ends."""
+        if self._round_at <= now:
+            self._round_at = now + self.period
+        due = self._round_at
+        for hold in self._holds:
+            if hold.state is State.HELD:
+                due = min(due, hold.valid_until)
+                if hold.renewal is not None:
+                    due = min(due, hold.renew_at)
+        self._wake_at = due
+        return due
+
+    def end_overdue(self, now: float) -> float:
+        """Note as lost the holds that were not renewed in time.
+
+        Return the time when the next hold is to end, or an earlier time.
+        """
+        # This is called for every batch of a round. With 100,000 holds it must not look at all of
+        # them each time.
+        return self._look(now) if now >= self._soonest else self._soonest
+
+    def _look(self, now: float) -> float:
+        self._soonest = soonest = NEVER
+        for hold in self._holds:
+            if hold.state is State.HELD or hold.state is State.ENDING:
+                if now >= hold.valid_until:
+                    self._lose(hold, hold.expiry_reason())()
+                else:
+                    soonest = min(soonest, hold.valid_until)
+        for hold, (until, _) in list(self._untold.items()):
+            if now >= until:
+                self._tell(hold)
+            else:
+                soonest = min(soonest, until)
+        # A hold that was acquired meanwhile may end before all that were looked at.
+        self._soonest = min(self._soonest, soonest)
+        return self._soonest
+
+    def due(self, now: float, result: Round) -> list[Hold]:
+        """Return the holds to renew at *now*, and note those that are over.
+
+        A hold that is not renewed then is due again soon.
+        """
+        if self._round_at <= now:
+            self._round_at = now + self.period
+        due = self._sort(now, result)
+        for hold in due:
+            hold.renew_at = now + self.retry
+        return due
+
+    def renew(self, due: Sequence[Hold], clock: Callable[[], float], result: Round) -> Op[None]:
+        """Renew *due*.
+
+        Several threads may renew the holds of different servers at the same time. `end_overdue`
+        finds the holds that end while the server is asked.
+
+        Cost:
+            One round trip per `batch` holds.
+        """
+        for start in range(0, len(due), self._batch):
+            chunk = due[start : start + self._batch]
+            gone: list[Hold] = []
+            # Read before the calls are made: a lease that is set meanwhile then counts.
+            now = clock()
+            calls = self._calls(chunk, result)
+            for hold in chunk:
+                hold.renew_at = now + self.retry
+            replies = yield from Batch(tuple(call for call, _ in calls))
+            until = clock() + TELL_WITHIN
+            for (_, group), reply in zip(calls, replies, strict=True):
+                if isinstance(reply, Exception):
+                    result.failures.append(reply)
+                    continue
+                try:
+                    gone += self._note(group, reply, (now, until), result)
+                except Exception as error:  # noqa: BLE001 - must not touch another renewal
+                    result.failures.append(error)
+            if gone:
+                yield from self._ask_why(gone, until)
+
+    def _sort(self, now: float, result: Round) -> list[Hold]:
+        """Note the holds that are over at *now*; return those to renew."""
+        _ = self._look(now)
+        deserted = self.deserted()
+        due: list[Hold] = []
+        for hold in self._holds:
+            if hold.state is State.LOST:
+                if hold.abandoned():
+                    self._holds.end(hold)
+            elif hold.state is State.HELD and hold.renewal is not None:
+                if deserted or hold.abandoned():
+                    self._abandon(hold)
+                    result.abandoned.append(hold)
+                elif hold.renew_at <= now:
+                    due.append(hold)
+        return due
+
+    def _abandon(self, hold: Hold) -> None:
+        """Stop the renewal of *hold*."""
+        owner = hold.owner()
+        if owner is not None and owner.shared:
+            # Until its lease ends, another thread may use the same `owner=` and release it.
+            hold.end_renewal()
+        else:
+            self._holds.end(hold)
+
+    def _calls(
+        self, chunk: Sequence[Hold], result: Round
+    ) -> list[tuple[Eval[list[bool]], list[Hold]]]:
+        """Return the scripts that renew *chunk*, each with its holds."""
+        groups: dict[tuple[Renewal, object], list[Hold]] = {}
+        for hold in chunk:
+            if hold.renewal is not None:
+                groups.setdefault((hold.renewal, self._apart(hold.key)), []).append(hold)
+        calls: list[tuple[Eval[list[bool]], list[Hold]]] = []
+        for (renewal, _), group in groups.items():
+            deadline = min(hold.valid_until for hold in group)
+            keys, holders = [hold.key for hold in group], [hold.holder for hold in group]
+            try:
+                calls.append((renewal(keys, self.lease, holders, deadline=deadline), group))
+            except Exception as error:  # noqa: BLE001 - must not touch another renewal
+                result.failures.append(error)
+        return calls
+
+    def _ask_why(self, gone: Sequence[Hold], until: float) -> Op[None]:
+        """Ask whether an operator left notes for the lost holds *gone*; then tell of the losses."""
+        asking = [hold for hold in gone if hold.core.session.options.card]
+        if asking:
+            # If this is interrupted, the losses are told at *until*.
+            self._soonest = min(self._soonest, until)
+            calls = [forced_note_read(forced_note(hold.key, hold.holder)) for hold in asking]
+            notes = yield from Batch(tuple(calls))
+            for hold, note in zip(asking, notes, strict=True):
+                if isinstance(note, str) and note:
+                    hold.explain(note)
+        for hold in gone:
+            self._tell(hold)
+
+    def _tell(self, hold: Hold) -> None:
+        """Tell the listeners of *hold* that it is lost, unless they were told."""
+        _, tell = self._untold.pop(hold, (0.0, None))
+        if tell is not None:
+            tell()
+
+    def forget(self) -> None:
+        """Forget losses that were not told yet, in a forked child."""
+        self._untold.clear()
+
+    def _note(
+        self, group: list[Hold], kept: list[bool], times: tuple[float, float], result: Round
+    ) -> list[Hold]:
+        """Note the outcome of a renewal of *group*; return the holds that it found lost.
+
+        Args:
+            group: the holds.
+            kept: which of them were renewed.
+            times: when the request was sent, and the deadline for telling of losses.
+            result: counts the renewed holds.
+        """
+        sent_at, until = times
+        gone: list[Hold] = []
+        for hold, is_kept in zip(group, kept, strict=True):
+            if is_kept:
+                hold.extend_validity(sent_at, self.lease)
+                hold.renew_at = self._round_at
+                result.renewed += 1
+            elif hold.state is State.HELD:
+                self._untold[hold] = until, self._lose(hold, "force-released")
+                gone.append(hold)
+        return gone

@@ -1,0 +1,1 @@
+"""The threads that serve every driver: renewal, subscription, observers, deadlock search."""

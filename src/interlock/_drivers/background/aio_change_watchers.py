@@ -1,0 +1,91 @@
+"""Observers for asyncio and trio: each is a task that waits for changes and tells of them."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import TYPE_CHECKING
+
+from interlock._core.model.effects import Wait
+from interlock._drivers.background.change_watchers import RETRY
+from interlock._drivers.process import clock
+from interlock._drivers.process.lifecycle import report
+from interlock.errors import ClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interlock._core.model.effects import Op
+    from interlock._drivers.aio import AsyncDriver
+
+
+class Watching:
+    """A task that tells of changes until it is stopped.
+
+    Args:
+        driver: the client's.
+        changed: makes the operation that waits for a change. It returns False when it is stopped.
+        tell: calls the user, in the event loop. An awaitable result is awaited.
+        stop: ends the operation.
+    """
+
+    def __init__(
+        self,
+        driver: AsyncDriver,
+        changed: Callable[[], Op[bool]],
+        tell: Callable[[], object],
+        stop: Callable[[], None],
+    ) -> None:
+        self._driver = driver
+        self._changed = changed
+        self._tell = tell
+        self._stop = stop
+        self._ended = driver.start(self._run)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                if not await self._driver.run(self._changed()):
+                    return
+            except ClosedError:
+                return
+            except Exception as error:  # noqa: BLE001 - it is reported; the next look may succeed
+                report("an observer of an election", error)
+                if not await self._pause():
+                    return
+                continue
+            await self._call()
+
+    async def _pause(self) -> bool:
+        """Wait before the next look; return whether the client is open."""
+        try:
+            await self._driver.run(iter(Wait(None, clock.now() + RETRY)))
+        except ClosedError:
+            return False
+        return True
+
+    async def _call(self) -> None:
+        try:
+            told = self._tell()
+            if inspect.isawaitable(told):
+                await told
+        except Exception as error:  # noqa: BLE001 - the user's code; the next change is told too
+            report("a callback of an election", error)
+        except asyncio.CancelledError as error:
+            # Something that the callback awaited was cancelled, or this task is.
+            if _is_being_cancelled():
+                raise
+            report("a callback of an election", error)
+
+    async def close(self) -> None:
+        """End the observer; wait for a callback that runs, unless the callback calls this."""
+        self._stop()
+        await self._ended()
+
+
+def _is_being_cancelled() -> bool:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # trio cancels by an exception of its own
+        return False
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,160 @@
+"""Threads that run the user's code while nobody waits for it.
+
+They run on_lost callbacks, warnings, hooks that report errors, and observers.
+
+Rules:
+
+* User code may be slow, hang, raise, or call ``sys.exit``. So it never runs on a thread that
+  renews or listens.
+* Callbacks of one hold run one after another. Those of different holds do not wait for each
+  other, up to `LIMIT` threads.
+* Observers have threads of their own. A busy observer keeps its thread, and a loss must be told
+  all the same.
+* A thread starts when there is something to call, and ends when there is nothing left.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections import deque
+from typing import TYPE_CHECKING
+
+from interlock._drivers.process.lifecycle import report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LIMIT = 32
+"""The most threads. If callbacks of so many holds hang, other callbacks have to wait."""
+
+
+class Callbacks:
+    """Calls what it is given, in threads of its own.
+
+    Args:
+        name: the name of the threads.
+        limit: the largest number of threads.
+    """
+
+    def __init__(self, name: str, limit: float) -> None:
+        self._name = name
+        self._limit = limit
+        self.after_fork()
+
+    def after_fork(self) -> None:
+        """Forget all pending calls: the parent process makes them."""
+        # Reentrant: a signal handler, or a finalizer during garbage collection, may strike
+        # anywhere.
+        self._mutex = threading.RLock()
+        self._queues: dict[object, deque[tuple[str, Callable[[], object]]]] = {}
+        self._ready: deque[object] = deque()
+        self._threads = 0
+
+    def call(self, key: object, what: str, callback: Callable[[], object]) -> None:
+        """Call *callback* soon; return at once.
+
+        Args:
+            key: calls with the same key run one after another.
+            what: its name in the report of an error.
+            callback: the function to call.
+        """
+        with self._mutex:
+            queue = self._queues.get(key)
+            if queue is None:
+                queue = self._queues[key] = deque()
+                self._ready.append(key)
+            queue.append((what, callback))
+        self.resume()
+
+    def resume(self) -> None:
+        """Start a thread if there is something to call and the limit allows it."""
+        with self._mutex:
+            if not self._ready or self._threads >= self._limit:
+                return
+            self._threads += 1
+        try:
+            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+        except RuntimeError:
+            # No thread can start now. The renewal thread tries again every period.
+            with self._mutex:
+                self._threads -= 1
+
+    def _run(self) -> None:
+        while True:
+            with self._mutex:
+                if not self._ready:
+                    self._threads -= 1
+                    return
+                key = self._ready.popleft()
+            self._serve(key)
+            del key
+
+    def _serve(self, key: object) -> None:
+        """Make all pending calls of *key*."""
+        while True:
+            with self._mutex:
+                queue = self._queues.get(key)
+                if not queue:
+                    _ = self._queues.pop(key, None)
+                    return
+                what, callback = queue.popleft()
+            try:
+                _ = callback()
+            except SystemExit as error:
+                # Exception hooks of threads ignore SystemExit. The user would never learn that the
+                # process goes on.
+                exiting = RuntimeError("sys.exit() ended this callback only, not the process")
+                exiting.__cause__ = error
+                report(what, exiting)
+            except BaseException as error:  # noqa: BLE001 - user code; other callbacks come next
+                report(what, error)
+            del callback
+
+
+_callbacks = Callbacks("interlock-callback", LIMIT)
+_observers = Callbacks("interlock-observer", math.inf)
+
+
+def call_user(key: object, what: str, callback: Callable[[], object]) -> None:
+    """Call the user's *callback* in a thread for callbacks.
+
+    The arguments are those of `Callbacks.call`.
+    """
+    _callbacks.call(key, what, callback)
+
+
+def run_observer(key: object, what: str, serve: Callable[[], object]) -> None:
+    """Call *serve*, which delivers events to an observer, in a thread for observers.
+
+    The arguments are those of `Callbacks.call`.
+    """
+    _observers.call(key, what, serve)
+
+
+def notify_loss(listener: Callable[[], object]) -> None:
+    """Tell *listener* of a loss. It is our own code, and quick.
+
+    If it raises an error, the others are told all the same.
+    """
+    try:
+        _ = listener()
+    except Exception as error:  # noqa: BLE001 - as above
+        report_aside("a listener to a loss", error)
+
+
+def report_aside(what: str, error: BaseException) -> None:
+    """Report *error* from a thread that must not run the user's hook itself."""
+    _callbacks.call(report, what, lambda: report(what, error))
+
+
+def resume() -> None:
+    """Try again to start threads for pending calls, if none could start before."""
+    _callbacks.resume()
+    _observers.resume()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_callbacks.after_fork)
+    os.register_at_fork(after_in_child=_observers.after_fork)

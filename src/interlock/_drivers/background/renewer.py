@@ -1,0 +1,460 @@
+"""The renewal thread.
+
+One thread renews all holds of a client, for asyncio too, with one connection to a server.
+
+A blocked event loop must not lose locks, so renewal never depends on a loop. The thread also sends
+commands that must still reach the server after a caller's time is up (`Cleanup`). When the client
+closes, the renewer releases the holds that are left.
+
+In a cluster the renewal thread decides what is due. Each node has a lane: a thread and connections
+of its own. So a node that hangs delays only its own holds. If a slot has moved, the node's thread
+follows it to the new node. With a single server, the renewal thread itself does the work.
+
+Rules:
+
+* Only closing ends the thread. No exception does, not even ``sys.exit`` or KeyboardInterrupt.
+* No user code runs on it: callbacks, warnings and reports have threads of their own (`callbacks`).
+* It keeps the client's connections alive, but never the driver. The driver is collected when
+  nobody can use the client any more.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import warnings
+from functools import partial
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, TypeVar
+
+from interlock._core.insight.card import ASK, CardWriter
+from interlock._core.model.effects import Batch
+from interlock._core.upkeep.cleanup import CleanupQueue
+from interlock._core.upkeep.session import GRACE
+from interlock._core.upkeep.watchdog import Round
+from interlock._drivers.background import callbacks
+from interlock._drivers.background.deadlocks import DeadlockWatch
+from interlock._drivers.process import clock
+from interlock._drivers.process.identity import about_this_process, connection_name
+from interlock._drivers.process.stacks import stack_of
+from interlock._drivers.wakeup import Wakeup
+from interlock._links.batch_connection import BatchConnection
+from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from interlock._core.model.effects import Cleanup, Eval, Op, R
+    from interlock._core.model.holds import Hold
+    from interlock._core.upkeep.cleanup import CleanupEntry
+    from interlock._core.upkeep.session import Session
+    from interlock._links.endpoint import Endpoint
+    from interlock._links.topology import Topology
+
+T = TypeVar("T")
+
+PAUSE_AFTER_ERROR = 0.1
+"""Seconds for which the thread does nothing after an unexpected error."""
+
+
+class Renewer:
+    """Renews the holds of one client.
+
+    Args:
+        session: the client's state.
+        topology: the servers that keep the holds.
+        timeout: seconds for one reply.
+
+    Attributes:
+        card: composes the client's card.
+        started: whether the thread runs.
+        beside: objects that stay alive as long as the thread.
+        listen: listens to a channel, on connections that listen to other channels anyway.
+    """
+
+    def __init__(self, session: Session, topology: Topology, timeout: float) -> None:
+        self._session = session
+        self._topology = topology
+        self._connection = BatchConnection(topology, self._name())
+        self._lanes: dict[Endpoint | None, _Lane] = {}
+        self.beside: object = None
+        self.listen: Callable[[str, Callable[[bytes], None]], None] = _hear_nothing
+        # A server that hangs must leave time for another try within the validity.
+        self._timeout = min(timeout, session.watchdog.period / 2)
+        self._reset()
+
+    def _reset(self) -> None:
+        # Reentrant, like the wakeup: a signal handler may come in anywhere and use the client.
+        self._mutex = threading.RLock()
+        self._wakeup = Wakeup()
+        self._moved = False
+        self._closing = False
+        self._thread: threading.Thread | None = None
+        self._cleanups = CleanupQueue()
+        self.card = CardWriter(self._session, about_this_process(), stack_of)
+        self._deadlocks = DeadlockWatch(self._session, self._topology, self.card, self._wakeup)
+        self.started = False
+
+    def _name(self) -> str:
+        """Return the client's name in CLIENT LIST; an empty text if it writes no card."""
+        return connection_name(self._session.client_id) if self._session.options.card else ""
+
+    def start(self) -> None:
+        """Start the thread unless it runs.
+
+        Called before anything is acquired, so that a hold is never without it.
+        """
+        with self._mutex:
+            if self._closing:
+                return  # a command to the server raises ClosedError
+            if self._thread is None:
+                # Noted before it starts: a signal handler that comes in between must not start
+                # another one.
+                thread = self._thread = threading.Thread(
+                    target=self._run, name="interlock-renewer", daemon=True
+                )
+                try:
+                    thread.start()
+                except BaseException:
+                    # If the thread runs all the same, it sees that it is not `_thread`, and ends.
+                    self._thread, self.started = None, False
+                    raise
+            self.started = True
+
+    def wake(self) -> None:
+        """Make the thread look again at what is due."""
+        self._wakeup()
+
+    def move(self) -> None:
+        """Leave the former primary, and check at once whether the next one knows the holds."""
+        self._moved = True
+        self._session.events.server_changed()
+        self._session.watchdog.renew_now(clock.now())
+
+    def clean_up(self, effect: Cleanup[object]) -> None:
+        """Send the call of *effect* in the background until it is settled."""
+        self.start()
+        self._cleanups.add(effect, clock.now())
+        self.wake()
+
+    def close(self, calls: Sequence[Eval[object]], timeout: float) -> None:
+        """End the thread.
+
+        In one write to each node, send *calls*, the unsettled clean-up, and the command that
+        removes the card.
+
+        Args:
+            calls: the releases of all holds that are left.
+            timeout: the seconds that all of this may take, roughly.
+
+        Raises:
+            ServerUnavailableError: some of *calls* were not executed; their holds end with their
+                leases.
+        """
+        deadline = clock.now() + timeout
+        self._closing = True
+        self._wakeup()
+        thread = self._thread
+        if thread is threading.current_thread():
+            # A finalizer closes the client. The connection may be in the middle of an exchange.
+            self._connection.drop()
+        elif thread is not None and thread.is_alive():
+            thread.join(timeout)
+            if thread.is_alive():
+                # The thread may be in the middle of an exchange, and must read the replies itself.
+                self._connection = BatchConnection(self._topology, self._name())
+        try:
+            card = self.card.remove()
+            last = [*calls, *self._cleanups.calls(), *([] if card is None else [card])]
+            for reply in self._last_batch(last, deadline)[: len(calls)]:
+                if isinstance(reply, ServerUnavailableError):
+                    reply.args = (f"{reply}; what was held ends with its lease",)
+                    raise reply
+        finally:
+            self._connection.drop()
+            self._deadlocks.close(GRACE)
+            for lane in self._lanes.values():
+                lane.end()
+            for lane in self._lanes.values():
+                lane.join(max(deadline - clock.now(), GRACE))
+
+    def _last_batch(self, calls: Sequence[Eval[object]], deadline: float) -> Sequence[object]:
+        """Send *calls* to all nodes at once, until *deadline*; return their replies."""
+        unheard = ServerUnavailableError(
+            f"{self._topology.where} did not answer in time", sent=True
+        )
+        replies: list[object] = [unheard] * len(calls)
+        groups = list(self._by_node(range(len(calls)), lambda place: calls[place].keys[0]).values())
+
+        def part(connection: BatchConnection, places: Sequence[int], until: float) -> None:
+            left = max(until - clock.now(), GRACE)
+            answers = connection.batch([calls[place] for place in places], left, left)
+            connection.drop()
+            for place, answer in zip(places, answers, strict=True):
+                replies[place] = answer
+
+        threads: list[threading.Thread] = []
+        # The last group is sent from here; with a single server it is the only one.
+        for number, group in enumerate(groups[:-1]):
+            connection = BatchConnection(self._topology, self._name())
+            thread = threading.Thread(target=part, args=(connection, group, deadline), daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:
+                # From Python 3.12 on no thread starts while the interpreter exits. Then serve one
+                # node after another, each with its share of the time.
+                now = clock.now()
+                part(connection, group, now + (deadline - now) / (len(groups) - number))
+            else:
+                threads.append(thread)
+        for group in groups[-1:]:
+            part(self._connection, group, deadline)
+        for thread in threads:
+            thread.join(max(deadline - clock.now(), GRACE))
+        return replies
+
+    def after_fork(self) -> None:
+        """Reset everything in a forked child."""
+        self._reset()
+        self._connection.drop()
+        lanes, self._lanes = self._lanes, {}
+        for lane in lanes.values():
+            lane.connection.drop()
+
+    def _run(self) -> None:
+        connection = self._connection
+        while (seconds := self._turn()) is not None:
+            self._wakeup.wait(seconds)
+        if connection is not self._connection:
+            connection.drop()  # `close` did not wait so long
+
+    def _turn(self) -> float | None:
+        """Do the work that is due, in the thread.
+
+        Return the seconds until the next turn, or None at the end.
+        """
+        if self._closing or self._thread is not threading.current_thread():
+            return None
+        try:
+            self._work()
+            callbacks.resume()
+            now = clock.now()
+            due = min(
+                self._session.watchdog.next_due(now),
+                self._cleanups.next_due(),
+                self.card.next_look(now),
+            )
+            return min(max(due - now, 0), threading.TIMEOUT_MAX)
+        except BaseException as error:  # noqa: BLE001 - the other holds must go on being kept
+            callbacks.report_aside("the renewal thread", error)
+            return PAUSE_AFTER_ERROR
+
+    def _work(self) -> None:
+        """Do the work that is due at each node.
+
+        If the thread of a node is still busy, the work is due again soon.
+        """
+        watchdog, cleanups, now = self._session.watchdog, self._cleanups, clock.now()
+        result = Round()
+        holds = self._by_node(watchdog.due(now, result), lambda hold: hold.key)
+        entries = self._by_node(cleanups.take_due(now), lambda entry: entry.effect.call.keys[0])
+        self._tell(result)
+        waits, card = self._for_operators(now)
+        slow = self._by_node(waits, lambda hold: hold.key)
+        cards = {} if card is None else {self._topology.owner(card.keys[0]): card}
+        for node in holds.keys() | entries.keys() | slow.keys() | cards.keys():
+            parts = holds.get(node, ()), entries.get(node, ()), slow.get(node, ())
+            work = partial(self._serve, *parts, cards.get(node))
+            if self._topology.only is None:
+                self._lane(node).take(work)
+            else:
+                work(self._connection)
+        for node in set(self._lanes) - {None, *self._topology.nodes}:
+            self._lanes.pop(node).end()
+
+    def _serve(
+        self,
+        holds: Sequence[Hold],
+        entries: Sequence[CleanupEntry],
+        slow: Sequence[Hold],
+        card: Eval[bool] | None,
+        connection: BatchConnection,
+    ) -> None:
+        """Do the work that is due at one node, in the thread of that node."""
+        result, started, events = Round(), clock.now(), self._session.events
+        try:
+            self._perform(self._session.watchdog.renew(holds, clock.now, result), connection)
+            self._tell(result)
+            events.renewal(connection, holds, started, result)
+        finally:
+            self._perform(self._cleanups.carry(entries, clock.now), connection)
+        self._perform(events.name_holders(slow), connection)
+        if card is not None:
+            self._write(card, connection)
+
+    def _for_operators(self, now: float) -> tuple[list[Hold], Eval[bool] | None]:
+        """Return the long waits to report, and the script that writes the client's card if due."""
+        try:
+            self._deadlocks.look(now)
+            return self._session.events.slow_waits(now), self.card.look(now)
+        except Exception as error:  # noqa: BLE001 - renewals matter more than what operators read
+            self.card.refused = True
+            callbacks.report_aside("the renewal thread, at what operators read", error)
+            return [], None
+
+    def _write(self, card: Eval[bool], connection: BatchConnection) -> None:
+        """Write the client's card. If the user has no right to do that, never try again."""
+        [reply] = self._batch([card], connection)
+        if not isinstance(reply, Exception):
+            self.card.answered(card)
+            if self.card.answers:
+                self.listen(ASK.format(self._session.client_id), self._asked)
+        elif getattr(reply, "code", None) == "NOPERM":
+            self.card.refused = True
+            if self._session.options.log:
+                callbacks.call_user(self, "a handler of the log", partial(_log_refusal, reply))
+
+    def _asked(self, question: bytes) -> None:
+        """Take the *question* of an operator, unless too many come."""
+        if self.card.ask(question, clock.now()):
+            self.wake()
+
+    def _by_node(
+        self, items: Iterable[T], key_of: Callable[[T], str]
+    ) -> dict[Endpoint | None, list[T]]:
+        groups: dict[Endpoint | None, list[T]] = {}
+        for item in items:
+            groups.setdefault(self._topology.owner(key_of(item)), []).append(item)
+        return groups
+
+    def _lane(self, node: Endpoint | None) -> _Lane:
+        lane = self._lanes.get(node)
+        if lane is None:
+            lane = self._lanes[node] = _Lane(BatchConnection(self._topology, self._name()))
+        return lane
+
+    def _tell(self, result: Round) -> None:
+        """Warn of abandoned holds, and report unexpected errors."""
+        for hold in result.abandoned:
+            self._session.events.abandoned(hold)
+            message = (
+                f"hold of {hold.name!r} by {hold.label} was never released; "
+                f"it is not renewed any more and ends within {hold.lease:g} s"
+            )
+            warn = partial(warnings.warn, message, ResourceWarning, stacklevel=2)
+            callbacks.call_user(Renewer, "the renewal thread", warn)
+        for error in result.failures:
+            if not isinstance(error, InterlockError):
+                callbacks.report_aside("the renewal thread", error)
+
+    def _perform(self, op: Op[R], connection: BatchConnection) -> R:
+        """Run an operation whose only effects are batches; *connection* sends them."""
+        reply: object = None
+        while True:
+            try:
+                effect = op.send(reply)
+            except StopIteration as stop:
+                result: R = stop.value
+                return result
+            assert isinstance(effect, Batch)
+            reply = self._batch(effect.evals, connection)
+
+    def _batch(self, calls: Sequence[Eval[object]], connection: BatchConnection) -> list[object]:
+        # While it connects, the thread cannot note losses. So connecting must end before the next
+        # hold may end.
+        soonest = self._session.watchdog.end_overdue(clock.now())
+        patience = min(self._timeout, max(soonest - clock.now(), GRACE))
+        moved, self._moved = self._moved, False
+        try:
+            self._meanwhile()
+            if moved:
+                connection.drop()
+            replies = connection.batch(calls, self._timeout, patience, self._meanwhile)
+        except ClosedError as error:
+            return [error] * len(calls)
+        except Exception as error:  # noqa: BLE001 - an unexpected error
+            if len(calls) <= 1:
+                return [error] * len(calls)
+            # The error of one call must not affect the others: send each one by itself.
+            callbacks.report_aside("the renewal thread", error)
+            return [reply for call in calls for reply in self._batch([call], connection)]
+        if moved and any(isinstance(reply, ServerUnavailableError) for reply in replies):
+            # A holder that hears of a loss too late may be one of two holders.
+            self._moved = True
+            self._session.watchdog.renew_now(clock.now() + PAUSE_AFTER_ERROR)
+        return replies
+
+    def _meanwhile(self) -> None:
+        """Do what cannot wait for the server's reply.
+
+        Losses are noted in time, and a client that closes need not wait.
+
+        Raises:
+            ClosedError: the client closes.
+        """
+        if self._closing:
+            raise ClosedError("the client is closed")
+        _ = self._session.watchdog.end_overdue(clock.now())
+
+
+class _Lane:
+    """The thread of one node; it starts with the first work.
+
+    Attributes:
+        connection: sends the batches of the thread.
+    """
+
+    def __init__(self, connection: BatchConnection) -> None:
+        self.connection = connection
+        self._works: SimpleQueue[Callable[[BatchConnection], None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._busy = False
+
+    def take(self, work: Callable[[BatchConnection], None]) -> None:
+        """Do *work* in the thread; ignore it if other work is not done yet."""
+        if self._busy:
+            return
+        if self._thread is None:
+            thread = threading.Thread(target=self._run, name="interlock-renewer-node", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # too many threads: the other nodes have to wait
+                work(self.connection)
+                return
+            self._thread = thread
+        self._busy = True
+        self._works.put(work)
+
+    def end(self) -> None:
+        """End the thread when its work is done."""
+        self._works.put(None)
+
+    def join(self, timeout: float) -> None:
+        """Wait at most *timeout* seconds for the end of the thread."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while (work := self._works.get()) is not None:
+            try:
+                work(self.connection)
+            except BaseException as error:  # noqa: BLE001 - the other holds must go on being kept
+                callbacks.report_aside("the renewal thread", error)
+            finally:
+                # Keep nothing alive that the work refers to.
+                del work
+                self._busy = False
+        self.connection.drop()
+
+
+def _hear_nothing(channel: str, answer: Callable[[bytes], None]) -> None:
+    """Do nothing: the client has no subscriber."""
+
+
+def _log_refusal(reply: Exception) -> None:
+    logging.getLogger("interlock").warning(
+        "locks work, but operators see no card of this client, for want of rights: "
+        "see docs/reference/acl.md",
+        # Not in the text: the reply speaks of rights that locks need, and would mislead.
+        extra={"event": "card.refused", "detail": str(reply)},
+    )

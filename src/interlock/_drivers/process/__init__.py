@@ -1,0 +1,1 @@
+"""What a driver needs of its process: clock, threads, forks, stacks, identity."""
