@@ -1,10 +1,13 @@
 """Check the ordered list of modules, or put new modules in their places.
 
-    python tools/order_modules.py            # fails if a module imports one below it
+    python tools/order_modules.py            # fails if a list is wrong
     python tools/order_modules.py --update   # add new modules, move as few as possible
 
 `tests/core/module_order.txt` has every module of the package. A module imports only modules above
 it, in functions and for type checking too. So there is no circle.
+
+The last section of `docs/explanation/architecture.md` has one line for each module: the first
+sentences of its docstring.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import argparse
 import ast
 import sys
+import textwrap
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -24,6 +28,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "interlock"
 LIST = ROOT / "tests" / "core" / "module_order.txt"
+PAGE = ROOT / "docs" / "explanation" / "architecture.md"
+HEADING = "## Every module\n"
+BLANK = "\n\n"
 
 
 def module_of(path: Path) -> str:
@@ -113,10 +120,27 @@ def _folder(module: str) -> str:
     return module.rpartition(".")[0]
 
 
+def page(text: str) -> str:
+    """Return *text* of the architecture's page with one line for each module at its end."""
+    lines = [HEADING, "Each line is the beginning of the module's docstring."]
+    folder = None
+    for path in sorted(MODULES.values(), key=lambda path: (path.parent, path)):
+        if path.parts[len(SOURCE.parts)] in ("sync", "__main__.py"):
+            continue  # generated from asyncio/
+        name = path.relative_to(SOURCE)
+        documented = ast.get_docstring(tree_of(path)) or ""
+        if path.parent != folder:
+            folder = path.parent
+            lines.append(f"\n**`{name.parent}`**\n" if folder != SOURCE else "\n**The package**\n")
+        line = f"* `{name.name}`: {documented.partition(BLANK)[0]}".replace("\n", " ")
+        lines += textwrap.wrap(line, 100, subsequent_indent="  ", break_on_hyphens=False)
+    return text.partition(HEADING)[0] + "\n".join(lines) + "\n"
+
+
 def main() -> int:
     """Check the list, or mend it; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--update", action="store_true", help="add new modules to the list")
+    parser.add_argument("--update", action="store_true", help="add new modules to both lists")
     uses = {module: used_by(module) for module in MODULES}
     if parser.parse_args().update:
         try:
@@ -125,7 +149,11 @@ def main() -> int:
             sys.stderr.write(f"a circle: {' -> '.join(error.args[1])}\n")
             return 1
         _ = LIST.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        _ = PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     problems = wrong(listed(), uses)
+    told = PAGE.read_text(encoding="utf-8")
+    if page(told) != told:
+        problems.append(f"the modules at the end of {PAGE.name} are out of date")
     sys.stderr.write("".join(f"{problem}\n" for problem in problems))
     return 1 if problems else 0
 
