@@ -92,3 +92,12 @@ def test_the_extras_install_the_servers_that_were_looked_at() -> None:
         for wanted in map(Requirement, EXTRAS["embedded"] + EXTRAS["servers"])
     }
     assert pinned == known
+
+
+def test_workflows_name_each_action_by_its_commit() -> None:
+    """An action of others is named by a commit, which nobody can move, beside its version."""
+    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
+        used = re.findall(r"uses: (?!\./)(.+)", workflow.read_text())
+        assert used, workflow
+        for action in used:
+            assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}  # v[\d.]+", action), action
