@@ -8,12 +8,24 @@ import string
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interlock.errors import ConfigError
-from interlock.options import check_name
+from interlock.options import check_name, check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 R = TypeVar("R")
+
+
+class _Formatter(string.Formatter):
+    """Takes a text for its characters, whatever it is for `format`: see `check_text`."""
+
+    def format_field(self, value: object, format_spec: str) -> Any:
+        if isinstance(value, str):
+            value = check_text(value, "a part of a name")
+        return format(value, format_spec)
+
+
+_FORMATTER = _Formatter()
 
 _FIELD = re.compile(r"([A-Za-z]\w*|_\w*)((?:\.[A-Za-z]\w*|\[[^\]]*\])*)")
 """A parameter, then public attributes and items of it."""
@@ -61,7 +73,7 @@ def naming(
     def name_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        return template.format_map(bound.arguments)
+        return _FORMATTER.vformat(template, (), bound.arguments)
 
     return name_of
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 from interlock._core.model.names import suffix_name
 from interlock.errors import ConfigError, InterlockError
+from interlock.options import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -88,7 +89,7 @@ class AsyncCursor(Protocol):
 
 def fence_key(key: str) -> str:
     """Return the key under which Redis keeps the largest token seen for *key*; in the same slot."""
-    return suffix_name(key, "fence")
+    return suffix_name(check_name(key, "a key"), "fence")
 
 
 def check(redis: Any, key: str, token: int | None) -> None:
@@ -165,6 +166,10 @@ def update_statement(
         ConfigError: a name that is not a plain SQL identifier, the token's among *columns*, no
             *where*, or an unknown *paramstyle*.
     """
+    table, token_column = check_name(table, "a table"), check_name(token_column, "a column")
+    columns, where = (
+        tuple(check_name(name, "a column") for name in group) for group in (columns, where)
+    )
     for name in (table, *columns, *where, token_column):
         if not _IDENTIFIER.fullmatch(name):
             raise ConfigError(f"not a plain SQL identifier: {name!r}")

@@ -9,7 +9,7 @@ from _thread import TIMEOUT_MAX
 from collections.abc import Callable, Iterable  # noqa: TC003 - read at run time
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict, Unpack, cast
 
 from interlock._misuse import LONG_LEASE, check_long_lease
 from interlock.errors import ConfigError
@@ -30,7 +30,7 @@ FOREVER = math.inf
 """A time to wait that does not end."""
 
 PubSub = Literal["auto", "plain", "sharded", "off"]
-_CLIENT_ID = re.compile(r"[0-9a-f-]{1,64}")
+_CLIENT_ID = re.compile(r"[0-9a-f-]{1,40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,9 @@ class Options:
         pubsub: how releases are announced; ``"auto"`` decides as Redisson does, ``"off"`` polls.
         replicas: whether replicas must acknowledge; see `off`, `best_effort` and `required`.
         name_mapper: turns the user's names into key names, as Redisson's NameMapper.
-        client_id: lower-case hex digits and dashes; drawn at random unless given.
+        client_id: how this client's holders begin, for operators: up to 40 lower-case hex digits
+            and dashes. A part drawn at random follows, so clients may be given the same one. None
+            for a UUID.
         log: whether events that an operator should know go to the logger ``interlock``.
         slow_acquire: a wait that lasts longer is logged, with the holder; None for never.
         slow_hold: a hold that lasts longer is logged; None for never.
@@ -177,10 +179,12 @@ class Options:
                 f'replicas must be "off", best_effort(...) or required(...), not {self.replicas!r}'
             )
         _check_for_operators(self)
-        if self.client_id is not None and not _CLIENT_ID.fullmatch(self.client_id):
-            raise ConfigError(
-                f"client_id must be hex digits and dashes (a UUID), not {self.client_id!r}"
-            )
+        if self.client_id is not None:
+            object.__setattr__(self, "client_id", given := check_text(self.client_id, "client_id"))
+            if not _CLIENT_ID.fullmatch(given):
+                raise ConfigError(
+                    f"client_id must be 1 to 40 hex digits and dashes (a UUID), not {given!r}"
+                )
 
     def replace(self, **changes: Unpack[OptionChanges]) -> Self:
         """Return these options with *changes*.
@@ -269,6 +273,7 @@ def check_number(number: object, of: str, least: int, most: int) -> int:
     """
     if not isinstance(number, int) or isinstance(number, bool):
         raise TypeError(f"a number of {of} must be an int, not {type(number).__name__}")
+    number = int.__int__(number)  # a member of an enum has another `str`
     if not least <= number <= most:
         raise ConfigError(f"a number of {of} must be {least} to {most}, not {number}")
     return number
@@ -280,28 +285,33 @@ def check_callback(callback: object) -> None:
         raise TypeError(f"a callback must be callable, not {callback!r}")
 
 
-def check_name(name: object) -> str:
-    """Return *name* if an object can be called that.
+def check_name(name: object, what: str = "a name") -> str:
+    """Return *name* as an exact `str` if an object can be called that; see `check_text`.
 
     Raises:
         TypeError: unless it is a string.
         ConfigError: if it is empty or cannot be written as UTF-8.
     """
-    text = check_text(name, "a name")
+    text = check_text(name, what)
     if not text:
-        raise ConfigError("a name must not be empty")
+        raise ConfigError(f"{what} must not be empty")
     return text
 
 
 def check_text(text: object, what: str) -> str:
-    """Return *text* if it is a string that can be sent.
+    """Return the characters of *text* as an exact `str` if they can be sent.
+
+    A subclass may have another `str`, `format`, hash and equality than its characters. A member of
+    ``class Job(str, Enum)`` would be one lock for one command, and another for the next.
 
     Raises:
         TypeError: unless it is a string.
         ConfigError: if it cannot be written as UTF-8.
     """
-    if not isinstance(text, str):
+    # Not `isinstance`, which believes what an object says of its class.
+    if not issubclass(type(text), str):
         raise TypeError(f"{what} must be a str, not {type(text).__name__}")
+    text = str.__str__(cast("str", text))
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -42,6 +43,91 @@ async def test_names(stage: Stage, name: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="name"):
         stage.lock(stage.client(), name)
     assert stage.left_behind() == set()
+
+
+class Job(str, Enum):  # noqa: UP042 - a StrEnum would be its value for f-strings too
+    """A text that has another `str` than its own characters."""
+
+    NAME = "name"
+    VALUE = "one"
+    ID = "c0ffee"
+
+
+class Pretender:
+    """An object that says that it is a str."""
+
+    __class__ = str  # type: ignore[assignment]
+
+    def encode(self) -> bytes:
+        """Do what a str does."""
+        return b"name"
+
+
+async def test_a_name_that_is_an_enum(stage: Stage) -> None:
+    """A subclass of str is the name that its characters are, for each command of a hold."""
+    client, owner, other = stage.client(), stage.owner(), stage.owner()
+    lock = stage.lock(client, Job.NAME)
+    assert await owner.do(lock.acquire, lease=5)
+    assert not await other.do(stage.lock(stage.client(), "name").acquire, timeout=0)
+    await owner.do(lock.extend, 10)
+    assert await owner.do(lock.remaining) > 5
+    for key in stage.left_behind():
+        assert "Job" not in key
+    await owner.do(lock.release)
+    assert stage.left_behind() == set()
+
+
+async def test_a_name_that_only_pretends_to_be_text(stage: Stage) -> None:
+    """An object that is no str is refused, whatever it says of its class."""
+    with pytest.raises(TypeError, match="Pretender"):
+        stage.lock(stage.client(), Pretender())  # type: ignore[arg-type]
+
+
+async def test_each_text_is_a_plain_str(plain: Stage) -> None:
+    """Names, mapped names, values, owners, reasons and ids are exact strings behind the door."""
+    client = plain.client(name_mapper=lambda _: Job.NAME, client_id=Job.ID)
+    own = client.lock("any", owner=Job.VALUE)
+    made = [
+        own.core.key,
+        client.lock(Job.NAME).name,
+        client.fair_lock(Job.NAME).name,
+        client.read_write_lock(Job.NAME).write.name,
+        client.semaphore(Job.NAME).name,
+        client.leased_semaphore(Job.NAME).name,
+        client.count_down_latch(Job.NAME).name,
+        client.event(Job.NAME).name,
+        client.barrier(Job.NAME, 2).name,
+        client.election(Job.NAME, candidate=Job.VALUE).name,
+        client.condition(Job.NAME, name=Job.VALUE).name,
+        *client.group_lock("group", [Job.VALUE]).core.values,
+        client.client_id,
+    ]
+    assert {type(text) for text in made} == {str}
+    assert client.client_id.startswith("c0ffee-")
+    assert made[0] == "name"
+    assert client.lock("any", owner="one").caller() is own.caller()
+
+
+@pytest.mark.parametrize(
+    "mapped", [b"name", None, "", Pretender()], ids=lambda mapped: type(mapped).__name__
+)
+async def test_a_name_mapper_must_return_a_name(plain: Stage, mapped: Any) -> None:
+    """The result of the name mapper is checked like a name, and the error names the mapper."""
+    client = plain.client(name_mapper=lambda _: mapped)
+    for make in (client.lock, client.semaphore, client.event):
+        with pytest.raises((TypeError, ValueError), match="name_mapper"):
+            make("name")
+
+
+async def test_two_clients_with_one_id(stage: Stage) -> None:
+    """Two clients that were given the same client id are two, and exclude each other."""
+    first, second = stage.client(client_id="7"), stage.client(client_id="7")
+    lock, other = stage.lock(first), stage.lock(second)
+    assert first.client_id != second.client_id
+    owner = stage.owner()
+    assert await owner.do(lock.acquire)
+    assert not await owner.do(other.acquire, timeout=0)
+    await owner.do(lock.release)
 
 
 ACQUIRES: dict[str, tuple[dict[str, Any], type[Exception]]] = {

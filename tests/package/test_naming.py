@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 import pytest
 
 from interlock._naming import check_async_function, check_function, fixed_name, naming
@@ -17,6 +19,18 @@ def test_a_name_is_made_of_arguments() -> None:
     name_of = naming("pay:{shop}:{order[id]}", pay)
     assert name_of(({"id": 7},), {}) == "pay:main:7"
     assert name_of((), {"order": {"id": 8}, "shop": "north"}) == "pay:north:8"
+
+
+class Shop(str, Enum):  # noqa: UP042 - a StrEnum would be its value for f-strings too
+    """A text that has another `format` than its own characters."""
+
+    NORTH = "north"
+
+
+def test_a_field_is_the_text_of_an_enum() -> None:
+    """A member of an enum of texts is its characters, as it is for a lock of that name."""
+    name_of = naming("pay:{shop:>6}:{order[id]}", pay)
+    assert name_of(({"id": Shop.NORTH},), {"shop": Shop.NORTH}) == "pay: north:north"
 
 
 def test_a_template_without_fields_is_a_name() -> None:

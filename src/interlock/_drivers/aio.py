@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-import uuid
 import weakref
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -36,6 +35,7 @@ from interlock._drivers.background.renewer import Renewer
 from interlock._drivers.background.sentinel_monitor import monitor_of
 from interlock._drivers.background.subscriber import subscriber_of
 from interlock._drivers.process import clock, lifecycle
+from interlock._drivers.process.identity import new_client_id
 from interlock._drivers.process.named import NamedOwners
 from interlock._drivers.tasks import (
     Wakeup,
@@ -83,7 +83,7 @@ class AsyncDriver:
         waiters = self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
         self.session = Session(
             options=options,
-            client_id=options.client_id or str(uuid.uuid4()),
+            client_id=new_client_id(options.client_id),
             clock=clock.now,
             random=random.random,
             waiters=waiters,
@@ -477,7 +477,7 @@ class AsyncDriver:
         self._loop = None
         self._multiplexer.forget()
         self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
-        self.session.become(str(uuid.uuid4()), self._subscriber.waiters)
+        self.session.become(new_client_id(self.session.options.client_id), self._subscriber.waiters)
 
 
 def _user() -> Owner:

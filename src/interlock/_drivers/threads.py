@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import threading
 import time
-import uuid
 import weakref
 from asyncio.events import (
     _get_running_loop,  # pyright: ignore[reportPrivateUsage] - documented, and does not raise
@@ -40,6 +39,7 @@ from interlock._drivers.background.sentinel_monitor import monitor_of
 from interlock._drivers.background.subscriber import subscriber_of
 from interlock._drivers.fan_out import ask
 from interlock._drivers.process import clock, lifecycle
+from interlock._drivers.process.identity import new_client_id
 from interlock._drivers.process.named import NamedOwners
 from interlock._drivers.process.stacks import ThreadOwner
 from interlock._drivers.process.thread_local import of_thread
@@ -150,7 +150,7 @@ class ThreadDriver:
         waiters = self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
         self.session = Session(
             options=options,
-            client_id=options.client_id or str(uuid.uuid4()),
+            client_id=new_client_id(options.client_id),
             clock=clock.now,
             random=random.random,
             waiters=waiters,
@@ -468,4 +468,4 @@ class ThreadDriver:
         if self._monitor is not None:
             self._monitor.after_fork()
         self._subscriber.waiters = Waiters(self._subscriber.mutex.lock, self._subscriber)
-        self.session.become(str(uuid.uuid4()), self._subscriber.waiters)
+        self.session.become(new_client_id(self.session.options.client_id), self._subscriber.waiters)

@@ -42,7 +42,15 @@ from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import ConfigError, InterlockError
-from interlock.options import Options, check_min_hold, check_reason, check_timeout, lease_of
+from interlock.options import (
+    Options,
+    check_min_hold,
+    check_name,
+    check_reason,
+    check_text,
+    check_timeout,
+    lease_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -258,6 +266,7 @@ class Client(metaclass=Suggesting):
         Cost:
             About eight round trips.
         """
+        name, holder = check_name(name), check_text(holder, "a holder")
         info = await self.describe(name)
         if info is None or holder not in {each.holder for each in info.holders}:
             return False
@@ -295,7 +304,9 @@ class Client(metaclass=Suggesting):
         from interlock.inspection.face import read_lock  # noqa: PLC0415 - seldom asked for
 
         driver, session = self._driver, self._driver.session
-        return await driver.aside(read_lock, self._servers, session.options, session.key(name))
+        return await driver.aside(
+            read_lock, self._servers, session.options, session.key(check_name(name))
+        )
 
     def lock(
         self,
@@ -658,7 +669,7 @@ class Client(metaclass=Suggesting):
             TypeError: *lock* is neither a name nor a lock of this face.
         """
         held = self.lock(lock) if isinstance(lock, str) else _checked_lock(lock)
-        chosen = held.name if name is None else f"{held.name}:{name}"
+        chosen = held.name if name is None else f"{held.name}:{check_name(name)}"
         core = core_condition.Condition(self._driver.session, held.core, chosen)
         return Condition(self._driver, core, held)
 

@@ -19,7 +19,14 @@ from interlock._misuse import (
 from interlock.asyncio.block import Block, Exit, entered
 from interlock.asyncio.hold import Hold
 from interlock.errors import ConfigError, InterlockError, NotHeldError
-from interlock.options import FOREVER, check_lease, check_reason, check_timeout, lease_of
+from interlock.options import (
+    FOREVER,
+    check_lease,
+    check_reason,
+    check_text,
+    check_timeout,
+    lease_of,
+)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -313,7 +320,7 @@ class Lock(metaclass=Suggesting):
             return await self.driver.run(self.core.force_release())
         if not isinstance(self.core, LockBase):
             raise ConfigError(f"{self.core.kind} has no holder id: break the holds of its members")
-        text = check_reason(reason)
+        holder, text = check_text(holder, "a holder"), check_reason(reason)
         return await self.driver.run(self.core.force_release_of(holder, text))
 
     def caller(self) -> Owner:

@@ -32,7 +32,7 @@ from interlock.errors import (
     ServerUnavailableError,
     WrongTypeError,
 )
-from interlock.options import Options
+from interlock.options import Options, check_name
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -338,7 +338,7 @@ def _pause(until: float) -> Op[None]:
 
 def _text(name: str | bytes | memoryview) -> str:
     try:
-        return str(name) if isinstance(name, str) else bytes(name).decode()
+        return check_name(name) if isinstance(name, str) else bytes(name).decode()
     except UnicodeDecodeError as error:
         # No str comes here.
         raise ConfigError(

@@ -51,7 +51,8 @@ class Requirements:
         unknown = [kind for kind in self.objects if kind not in EVERYTHING]
         if unknown or not self.objects:
             raise ConfigError(f"wanted objects of {', '.join(KINDS)}, found {unknown or 'none'}")
-        if not _PATTERN.fullmatch(check_name(self.names)):
+        object.__setattr__(self, "names", check_name(self.names))
+        if not _PATTERN.fullmatch(self.names):
             raise ConfigError(
                 "names must be a name, or the beginning of names and *, such as 'locks:*', "
                 f"not {self.names!r}"
@@ -61,7 +62,7 @@ class Requirements:
     def name_pattern(self) -> str:
         """Return *names* as the server sees them."""
         mapper = self.options.name_mapper
-        return self.names if mapper is None else mapper(self.names)
+        return self.names if mapper is None else check_name(mapper(self.names))
 
     def examples(self) -> Iterator[str]:
         """Yield names that are covered and that nobody uses, without end.

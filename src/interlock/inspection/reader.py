@@ -223,7 +223,7 @@ class Reader:
         wanted = frozenset(kinds)
         if unknown := sorted(wanted - set(KINDS)):
             raise ConfigError(f"wanted kinds of {', '.join(KINDS)}, found {unknown[0]!r}")
-        _ = check_text(pattern, "a pattern")
+        pattern = check_text(pattern, "a pattern")
         with self._understood():
             yield from self._pages(pattern, wanted, step)
 
@@ -257,7 +257,7 @@ class Reader:
         Cost:
             About six round trips, and one for each hundred cards.
         """
-        _ = check_name(key)
+        key = check_name(key)
         with self._understood():
             return self._describe(key)
 

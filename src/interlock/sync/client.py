@@ -30,7 +30,15 @@ from interlock._misuse import CLIENT_NAMES, NOT_GIVEN, Suggesting, suggests, wan
 from interlock._naming import check_template
 from interlock.backoff import ExponentialBackoff
 from interlock.errors import ConfigError, InterlockError
-from interlock.options import Options, check_min_hold, check_reason, check_timeout, lease_of
+from interlock.options import (
+    Options,
+    check_min_hold,
+    check_name,
+    check_reason,
+    check_text,
+    check_timeout,
+    lease_of,
+)
 from interlock.sync.barrier import Barrier
 from interlock.sync.composite_lock import MultiLock, RedLock
 from interlock.sync.condition import Condition
@@ -256,6 +264,7 @@ class Client(metaclass=Suggesting):
         Cost:
             About eight round trips.
         """
+        name, holder = check_name(name), check_text(holder, "a holder")
         info = self.describe(name)
         if info is None or holder not in {each.holder for each in info.holders}:
             return False
@@ -293,7 +302,9 @@ class Client(metaclass=Suggesting):
         from interlock.inspection.face import read_lock  # noqa: PLC0415 - seldom asked for
 
         driver, session = self._driver, self._driver.session
-        return driver.aside(read_lock, self._servers, session.options, session.key(name))
+        return driver.aside(
+            read_lock, self._servers, session.options, session.key(check_name(name))
+        )
 
     def lock(
         self,
@@ -637,7 +648,7 @@ class Client(metaclass=Suggesting):
             TypeError: *lock* is neither a name nor a lock of this face.
         """
         held = self.lock(lock) if isinstance(lock, str) else _checked_lock(lock)
-        chosen = held.name if name is None else f"{held.name}:{name}"
+        chosen = held.name if name is None else f"{held.name}:{check_name(name)}"
         core = core_condition.Condition(self._driver.session, held.core, chosen)
         return Condition(self._driver, core, held)
 

@@ -30,7 +30,7 @@ from interlock.errors import (
     ServerUnavailableError,
     WrongTypeError,
 )
-from interlock.options import Options
+from interlock.options import Options, check_name
 from interlock.sync.client import Client
 from interlock.sync.hold import Hold
 from interlock.sync.lock import Lock as Face
@@ -335,7 +335,7 @@ def _pause(until: float) -> Op[None]:
 
 def _text(name: str | bytes | memoryview) -> str:
     try:
-        return str(name) if isinstance(name, str) else bytes(name).decode()
+        return check_name(name) if isinstance(name, str) else bytes(name).decode()
     except UnicodeDecodeError as error:
         # No str comes here.
         raise ConfigError(

@@ -139,7 +139,7 @@ class LockBase(ABC):
 
     def __init__(self, session: Session, name: str, *, reentrant: bool = True) -> None:
         self.name = check_name(name)
-        self.key = session.key(name)
+        self.key = session.key(self.name)
         self.hold_key = self.key
         self.reentrant = check_flag(reentrant, "reentrant")
         self.session = self._session = session

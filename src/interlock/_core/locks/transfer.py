@@ -29,7 +29,7 @@ from interlock._core.model.holds import Hold, Owner, State
 from interlock._core.scripts import lock as scripts
 from interlock._core.scripts.script import Grant
 from interlock.errors import ConfigError, NotHeldError, ReentryError
-from interlock.options import check_lease
+from interlock.options import check_lease, check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,9 +68,7 @@ class Ticket(NamedTuple):
             TypeError: *text* is not a string.
             ConfigError: it is not a ticket.
         """
-        # Not all users check types.
-        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"a ticket must be a str, not {type(text).__name__}")
+        text = check_text(text, "a ticket")
         try:
             kind, client, number, token, name = text.split(":", 4)
             return cls(kind, f"{client}:{int(number)}", int(token) if token else None, name)

@@ -64,7 +64,7 @@ class CountDownLatch:
 
     def __init__(self, session: Session, name: str) -> None:
         self.name = check_name(name)
-        self.key = session.key(name)
+        self.key = session.key(self.name)
         self.channel = names.latch_channel(self.key)
         if session.clustered and session.options.pubsub in ("auto", "sharded"):
             names.check_channel(self.key, self.channel)

@@ -31,6 +31,7 @@ from interlock._core.queue.waiting import wait_in_queue
 from interlock._core.scripts import election as scripts
 from interlock._core.scripts.lock import lock_force_release
 from interlock.errors import ConfigError, ServerUnavailableError
+from interlock.options import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,11 +82,10 @@ def check_candidate(candidate: object) -> str:
         TypeError: it is not a string.
         ConfigError: it is empty or too long.
     """
-    if not isinstance(candidate, str):
-        raise TypeError(f"a candidate must be a string, not {type(candidate).__name__}")
-    if not 0 < len(candidate) <= MAX_CANDIDATE:
+    text = check_text(candidate, "a candidate")
+    if not 0 < len(text) <= MAX_CANDIDATE:
         raise ConfigError(f"a candidate must have 1 to {MAX_CANDIDATE} characters")
-    return candidate
+    return text
 
 
 class Election(FencedLock):

@@ -43,7 +43,7 @@ class Event:
 
     def __init__(self, session: Session, name: str) -> None:
         self.name = check_name(name)
-        base = session.key(name)
+        base = session.key(self.name)
         self.key = names.event_key(base)
         self.channel = names.event_channel(base)
         self._session = session

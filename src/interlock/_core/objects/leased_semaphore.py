@@ -47,7 +47,7 @@ from interlock._core.scripts.script import Grant
 from interlock._core.scripts.semaphore import semaphore_release, semaphore_undo
 from interlock._core.upkeep.idempotency import IdempotentCalls, new_id
 from interlock.errors import ClosedError, ConfigError, InterlockError
-from interlock.options import check_lease, check_name
+from interlock.options import check_lease, check_name, check_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +88,7 @@ class LeasedSemaphore:
 
     def __init__(self, session: Session, name: str) -> None:
         self.name = check_name(name)
-        self.key = session.key(name)
+        self.key = session.key(self.name)
         self.hold_key: object = self.key
         self.channel = names.semaphore_channel(self.key)
         self.session = session
@@ -307,8 +307,7 @@ class LeasedSemaphore:
 
     def _known(self, permit_id: object) -> Permit | None:
         """Return this client's permit with *permit_id*; None if it has no such permit."""
-        if not isinstance(permit_id, str):
-            raise TypeError(f"a permit or its id is wanted, not {type(permit_id).__name__}")
+        permit_id = check_text(permit_id, "a permit's id")
         if not _ID.fullmatch(permit_id):
             raise self._not_held(f"permit {permit_id!r}")
         for hold in self.session.holds.of_key(self.key):

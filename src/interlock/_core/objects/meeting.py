@@ -43,7 +43,7 @@ class Meeting(ABC):
     def __init__(self, session: Session, name: str, leases: Callable[[str], str]) -> None:
         self.name = check_name(name)
         self.session = session
-        self._base = session.key(name)
+        self._base = session.key(self.name)
         self.key = leases(self._base)
         self.hold_key: object = self.key
         self._lease = session.options.lease

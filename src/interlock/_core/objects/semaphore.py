@@ -79,7 +79,7 @@ class Semaphore:
 
     def __init__(self, session: Session, name: str) -> None:
         self.name = check_name(name)
-        self.key = session.key(name)
+        self.key = session.key(self.name)
         self.channel = names.semaphore_channel(self.key)
         self._session = session
         self._requests = IdempotentCalls(session, self.key)

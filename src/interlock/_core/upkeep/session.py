@@ -12,6 +12,7 @@ from interlock._core.model.holds import Holds, State
 from interlock._core.model.names import check_one_slot
 from interlock._core.upkeep.watchdog import Watchdog
 from interlock.errors import ClosedError, InterlockError, ServerUnavailableError
+from interlock.options import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -128,13 +129,15 @@ class Session:
         return holder
 
     def key(self, name: str) -> str:
-        """Return the Redis key that belongs to the user's *name*.
+        """Return the Redis key that belongs to the user's *name*, which was checked.
 
         Raises:
-            ConfigError: the keys of the object would be in several hash slots of the cluster.
+            TypeError: `Options.name_mapper` returned no string.
+            ConfigError: it returned a text that is no name, or the keys of the object would be in
+                several hash slots of the cluster.
         """
         mapper = self.options.name_mapper
-        key = name if mapper is None else mapper(name)
+        key = name if mapper is None else check_name(mapper(name), "what name_mapper returns")
         if self.clustered:
             check_one_slot(key)
         return key

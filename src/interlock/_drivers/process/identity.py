@@ -6,12 +6,22 @@ import os
 import re
 import socket
 import sys
+import uuid
 from pathlib import Path
 
 from interlock._version import __version__
 
 LONGEST = 100
 """The most characters of each text."""
+
+
+def new_client_id(given: str | None) -> str:
+    """Return an id that no other client has: a UUID, or *given* and a part drawn at random.
+
+    The clients of many processes may be configured alike. If two had one id, each would take the
+    other's hold for its own.
+    """
+    return str(uuid.uuid4()) if given is None else f"{given}-{uuid.uuid4().hex[:16]}"
 
 
 def this_process() -> tuple[str, int]:

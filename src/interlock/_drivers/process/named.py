@@ -14,8 +14,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from interlock._core.model.holds import Owner
-from interlock.errors import ConfigError
-from interlock.options import check_text
+from interlock.options import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,8 +122,7 @@ class NamedOwners:
             TypeError: *word* is not a string.
             ConfigError: it is empty, or cannot be written as UTF-8.
         """
-        if not check_text(word, "an owner"):
-            raise ConfigError("an owner must not be empty")
+        word = check_name(word, "an owner")
         with self._mutex:
             owner = self._owners.get(word)
             if owner is None:
