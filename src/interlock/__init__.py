@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         Hold,
         LeaderInfo,
         LeasedSemaphore,
+        Limited,
         Lock,
         Locked,
         MultiLock,
@@ -68,8 +69,8 @@ _HOMES = {
     "interlock.options": ("Options", "best_effort", "required"),
     "interlock.sync": (
         "Barrier", "Client", "Condition", "CountDownLatch", "Election", "Event", "Hold",
-        "LeaderInfo", "Observation", "LeasedSemaphore", "Lock", "Locked", "MultiLock", "Once",
-        "ReadWriteLock", "RedLock", "Permit", "Semaphore", "connect",
+        "LeaderInfo", "Limited", "Observation", "LeasedSemaphore", "Lock", "Locked", "MultiLock",
+        "Once", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "connect",
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -95,6 +96,7 @@ __all__ = [
     "LatchDeletedError",
     "LeaderInfo",
     "LeasedSemaphore",
+    "Limited",
     "Lock",
     "Locked",
     "MisuseWarning",

@@ -14,12 +14,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
 import interlock.asyncio
+from interlock._core.objects.semaphore import check_permits
 from interlock._naming import check_fields
 from interlock.asyncio import Client, Hold
 from interlock.errors import AcquireTimeoutError, ConfigError
 from interlock.options import OptionChanges, Options, check_lease, check_timeout
 
-__all__ = ["Locked", "State", "client", "lifespan"]
+__all__ = ["Limited", "Locked", "State", "client", "lifespan"]
 
 
 _ERRORS = range(400, 600)
@@ -127,7 +128,7 @@ class Locked:
             ServerUnavailableError: no usable answer in time.
         """
         name = self._name_for(request)
-        lock = client(request).lock(name, timeout=self._timeout, lease=self._lease)
+        lock = self._entrance(client(request), name)
         async with contextlib.AsyncExitStack() as stack:
             # Only what this lock raises becomes a response: the body may take other locks.
             try:
@@ -138,6 +139,9 @@ class Locked:
                 ) from error
             yield hold
 
+    def _entrance(self, of: Client, name: str) -> AbstractAsyncContextManager[Hold]:
+        return of.lock(name, timeout=self._timeout, lease=self._lease)
+
     def _name_for(self, request: HTTPConnection) -> str:
         try:
             return self._name.format_map(request.path_params)
@@ -146,3 +150,41 @@ class Locked:
                 f"{self._name!r} asks for {error}, but the path has"
                 f" {', '.join(request.path_params) or 'no parameters'}"
             ) from error
+
+
+class Limited(Locked):
+    """Lets at most *n* requests run at once in all processes: ``Depends(Limited("reports", 5))``.
+
+    The endpoint gets the `Permit`. The other arguments are as for `Locked`.
+
+    Args:
+        name: what is limited. ``{...}`` stands for a path parameter of the request.
+        n: how many requests may run at once. See `Client.limited` for a number that changes.
+        timeout: seconds that a request waits; 0 for one try.
+        lease: seconds after which the permit ends by itself; None for one that is renewed.
+        on_timeout: the status of the response if there was no permit in time.
+
+    Raises:
+        ConfigError: as for `Locked`.
+        TypeError: *n* is not an int.
+        ValueError: *n* is less than 1.
+
+    Cost:
+        Two round trips for each request if a permit is free.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        n: int,
+        *,
+        timeout: float = 3.0,
+        lease: float | None = None,
+        on_timeout: int = 503,
+    ) -> None:
+        super().__init__(name, timeout=timeout, lease=lease, on_timeout=on_timeout)
+        self._n = check_permits(n)
+
+    def _entrance(self, of: Client, name: str) -> AbstractAsyncContextManager[Hold]:
+        fixed = name.replace("{", "{{").replace("}", "}}")
+        return of.limited(fixed, self._n, timeout=self._timeout, lease=self._lease)

@@ -45,6 +45,7 @@ RUN_BY = {
     "docs/how-to/django.md": ("tests/hosts/test_django.py",),
     "docs/how-to/fastapi.md": ("tests/hosts/test_fastapi.py",),
     "docs/how-to/greenlets.md": ("tests/hosts/test_redis_py.py",),
+    "docs/how-to/limit.md": ("tests/hosts/test_limits.py", "tests/hosts/test_pydantic_ai.py"),
     "docs/how-to/redis-py.md": ("tests/hosts/test_redis_py.py",),
     "docs/how-to/rq.md": ("tests/hosts/test_rq.py",),
     "docs/how-to/sentinel.md": ("tests/sentinel/test_sentinel_access.py",),

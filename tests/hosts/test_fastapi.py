@@ -7,7 +7,7 @@ import importlib.util
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import httpx2 as httpx
 import pytest
@@ -18,7 +18,8 @@ from tests.support.address import free_port
 from tests.support.patience import wait_until
 
 import interlock
-from interlock.fastapi import Locked, client, lifespan
+from interlock.asyncio import Permit  # noqa: TC001 - FastAPI reads it
+from interlock.fastapi import Limited, Locked, client, lifespan
 
 if TYPE_CHECKING:
     import subprocess
@@ -52,6 +53,7 @@ async def hang(id: str) -> None:
     await store.set("hanging", os.getpid())
     await asyncio.Event().wait()
 """
+ONE_REPORT = Limited("reports:{id}", 1, timeout=0.05)
 SERVERS = {
     "uvicorn": ("uvicorn", "counting:app", "--workers", "2", "--log-level", "warning", "--port"),
     "gunicorn": ("gunicorn", "counting:app", "-w", "2", "-k", "uvicorn_worker.UvicornWorker", "-b"),
@@ -116,6 +118,25 @@ def test_release(redis_url: str, scope: Literal["function", "request"], held: bo
         assert visitor.get("/").status_code == 200
         assert seen == [held]
         assert not other.lock("it").locked()
+
+
+def test_a_limit(redis_url: str) -> None:
+    """The limit of a path lets n requests in; another one waits, and is then answered by 503."""
+    app = FastAPI(lifespan=lifespan(redis_url))
+
+    @app.get("/{id}")
+    async def report(id: str, permit: Annotated[Permit, Depends(ONE_REPORT)]) -> bool:  # noqa: A002
+        return permit.valid
+
+    with interlock.connect(redis_url) as other, TestClient(app) as visitor:
+        assert visitor.get("/{a}").json()
+        with other.limited("reports:{{a}}", 1):
+            refused = visitor.get("/{a}")
+            assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+            assert visitor.get("/b").json()
+        assert visitor.get("/{a}").json()
+    with pytest.raises(ValueError, match="must be 1 to"):
+        Limited("reports", 0)
 
 
 def test_starlette(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:

@@ -32,7 +32,7 @@ FOLDERS = {
     "django/management/commands": "hosts",
 }
 """Source folder -> test folder, where they have different names."""
-HOSTS = {"apscheduler", "celery", "fastapi", "redis_py", "trio"}
+HOSTS = {"apscheduler", "celery", "fastapi", "pydantic_ai", "redis_py", "trio"}
 """Modules beside `interlock/__init__.py` that adapt a framework."""
 MONITORING = {"exporter", "otel", "prometheus"}
 """Those that tell a monitoring system."""
@@ -51,6 +51,7 @@ TESTED_BY = {
     "_core/locks/fair_lock.py": "fair/test_fair_simulated.py",
     "_core/locks/group_lock.py": "group/test_group_lock.py",
     "_core/objects/leased_semaphore.py": "semaphore/test_semaphore_core.py",
+    "_core/objects/limited.py": "faces/test_limited.py",
     "_core/objects/permit.py": "semaphore/test_semaphore_core.py",
     "_core/objects/semaphore.py": "semaphore/test_semaphore_core.py",
     "_core/locks/read_write_lock.py": "read_write/test_read_write_simulated.py",

@@ -20,6 +20,7 @@ from interlock.asyncio.election import Election, Observation
 from interlock.asyncio.event import Event
 from interlock.asyncio.hold import Hold
 from interlock.asyncio.leased_semaphore import LeasedSemaphore, Permit
+from interlock.asyncio.limited import Limited
 from interlock.asyncio.lock import Lock
 from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
@@ -34,6 +35,7 @@ __all__ = [
     "Hold",
     "LeaderInfo",
     "LeasedSemaphore",
+    "Limited",
     "Lock",
     "Locked",
     "MultiLock",
@@ -48,5 +50,5 @@ __all__ = [
 
 publish(__name__, Client, CountDownLatch, Hold, LeasedSemaphore, Lock, Locked, LostEvent, MultiLock)
 publish(__name__, Barrier, Condition, Election, Event, Observation, Once, Permit, ReadWriteLock)
-publish(__name__, RedLock, Semaphore)
+publish(__name__, Limited, RedLock, Semaphore)
 connect.__module__ = Client.__module__

@@ -14,6 +14,7 @@ from interlock.sync.election import Election, Observation
 from interlock.sync.event import Event
 from interlock.sync.hold import Hold
 from interlock.sync.leased_semaphore import LeasedSemaphore, Permit
+from interlock.sync.limited import Limited
 from interlock.sync.lock import Lock
 from interlock.sync.read_write_lock import ReadWriteLock
 from interlock.sync.semaphore import Semaphore
@@ -28,6 +29,7 @@ __all__ = [
     "Hold",
     "LeaderInfo",
     "LeasedSemaphore",
+    "Limited",
     "Lock",
     "Locked",
     "MultiLock",
@@ -42,5 +44,5 @@ __all__ = [
 
 publish(__name__, Client, CountDownLatch, Hold, LeasedSemaphore, Lock, Locked, LostEvent, MultiLock)
 publish(__name__, Barrier, Condition, Election, Event, Observation, Once, Permit, ReadWriteLock)
-publish(__name__, RedLock, Semaphore)
+publish(__name__, Limited, RedLock, Semaphore)
 connect.__module__ = Client.__module__

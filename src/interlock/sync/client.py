@@ -22,7 +22,9 @@ from interlock._core.objects import count_down_latch as core_latch
 from interlock._core.objects import election as core_election
 from interlock._core.objects import event as core_event
 from interlock._core.objects import leased_semaphore as core_leased
+from interlock._core.objects import limited as core_limited
 from interlock._core.objects import semaphore as core_semaphore
+from interlock._drivers.background.log import log_limit
 from interlock._drivers.process.identity import this_process
 from interlock._drivers.threads import ThreadDriver, current_owner
 from interlock._links.urls import open_url, servers_of
@@ -48,6 +50,7 @@ from interlock.sync.election import Election
 from interlock.sync.event import Event
 from interlock.sync.hold import Hold
 from interlock.sync.leased_semaphore import LeasedSemaphore
+from interlock.sync.limited import Limited
 from interlock.sync.lock import Lock
 from interlock.sync.read_write_lock import ReadWriteLock
 from interlock.sync.semaphore import Semaphore
@@ -113,6 +116,7 @@ class Client(metaclass=Suggesting):
         self._driver = ThreadDriver(servers, options)
         self._servers = servers
         self._where = servers.where
+        self._limits = core_limited.Limits(log_limit)
 
     @classmethod
     def from_redis(
@@ -626,6 +630,45 @@ class Client(metaclass=Suggesting):
         """
         core = core_leased.LeasedSemaphore(self._driver.session, name)
         return LeasedSemaphore(self._driver, core)
+
+    def limited(
+        self,
+        name: str,
+        n: int,
+        *,
+        timeout: Duration | None = None,
+        lease: Duration | None = None,
+    ) -> Limited:
+        """Return a limit: at most *n* blocks or calls at once, in all processes; no round trip.
+
+        It is a context manager and a decorator. ``@client.limited("openai:{model}", 5)`` takes the
+        name from the call's arguments, as `locked` does. It is the leased semaphore *name*, which
+        Java sees too. If a process dies, its permits come back within their lease.
+
+        The client sets the number when it first uses the name. If the server has another number,
+        that is logged as a warning: the last process that starts wins.
+
+        Args:
+            name: what is limited, or a template for it.
+            n: how many may run at once.
+            timeout: seconds (or a `timedelta`) that a block or call waits, before it raises
+                AcquireTimeoutError; None for ever.
+            lease: seconds after which a permit ends by itself; None for permits that are renewed.
+
+        Raises:
+            TypeError: *n* is not an int.
+            ValueError: *n* is less than 1, or a duration cannot be.
+            ConfigError: not a template for a name.
+        """
+
+        def make(called: str) -> LeasedSemaphore:
+            session = self._driver.session
+            core = core_limited.LimitedSemaphore(session, called, n, self._limits)
+            return LeasedSemaphore(self._driver, core)
+
+        check_template(name)
+        _, _ = make("check"), lease_of(lease, self._driver)  # what cannot be is told here
+        return Limited(name, make, timeout, lease)
 
     def count_down_latch(self, name: str) -> CountDownLatch:
         """Return the count-down latch *name*; no round trip."""

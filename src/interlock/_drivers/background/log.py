@@ -95,6 +95,17 @@ def log_break(kind: str, name: str, holder: str, reason: str, user: str) -> None
     LOGGER.warning(text, *args, extra={"event": "lock.force_released", **told})
 
 
+def log_limit(name: str, before: int, now: int) -> None:
+    """Log, at once, that this client's code changed how many may run at once under *name*."""
+    LOGGER.warning(
+        "%r had %d permits, and has %d now, as this program asks for",
+        name,
+        before,
+        now,
+        extra={"event": "limit.changed", "lock_name": name, "before": before, "now": now},
+    )
+
+
 def _log(level: int, name: str, event: events.Event, text: str, *args: object) -> None:
     extra = {
         _RENAMED.get(field.name, field.name): getattr(event, field.name) for field in fields(event)

@@ -1,0 +1,145 @@
+"""At most n at once: a limit that all processes share."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from interlock._misuse import wants_async_with
+from interlock._naming import check_async_function, checked_result, fixed_name, naming
+from interlock.asyncio.block import Exit, entered
+from interlock.errors import NotHeldError
+from interlock.options import check_timeout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from types import TracebackType
+
+    from interlock.asyncio.block import Block
+    from interlock.asyncio.leased_semaphore import LeasedSemaphore, Permit
+    from interlock.options import Duration
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@wants_async_with
+class Limited:
+    """Lets at most *n* blocks or calls run at once, in all processes together.
+
+    Made by `Client.limited`. Any number of tasks may use one object, and a block may be left by
+    another task. Each block gets a `Permit` of its own. A task that enters twice takes two.
+    """
+
+    def __init__(
+        self,
+        _template: str,
+        _make: Callable[[str], LeasedSemaphore],
+        _timeout: Duration | None,
+        _lease: Duration | None,
+    ) -> None:
+        self._template = _template
+        self._make = _make
+        _ = check_timeout(blocking=True, timeout=_timeout)
+        self._timeout = _timeout
+        self._lease = _lease
+        self._semaphore: LeasedSemaphore | None = None
+        self._blocks: weakref.WeakKeyDictionary[Block, Permit] = weakref.WeakKeyDictionary()
+        self._by_hand: list[Permit] = []
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._template!r}>"
+
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> Callable[P, Coroutine[Any, Any, R]]:
+        """Return *function* with each call taking a permit of what its arguments name.
+
+        Raises:
+            TypeError: not a function for this face, or a generator function.
+            ConfigError: the name has a field that is not a parameter of *function*.
+        """
+        check_async_function(function)
+        name_of, make = naming(self._template, function), self._make
+
+        @functools.wraps(function)
+        async def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            permit = await make(name_of(args, kwargs)).acquire(1, self._timeout, self._lease)
+            async with permit:
+                return checked_result(await function(*args, **kwargs), function)
+
+        return call
+
+    async def acquire(self, timeout: Duration | None = None) -> Permit:
+        """Take a permit; release it from any task, or leave its ``async with`` block.
+
+        Args:
+            timeout: seconds to wait; None for the object's own, -1 for ever, 0 for one try.
+
+        Raises:
+            AcquireTimeoutError: none became free in time.
+            InterlockError: as `LeasedSemaphore.acquire`.
+
+        Cost:
+            One round trip when one is free. The first acquire of a client costs one more, and two
+            more if it changes the number.
+        """
+        limit = self._timeout if timeout is None else timeout
+        return await self._named().acquire(1, limit, self._lease)
+
+    async def set_permits(self, n: int) -> None:
+        """Change the number to *n*, for all processes; one round trip.
+
+        Nobody is stopped. If more than *n* run, nobody starts until enough of them have ended. A
+        process that starts later sets the number of its own code again.
+
+        Raises:
+            TypeError: *n* is not an int.
+            ValueError: *n* is less than 1.
+            ServerUnavailableError: no usable answer; it may be tried again.
+        """
+        await self._named().set_permits(n)
+
+    async def available(self) -> int:
+        """Return how many more could start now; below 0 while too many run; one round trip."""
+        return await self._named().available_permits()
+
+    async def running(self) -> int:
+        """Return how many run, in all processes; one round trip."""
+        return await self._named().acquired_permits()
+
+    async def __aenter__(self) -> Permit:
+        looked_up = entered(self)
+        permit = await self.acquire()
+        block = None if looked_up is None else looked_up()
+        if block is None:
+            self._by_hand.append(permit)
+        else:
+            self._blocks[block] = permit
+        return permit
+
+    if TYPE_CHECKING:
+
+        async def __aexit__(
+            self,
+            kind: type[BaseException] | None,
+            error: BaseException | None,
+            trace: TracebackType | None,
+        ) -> None: ...
+    else:
+        __aexit__ = Exit()
+
+    async def leave(self, block: Block, error: BaseException | None) -> None:
+        """Give back what *block* acquired, in any task that leaves it; not for users."""
+        permit = self._blocks.pop(block, None)
+        if permit is None:
+            if not self._by_hand:
+                raise NotHeldError(f"no block of {self!r} is open", name=self._template)
+            permit = self._by_hand.pop()
+        await permit.__aexit__(None if error is None else type(error), error, None)
+
+    def _named(self) -> LeasedSemaphore:
+        if self._semaphore is None:
+            self._semaphore = self._make(fixed_name(self._template))
+        return self._semaphore

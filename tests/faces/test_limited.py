@@ -1,0 +1,171 @@
+"""At most n at once: blocks, calls, numbers that change, on both faces."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.lock_like import Kind, Stage, until
+
+from interlock import AcquireTimeoutError, ConfigError, HoldLostError, NotHeldError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import redis
+    from tests.lock.lock_like import Face
+
+LIMITED = Kind("limited", lambda client, name, n=2, **options: client.limited(name, n, **options))
+
+
+@pytest.fixture
+async def stage(
+    face: Face, loaded: redis.Redis, redis_url: str, patient: None
+) -> AsyncIterator[Stage]:
+    """Give the limit on each face in turn."""
+    set_up = Stage(face, LIMITED, redis_url, loaded)
+    yield set_up
+    await set_up.end()
+
+
+def free(stage: Stage) -> int:
+    """Return the number of free permits, as the server and Java see it."""
+    return int(stage.redis.get("name") or 0)
+
+
+async def test_blocks_of_one_object_are_told_apart(stage: Stage) -> None:
+    """Each block of one object has a permit of its own, and any owner may leave it."""
+    owner, other, limit = stage.owner(), stage.owner(), stage.lock(stage.client(), timeout=0)
+    async with contextlib.AsyncExitStack() as blocks:
+        first = await _open(stage, owner, limit, blocks)
+        second = await _open(stage, other, limit, blocks)
+        assert first.ids != second.ids
+        assert free(stage) == 0
+        assert await owner.do(limit.running) == 2
+        with pytest.raises(AcquireTimeoutError):
+            await owner.do(stage.face.enter, limit)
+    assert free(stage) == 2
+    assert await owner.do(limit.available) == 2
+
+
+async def _open(stage: Stage, owner: Any, limit: Any, blocks: contextlib.AsyncExitStack) -> Any:
+    # A with statement: the exit is looked up first. It is left by another owner.
+    leave = limit.__aexit__ if stage.face.is_async else limit.__exit__
+    permit = await owner.do(stage.face.enter, limit)
+    blocks.push_async_callback(stage.owner().do, leave, None, None, None)
+    return permit
+
+
+async def test_blocks_by_hand(stage: Stage) -> None:
+    """The special methods can be called by hand; one leave too many raises NotHeldError."""
+    owner, limit = stage.owner(), stage.lock(stage.client())
+    await owner.do(stage.face.enter, limit)
+    await owner.do(stage.face.leave, limit)
+    assert free(stage) == 2
+    with pytest.raises(NotHeldError):
+        await owner.do(stage.face.leave, limit)
+
+
+async def test_at_most_n_calls_run(stage: Stage) -> None:
+    """Of many decorated calls of two clients at most n run, and all of them do in the end."""
+    running, most, done = 0, 0, 0
+
+    async def work(model: str) -> None:
+        nonlocal running, most, done
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        done += 1
+
+    loop = asyncio.get_running_loop()
+
+    def work_in_thread(model: str) -> None:
+        asyncio.run_coroutine_threadsafe(work(model), loop).result()
+
+    function = work if stage.face.is_async else work_in_thread
+    clients = [stage.client(), stage.client()]
+    calls = [stage.lock(client, "{model}", n=3)(function) for client in clients * 6]
+    await asyncio.gather(*(stage.owner().do(call, model="name") for call in calls))
+    assert (most, done) == (3, 12)
+    assert free(stage) == 3
+
+
+async def test_the_number_in_the_code_wins_once(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client with another number sets it and logs that; a client that was there keeps quiet."""
+    owner, old = stage.owner(), stage.lock(stage.client(), n=2)
+    with caplog.at_level(logging.WARNING, "interlock"):
+        permit = await owner.do(old.acquire)
+        assert not caplog.records
+        new = stage.lock(stage.client(), n=5)
+        await owner.do((await owner.do(new.acquire)).release)
+    (record,) = caplog.records
+    assert record.getMessage() == "'name' had 2 permits, and has 5 now, as this program asks for"
+    assert (await owner.do(old.available), await owner.do(old.running)) == (4, 1)
+    await owner.do((await owner.do(old.acquire)).release)
+    await owner.do(permit.release)
+    assert free(stage) == 5
+
+
+async def test_a_number_that_is_set_at_run_time_stays(stage: Stage) -> None:
+    """A number that is set by hand is kept by clients that are there, and wakes waiters."""
+    owner, limit = stage.owner(), stage.lock(stage.client(poll_cap=30), n=1)
+    await owner.do(limit.set_permits, 1)
+    permit = await owner.do(limit.acquire)
+    waiting = asyncio.ensure_future(stage.owner().do(limit.acquire))
+    listens = lambda: stage.redis.pubsub_numsub("redisson_sc:{name}")[0][1]  # noqa: E731
+    await until(listens, 5, "it waits")
+    await owner.do(limit.set_permits, 2)
+    second = await waiting
+    assert await owner.do(limit.running) == 2
+    for each in (permit, second):
+        await owner.do(each.release)
+    assert free(stage) == 2
+    with pytest.raises(ValueError, match="must be 1 to"):
+        await owner.do(limit.set_permits, 0)
+
+
+async def test_a_server_that_lost_its_data(stage: Stage) -> None:
+    """A number that the server lost is set again by the next acquire, which does not hang."""
+    owner, limit = stage.owner(), stage.lock(stage.client())
+    permit = await owner.do(limit.acquire)
+    stage.redis.flushdb()
+    again = await owner.do(limit.acquire, timeout=0)
+    assert free(stage) == 1
+    await owner.do(again.release)
+    with pytest.raises(HoldLostError):
+        await owner.do(permit.release)
+    assert free(stage) == 2
+
+
+async def test_a_dead_process_gives_back_within_its_lease(stage: Stage) -> None:
+    """Permits of a client that has died come back, at the latest when its lease has ended."""
+    owner, other = stage.owner(), stage.owner()
+    permit = await owner.do(stage.lock(stage.client(), n=1, lease=0.5).acquire)
+    second = await other.do(stage.lock(stage.client(poll_cap=30), n=1, timeout=20).acquire)
+    assert not permit
+    await other.do(second.release)
+
+
+async def test_mistakes(stage: Stage) -> None:
+    """Wrong arguments raise when the limit is made or entered, and change nothing."""
+    client = stage.client()
+    for wrong in (0, -1):
+        with pytest.raises(ValueError, match="must be 1 to"):
+            client.limited("name", wrong)
+    with pytest.raises(TypeError):
+        client.limited("name", 1.5)
+    with pytest.raises(TypeError, match="parentheses"):
+        client.limited(test_mistakes, 1)
+    with pytest.raises(ConfigError):
+        client.limited("name", 1, lease=-1)
+    with pytest.raises(ValueError, match="timeout"):
+        client.limited("name", 1, timeout=-3)
+    with pytest.raises(ConfigError, match="model"):
+        await stage.owner().do(stage.face.enter, client.limited("{model}", 1))
+    assert not stage.redis.exists("name")

@@ -1,0 +1,50 @@
+"""Limits inside of workers: Celery's processes, Dramatiq's processes and threads."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.hosts.pages import write_programs
+from tests.support.patience import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import redis
+    from tests.hosts.host_process import Hosts
+
+SOON = 60.0
+TASKS = 12
+SEND = {
+    "celery": "import work\nfor n in range(12): work.report.delay(n)",
+    "dramatiq": "import actors\nfor n in range(12): actors.report.send(n)",
+}
+WORKERS = {
+    "celery": ("celery", "-A", "work", "worker", "-c", "4", "--without-mingle"),
+    "dramatiq": ("dramatiq", "actors", "-p", "2", "-t", "2"),
+}
+
+
+@pytest.mark.parametrize("host", list(WORKERS))
+def test_a_fleet_of_workers(
+    hosts: Hosts, tmp_path: Path, redis_client: redis.Redis, host: str
+) -> None:
+    """Of four workers two are inside at a time, and never more; all tasks are done."""
+    write_programs("limit.md", tmp_path)
+    (tmp_path / "send.py").write_text(SEND[host])
+    assert hosts.start("send", log="send.log").wait(SOON) == 0, hosts.log("send.log")
+    worker = hosts.start(*WORKERS[host])
+    most = finished = 0
+    deadline = time.monotonic() + SOON
+    names: set[bytes] = set()
+    while finished < TASKS and time.monotonic() < deadline:
+        inside = set(redis_client.zrange("{reports}:timeout", 0, -1))
+        names |= inside
+        most, finished = max(most, len(inside)), len(names - inside)
+        time.sleep(0.002)
+    assert (most, finished) == (2, TASKS), hosts.log()
+    worker.terminate()
+    worker.wait(SOON)
+    wait_until(lambda: redis_client.get("reports") == b"2", SOON, "all permits are free")
