@@ -20,7 +20,8 @@ from interlock import connect
 from interlock.asyncio import connect as asyncio_connect
 from interlock.cli import main, top
 from interlock.errors import ClosedError, ConfigError, HoldLostError, ServerUnavailableError
-from interlock.inspection.reader import LIMIT, glob
+from interlock.inspection.card_reader import LIMIT
+from interlock.inspection.pattern import glob
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -147,6 +147,11 @@ TESTED_BY = {
     "cli/locks_list.py": "operations/test_reader.py",
     "inspection/face.py": "operations/test_reader.py",
     "inspection/info.py": "operations/test_reader.py",
+    "inspection/lock_reply.py": "operations/test_reader.py",
+    "inspection/pattern.py": "operations/test_reader.py",
+    "inspection/search.py": "operations/test_reader.py",
+    "inspection/service.py": "operations/test_reader.py",
+    "inspection/card_reader.py": "operations/test_cards.py",
     "django/apps.py": "hosts/test_django.py",
     "django/management/commands/interlock_run.py": "hosts/test_django.py",
     # The model of Redis: one grammar of commands is held against a real server.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from interlock.cli.reading import add_url, open_reader
 from interlock.cli.status import say
 from interlock.cli.table import lines, row_of
-from interlock.inspection.reader import KINDS
+from interlock.inspection.lock_reply import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
