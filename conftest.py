@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from tests import quick
+from tests import causes, packages, quick
 from tests.extras import FOLDERS, FROM_EXTRA, VERSIONS, left_out, missing_versions
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _CI = os.environ.get("CI") == "true"
 _skipped: list[str] = []
@@ -44,10 +42,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--quick", action="store_true", help="run some tests of every part: tests/quick.py"
     )
+    group.addoption(
+        "--causes", type=Path, help="write to this file where the time goes: tests/causes.py"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse to run the tests of an extra without it."""
+    """Refuse to run the tests of an extra without it; begin to measure with --causes."""
+    if file := config.getoption("causes"):
+        reports = not hasattr(config, "workerinput")
+        config.pluginmanager.register(causes.Causes(file if reports else None))
     for extra in config.getoption("extras"):
         if extra in left_out():
             raise pytest.UsageError(
@@ -62,7 +66,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     for extra, folder in FOLDERS.items():
         if collection_path.is_relative_to(folder) and extra in left_out():
             return True
-    return None
+    return True if packages.is_missing(collection_path) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -70,7 +74,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     wanted = set(config.getoption("extras"))
     kept, dropped = [], []
     for item in items:
-        lacking = _versions(item) & set(missing_versions())
+        lacking = (_versions(item) & set(missing_versions())) | _missing(item)
         needed = not wanted or bool(_extras(item) & wanted)
         (kept if needed and not lacking else dropped).append(item)
     if config.getoption("quick"):
@@ -86,6 +90,16 @@ def _versions(item: pytest.Item) -> set[str]:
     """Return the servers that *item* is about."""
     call = getattr(item, "callspec", None)
     return {value for value in call.params.values() if value in VERSIONS} if call else set()
+
+
+def _missing(item: pytest.Item) -> set[str]:
+    """Return what *item* needs and this machine lacks."""
+    needed = {name for mark in item.iter_markers("needs") for name in mark.args}
+    if unknown := needed - set(packages.NEEDS):
+        raise pytest.UsageError(f"{item.nodeid} needs {unknown}, which tests/packages.py lacks")
+    if "need_java" in getattr(item, "fixturenames", ()):
+        needed.add("java")
+    return needed & set(packages.missing())
 
 
 def _extras(item: pytest.Item) -> set[str]:
@@ -118,6 +132,7 @@ def _wrong() -> list[str]:
     """Return what may not happen in CI and did."""
     later = os.environ.get("INTERLOCK_LATER", "").split()
     wrong = [why for extra, why in left_out().items() if extra not in later]
+    wrong += [f"{name} is missing" for name in packages.missing() if name not in later]
     return [*wrong, *(f"skipped {name}" for name in _skipped)] if _CI else []
 
 
@@ -140,6 +155,12 @@ def pytest_terminal_summary(
         what = "; ".join(left_out().values())
         terminalreporter.write_line(
             f"left out: {what}; pip install --editable '.[{extras}]'", yellow=True
+        )
+    if packages.missing():
+        names = ", ".join(packages.missing())
+        install = " ".join(dict.fromkeys(packages.missing().values()))
+        terminalreporter.write_line(
+            f"left out: tests that need {names}; apt-get install {install}", yellow=True
         )
     for line in _not_quick(config):
         terminalreporter.write_line(line, red=True)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.cluster.seen import eyes
 from tests.lock.lock_like import KINDS, Face, Kind, Stage
-from tests.support.servers import ClusterServers, RedisServer, binaries
+from tests.support.binary import main_version
+from tests.support.servers import ClusterServers, RedisServer, binaries, main_binary
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -42,7 +43,7 @@ def cluster_of_version() -> Iterator[Callable[[str], ClusterServers]]:
 @pytest.fixture
 def cluster(cluster_of_version: Callable[[str], ClusterServers]) -> ClusterServers:
     """Give the cluster that most tests share, whose data is gone; do not harm it."""
-    return _emptied(cluster_of_version("redis-7.0"))
+    return _emptied(cluster_of_version(main_version()))
 
 
 @pytest.fixture(params=["redis-6.2", "redis-8.2"])
@@ -62,7 +63,7 @@ def _emptied(servers: ClusterServers) -> ClusterServers:
 @pytest.fixture
 def own_cluster() -> Iterator[ClusterServers]:
     """Give a cluster of the test's own, to be harmed."""
-    with ClusterServers(binary=binaries()["redis-7.0"]) as servers:
+    with ClusterServers(binary=main_binary()) as servers:
         yield servers
 
 

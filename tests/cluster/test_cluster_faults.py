@@ -12,7 +12,7 @@ import pytest
 from tests.cluster.seen import eyes
 from tests.lock.children import Child
 from tests.lock.lock_like import KINDS, Face, Stage, renewed, until
-from tests.support.servers import ClusterServers, RedisServer, binaries
+from tests.support.servers import ClusterServers, RedisServer, main_binary
 
 import interlock
 from interlock._links.slots import slot_of
@@ -28,7 +28,7 @@ AFTER_PROMOTION = 3.0
 def harmed() -> Iterator[ClusterServers]:
     """Give a cluster that the tests of this file harm, one after another."""
     # Time enough for a machine that stalls; a failover takes as much longer.
-    with ClusterServers(binary=binaries()["redis-7.0"], node_timeout=2.5) as servers:
+    with ClusterServers(binary=main_binary(), node_timeout=2.5) as servers:
         yield servers
 
 
@@ -116,7 +116,7 @@ async def test_nodes_come_and_go(hurt: Stage, harmed: ClusterServers) -> None:
     with ExitStack() as stack:
         # It is to stay a primary, though it loses its last slot again.
         config = {"cluster-enabled": "yes", "cluster-allow-replica-migration": "no"}
-        new = stack.enter_context(RedisServer(binaries()["redis-7.0"], config=config))
+        new = stack.enter_context(RedisServer(main_binary(), config=config))
         for node in harmed.nodes:
             new.execute("CLUSTER", "MEET", "127.0.0.1", node.port)
         harmed.nodes.append(new)

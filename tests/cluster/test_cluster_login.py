@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import KINDS, Stage, renewed
-from tests.support.servers import ClusterServers, binaries
+from tests.support.servers import ClusterServers, main_binary
 
 from interlock import ServerUnavailableError
 from interlock._links.slots import slot_of
@@ -97,9 +97,10 @@ async def test_without_the_right_to_hear(plain: Stage, cluster: ClusterServers) 
         await _do_everything(plain, cluster, url)
 
 
+@pytest.mark.needs("tls")
 async def test_tls_and_passwords(face: Face) -> None:
     """Every node gets TLS and the URL's certificates and credentials, even an unnamed one."""
-    with ClusterServers(binary=binaries()["redis-7.0"], tls=True, password="p@ss/w:rd") as cluster:
+    with ClusterServers(binary=main_binary(), tls=True, password="p@ss/w:rd") as cluster:
         first = cluster.nodes[0]
         url = first.url().replace("rediss://", "rediss+cluster://")
         with first.client() as seen:

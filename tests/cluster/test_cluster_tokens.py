@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tests.support.patience import wait_until
-from tests.support.servers import ClusterServers, RedisServer, binaries
+from tests.support.servers import ClusterServers, RedisServer, main_binary
 
 import interlock
 from interlock._links.slots import slot_of
@@ -23,7 +23,7 @@ COUNTER = "redisson_lock_token:{report}"
 @pytest.fixture(scope="module")
 def failing() -> Iterator[ClusterServers]:
     """Give a cluster with replicas whose primaries are changed."""
-    with ClusterServers(replicas=True, binary=binaries()["redis-7.0"]) as servers:
+    with ClusterServers(replicas=True, binary=main_binary()) as servers:
         yield servers
 
 

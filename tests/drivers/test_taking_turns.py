@@ -20,7 +20,6 @@ import interlock
 from interlock._drivers import threads
 from interlock._drivers.background import subscriber
 from interlock._drivers.wakeup import Wakeup
-from interlock._links.exchange import COMPILED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +33,7 @@ FOREVER = 100.0
 PROMPT = 10.0
 """Seconds: far below `FOREVER`, and far above what a message takes."""
 
-pytestmark = pytest.mark.skipif(not COMPILED, reason="without the part in C no thread takes turns")
+pytestmark = pytest.mark.needs("gcc")  # without the part in C no thread takes turns
 
 
 class Room:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,8 @@ from interlock._embedded.place import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+
+STATE, PARENT = 0, 1
 
 
 def wait_for(condition: Callable[[], bool], *, timeout: float = 30.0) -> None:
@@ -36,20 +38,24 @@ def gone() -> bool:
     return not EmbeddedServer(place_of("default")).running()
 
 
+def status(pid: int) -> list[str]:
+    """Return what /proc tells of a process, without its name: see `STATE`, `PARENT`."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
 def processes(url: str) -> tuple[int, int]:
     """Return the process ids of the server and of its supervisor."""
     with Redis.from_url(url) as connection:
         server = connection.info("server")["process_id"]
-    parent = subprocess.check_output(["ps", "-o", "ppid=", "-p", str(server)])
-    return server, int(parent)
+    return server, int(status(server)[PARENT])
 
 
 def alive(pid: int) -> bool:
     """Tell whether a process runs (a zombie does not)."""
-    state = subprocess.run(
-        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    return bool(state) and not state.startswith("Z")
+    try:
+        return status(pid)[STATE] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_ends_after_its_last_client(runtime: Path) -> None:
@@ -145,7 +151,7 @@ def test_killed_supervisor_takes_the_server_along(runtime: Path) -> None:
     server, supervisor = processes(url)
     os.kill(supervisor, signal.SIGKILL)
     wait_for(lambda: not alive(server))
-    assert gone()
+    wait_for(gone)
     assert processes(ensure())[0] != server
 
 
@@ -157,7 +163,7 @@ def test_supervisor_that_is_told_to_end_ends_the_server(
     server, supervisor = processes(ensure())
     os.kill(supervisor, number)
     wait_for(gone)
-    assert not alive(server)
+    wait_for(lambda: not alive(server))
     assert not (place_of("default") / "redis.sock").exists()
 
 
@@ -227,9 +233,5 @@ def test_killed_starter_leaves_a_server_to_join(runtime: Path) -> None:
 def test_supervisor_is_detached(runtime: Path) -> None:
     """The supervisor is a child of init, in its own session, with no open file of the caller."""
     _, supervisor = processes(ensure())
-    fields = subprocess.check_output(["ps", "-o", "sid=", "-p", str(supervisor)])
-    assert int(fields) != os.getsid(0)
-    children = subprocess.check_output(["ps", "-eo", "pid=,ppid="], text=True)
-    assert [str(supervisor), str(os.getpid())] not in [
-        line.split() for line in children.splitlines()
-    ]
+    assert os.getsid(supervisor) != os.getsid(0)
+    assert int(status(supervisor)[PARENT]) != os.getpid()

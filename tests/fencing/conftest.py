@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
-from tests.fencing.postgres import PostgresServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.fencing.postgres import PostgresServer
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """Give the PostgreSQL server that the fencing tests share."""
+    # Here and below: psycopg cannot be imported where there is no PostgreSQL.
+    from tests.fencing.postgres import PostgresServer
+
     with PostgresServer() as server:
         yield server
 
@@ -22,6 +25,8 @@ def postgres() -> Iterator[PostgresServer]:
 @pytest.fixture
 def report_dsn(postgres: PostgresServer) -> str:
     """Give the address of a PostgreSQL database with one report that no hold has written yet."""
+    import psycopg
+
     with psycopg.connect(postgres.dsn) as connection:
         connection.execute("DROP TABLE IF EXISTS report")
         connection.execute(

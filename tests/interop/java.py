@@ -13,8 +13,6 @@ from .agent import Agent
 NEW, OLD = "4.7.0", "3.27.2"
 """The versions of Redisson: the whole matrix with the first, a short core with the second."""
 
-MISSING = "Java 17 and Maven are not installed: interoperation with Redisson was NOT tested"
-
 _HOME = Path(__file__).parent / "agent"
 _JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 _QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.lock.lock_like import KINDS, Face, Stage
-from tests.support.servers import RedisServer, binaries
+from tests.support.servers import RedisServer, main_binary
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -25,5 +25,5 @@ async def stage(face: Face, redis_client: redis.Redis, redis_url: str) -> AsyncI
 @pytest.fixture(scope="module")
 def tls_server() -> Iterator[RedisServer]:
     """Give a server that speaks TLS, and wants a certificate from its clients."""
-    with RedisServer(binaries()["redis-7.0"], tls=True) as server:
+    with RedisServer(main_binary(), tls=True) as server:
         yield server

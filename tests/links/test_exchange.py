@@ -27,13 +27,12 @@ if TYPE_CHECKING:
     Exchange: TypeAlias = Callable[[socket.socket, bytes, float], Any]
 
 SECONDS = 10.0
+COMPILED = pytest.mark.needs("gcc")
 
 
 @pytest.fixture
 def in_c() -> Exchange:
     """Give the one in C."""
-    if not exchanges.COMPILED:
-        pytest.skip("the part in C was not compiled: python setup.py build_ext --inplace")
     from interlock._links import _exchange
 
     return _exchange.exchange
@@ -46,7 +45,13 @@ def _ask(sock: socket.socket, data: bytes, seconds: float) -> object:
     return _exchange.ask(sock.fileno, data, seconds)
 
 
-@pytest.fixture(params=["C", "ask in C", "Python"])
+@pytest.fixture(
+    params=[
+        pytest.param("C", marks=COMPILED),
+        pytest.param("ask in C", marks=COMPILED),
+        "Python",
+    ]
+)
 def exchange(request: pytest.FixtureRequest) -> Exchange:
     """Give each in turn."""
     if request.param == "Python":
@@ -241,6 +246,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("reply", [*REPLIES, *OTHERS], ids=repr)
+@COMPILED
 def test_short_replies_are_read_as_by_the_parser(in_c: Exchange, ends: Ends, reply: bytes) -> None:
     """The one in C reads nil and a number as hiredis does, and leaves all others to it."""
     del in_c
@@ -268,6 +274,7 @@ def test_short_replies_are_read_as_by_the_parser(in_c: Exchange, ends: Ends, rep
     ],
     ids=repr,
 )
+@COMPILED
 def test_misuse_is_an_error(in_c: Any, arguments: tuple[object, ...]) -> None:
     """The one in C looks at what it is given."""
     with pytest.raises((TypeError, OSError)):
@@ -298,6 +305,7 @@ def test_misuse_is_an_error(in_c: Any, arguments: tuple[object, ...]) -> None:
     ],
     ids=repr,
 )
+@COMPILED
 def test_commands_are_packed_as_by_hiredis(in_c: Exchange, parts: tuple[str | int, ...]) -> None:
     """The part in C makes the bytes that hiredis makes, or leaves the command to it."""
     del in_c
@@ -308,6 +316,7 @@ def test_commands_are_packed_as_by_hiredis(in_c: Exchange, parts: tuple[str | in
     assert _exchange.packed(parts) in (expected, None)
 
 
+@COMPILED
 def test_what_cannot_be_sent_is_an_error(in_c: Exchange) -> None:
     """A lone surrogate is refused, as by hiredis, and a list is not taken for a tuple."""
     del in_c

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.links.smoke import smoke
 from tests.lock.lock_like import until
+from tests.support.binary import main_version
 
 from interlock import ServerUnavailableError
 from interlock.check.rights import QUEUE
@@ -73,7 +74,7 @@ async def test_no_documented_right_is_one_too_many(
     stage: Stage, server_of_version: Callable[[str], RedisServer], command: str
 ) -> None:
     """Without any one command something is refused, or the server knows less of the hold."""
-    guarded = server_of_version("redis-7.0")
+    guarded = server_of_version(main_version())
     guarded.execute("FLUSHALL")
     guarded.execute("SCRIPT", "FLUSH")
     guarded.execute("ACL", "SETUSER", "app", "reset", *RIGHTS, f"-{command}")

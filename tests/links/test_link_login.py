@@ -136,6 +136,7 @@ async def test_a_missing_client_certificate_is_told_at_once(
     await _bad_certificate(stage, tls_server, f"ssl_ca_certs={ours.ca}&{client}")
 
 
+@pytest.mark.needs("tls")
 async def test_a_wrong_host_name_is_told_at_once(
     stage: Stage, tls_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 from tests.support.address import free_port
-from tests.support.servers import RedisServer, binaries
+from tests.support.servers import RedisServer, main_binary
 
 import interlock
 from interlock import ServerUnavailableError
@@ -65,7 +65,7 @@ async def test_tls_to_a_plain_port(stage: Stage, fresh_server: RedisServer) -> N
 
 async def test_a_plain_connection_to_a_port_with_tls(stage: Stage) -> None:
     """A connection without TLS to a port with it mentions TLS, and the scheme that speaks it."""
-    with RedisServer(binaries()["redis-7.0"], tls=True) as server:
+    with RedisServer(main_binary(), tls=True) as server:
         error = await _refused(stage, server.url().replace("rediss://", "redis://").split("?")[0])
     assert "TLS" in str(error)
     assert "rediss://" in str(error)

@@ -12,7 +12,7 @@ import pytest
 import redis
 from tests.links.troubles import TRANSIENT, TROUBLES, busy
 from tests.lock.lock_like import renewed, until
-from tests.support.servers import RedisServer, binaries, wait_until
+from tests.support.servers import RedisServer, main_binary, wait_until
 
 from interlock import ServerUnavailableError, WrongTypeError
 
@@ -152,7 +152,7 @@ async def test_a_loading_server_is_sat_out(stage: Stage, database: int) -> None:
         "enable-debug-command": "yes",
         "loading-process-events-interval-bytes": 1024,
     }
-    with RedisServer(binaries()["redis-7.0"], config=debug) as server:
+    with RedisServer(main_binary(), config=debug) as server:
         held, owner = stage.client(server.url(database)).lock("held"), stage.owner()
         lock = stage.client(server.url(database)).lock("name")
         assert await owner.do(held.acquire)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import hiredis
 import pytest
 
-from interlock._links import exchange as exchanges
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+pytestmark = pytest.mark.needs("gcc")
 
 SECONDS = 10.0
 MESSAGE = b"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n0\r\n"
@@ -51,8 +51,6 @@ class Stand:
 @pytest.fixture
 def stand() -> Iterator[Stand]:
     """Give a stand."""
-    if not exchanges.COMPILED:
-        pytest.skip("the part in C was not compiled: python setup.py build_ext --inplace")
     stand = Stand()
     yield stand
     assert not stand.token.locked(), "the token was given back"

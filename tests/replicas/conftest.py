@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.replicas.bed import Bed
+from tests.support.binary import main_version
 from tests.support.servers import ReplicatedServers, binaries
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def replicated_of_version() -> Iterator[Callable[[str], ReplicatedServers]]:
         yield of_version
 
 
-@pytest.fixture(params=["redis-7.0", "redis-8.2"])
+@pytest.fixture(params=[main_version(), "redis-8.2"])
 def replicated(
     request: pytest.FixtureRequest, replicated_of_version: Callable[[str], ReplicatedServers]
 ) -> ReplicatedServers:

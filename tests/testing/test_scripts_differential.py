@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.needs("redis-7.0")
+
 _STEPS = 150
 _LETTERS = "abc"
 _HEADER = re.compile(

@@ -1,0 +1,84 @@
+"""What tests need that no Python package brings, and which Debian package has it.
+
+A test says so with the mark ``needs("postgresql")``. Files that cannot even be imported without it
+are listed here. Tests without their needs are left out, and a line at the end names the packages.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import shutil
+import sys
+from ctypes.util import find_library
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.support.binary import binaries, has_tls, main_binary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that a test needs.
+
+    Attributes:
+        package: The Debian package, or packages, that have it.
+        there: Tells whether it is there.
+        paths: Files and folders that cannot be imported without it.
+    """
+
+    package: str
+    there: Callable[[], bool]
+    paths: tuple[str, ...] = ()
+
+
+def _postgresql() -> bool:
+    servers = any(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or shutil.which("initdb")
+    return bool(servers) and find_library("pq") is not None
+
+
+def _compiled() -> bool:
+    return importlib.util.find_spec("interlock._links._exchange") is not None
+
+
+NEEDS = {
+    "chromium": Need("chromium", lambda: Path("/usr/bin/chromium").is_file()),
+    "gcc": Need("gcc libc6-dev python3-dev", _compiled),
+    "java": Need(
+        "openjdk-17-jdk-headless maven",
+        lambda: all(map(shutil.which, ("java", "javac", "mvn"))),
+    ),
+    "postgresql": Need(
+        "postgresql",
+        _postgresql,
+        ("tests/fencing/test_fencing_sql.py", "tests/fencing/test_fencing_paused_holder.py"),
+    ),
+    "redis-7.0": Need("redis-server", lambda: "redis-7.0" in binaries()),
+    "systemd": Need("systemd", lambda: shutil.which("systemd-analyze") is not None),
+    "testsuite": Need(
+        f"libpython{sys.version_info.major}.{sys.version_info.minor}-testsuite",
+        lambda: importlib.util.find_spec("test.lock_tests") is not None,
+        ("tests/cpython",),
+    ),
+    "tls": Need("redis-server", lambda: has_tls(main_binary())),
+}
+"""Each need by its name. ``tls`` is a server with TLS built in: a `TlsFront` is not enough."""
+
+
+@functools.cache
+def missing() -> dict[str, str]:
+    """Return the names of the needs that this machine lacks, and the packages that have them."""
+    return {name: need.package for name, need in NEEDS.items() if not need.there()}
+
+
+def is_missing(path: Path) -> bool:
+    """Tell whether *path* cannot be imported for want of something."""
+    return any(
+        path.is_relative_to(ROOT / folder) for name in missing() for folder in NEEDS[name].paths
+    )
