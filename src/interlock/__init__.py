@@ -16,6 +16,7 @@ from interlock._version import __version__
 if TYPE_CHECKING:
     from interlock import asyncio, check, errors, fencing, observe
     from interlock.backoff import Backoff, ConstantBackoff, ExponentialBackoff
+    from interlock.credentials import CredentialProvider, FileCredentials
     from interlock.errors import (
         AcquireTimeoutError,
         BrokenBarrierError,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "interlock.backoff": ("Backoff", "ConstantBackoff", "ExponentialBackoff"),
+    "interlock.credentials": ("CredentialProvider", "FileCredentials"),
     "interlock.errors": (
         "AcquireTimeoutError", "BrokenBarrierError", "ClosedError", "ConfigError", "DeadlockError",
         "HoldLostError", "InterlockError", "LatchDeletedError", "MisuseWarning", "NotHeldError",
@@ -86,10 +88,12 @@ __all__ = [
     "ConfigError",
     "ConstantBackoff",
     "CountDownLatch",
+    "CredentialProvider",
     "DeadlockError",
     "Election",
     "Event",
     "ExponentialBackoff",
+    "FileCredentials",
     "Hold",
     "HoldLostError",
     "InterlockError",

@@ -7,11 +7,12 @@ import math
 import re
 from _thread import TIMEOUT_MAX
 from collections.abc import Callable, Iterable  # noqa: TC003 - read at run time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict, Unpack, cast
 
 from interlock._misuse import LONG_LEASE, check_long_lease
+from interlock.credentials import Answer, CredentialProvider
 from interlock.errors import ConfigError
 
 Duration: TypeAlias = float | timedelta
@@ -79,6 +80,7 @@ class OptionChanges(TypedDict, total=False):
     replicas: ReplicaPolicy | Literal["off"]
     name_mapper: Callable[[str], str] | None
     client_id: str | None
+    credentials: CredentialProvider | Callable[[], Answer] | None
     log: bool
     slow_acquire: Duration | None
     slow_hold: Duration | None
@@ -98,6 +100,14 @@ def _check_threshold(options: Options, name: str) -> None:
     object.__setattr__(options, name, value := seconds(value))
     if not _is_number(value) or not value > 0:
         raise ConfigError(f"{name} must be None or seconds above 0, not {value!r}")
+
+
+def _check_credentials(given: object) -> None:
+    if not (given is None or callable(given) or isinstance(given, CredentialProvider)):
+        raise ConfigError(
+            "credentials must have get_credentials(), or be a function that returns "
+            f"(username, password), not {type(given).__name__}"
+        )
 
 
 def _check_for_operators(options: Options) -> None:
@@ -127,6 +137,10 @@ class Options:
         client_id: how this client's holders begin, for operators: up to 40 lower-case hex digits
             and dashes. A part drawn at random follows, so clients may be given the same one. None
             for a UUID.
+        credentials: for credentials that change: an object with ``get_credentials()``, such as a
+            `CredentialProvider` of redis-py's, or a function. It returns ``(username, password)``,
+            or these two and for how many seconds they work (75 unless told). It is asked before
+            each new connection, and again before they end; then open connections log in anew.
         log: whether events that an operator should know go to the logger ``interlock``.
         slow_acquire: a wait that lasts longer is logged, with the holder; None for never.
         slow_hold: a hold that lasts longer is logged; None for never.
@@ -146,6 +160,7 @@ class Options:
     replicas: ReplicaPolicy | Literal["off"] = "off"
     name_mapper: Callable[[str], str] | None = None
     client_id: str | None = None
+    credentials: CredentialProvider | Callable[[], Answer] | None = field(default=None, repr=False)
     log: bool = True
     slow_acquire: float | None = 30.0
     slow_hold: float | None = 600.0
@@ -179,6 +194,7 @@ class Options:
                 f'replicas must be "off", best_effort(...) or required(...), not {self.replicas!r}'
             )
         _check_for_operators(self)
+        _check_credentials(self.credentials)
         if self.client_id is not None:
             object.__setattr__(self, "client_id", given := check_text(self.client_id, "client_id"))
             if not _CLIENT_ID.fullmatch(given):
@@ -192,7 +208,7 @@ class Options:
         Raises:
             ConfigError: for an option that does not exist or a value that cannot work.
         """
-        known = {field.name for field in dataclasses.fields(self)}
+        known = {each.name for each in dataclasses.fields(self)}
         if unknown := sorted(set(changes) - known):
             raise ConfigError(
                 f"unknown option {unknown[0]!r}; there are {', '.join(sorted(known))}"

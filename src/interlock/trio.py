@@ -27,7 +27,8 @@ def connect(url: str | None = None, *, options: Options | None = None, **changes
 
     The arguments and errors are those of `interlock.asyncio.connect`.
     """
-    return Client(open_url(url), (options or Options()).replace(**changes))
+    chosen = (options or Options()).replace(**changes)
+    return Client(open_url(url, chosen.credentials), chosen)
 
 
 class Client(_asyncio.Client):

@@ -79,3 +79,31 @@ def test_a_file_without_a_url(command: str, tmp_path: Path) -> None:
         ):
             assert done.returncode == 64
             assert str(path) in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [("list",), ("doctor",), ("run", "--no-wait", "name", "--", "true")]
+)
+def test_commands_read_credentials_from_a_file(
+    command: tuple[str, ...], guarded: RedisServer, tmp_path: Path
+) -> None:
+    """The file has the password: by its option, or by the environment."""
+    path = tmp_path / "credentials"
+    path.write_text(f"{SECRET}\n")
+    url = f"redis://127.0.0.1:{guarded.port}"
+    assert _interlock(*command, INTERLOCK_URL=url).returncode == 69
+    name, *rest = command
+    for done in (
+        _interlock(name, "--credentials-file", str(path), *rest, INTERLOCK_URL=url),
+        _interlock(*command, INTERLOCK_URL=url, INTERLOCK_CREDENTIALS_FILE=str(path)),
+    ):
+        assert done.returncode == 0, done.stderr
+        assert SECRET not in done.stdout + done.stderr
+
+
+def test_a_missing_file_of_credentials_is_told(guarded: RedisServer, tmp_path: Path) -> None:
+    """A file that is not there is named."""
+    url, missing = f"redis://127.0.0.1:{guarded.port}", str(tmp_path / "missing")
+    done = _interlock("list", "--url", url, "--credentials-file", missing)
+    assert done.returncode == 69
+    assert f"cannot read the credentials in {missing}: No such file" in done.stderr

@@ -45,7 +45,16 @@ IMPURE = {"asyncio", "threading", "time", "socket", "random", "logging", "select
 MAY_IMPORT = {
     "_core": {"_core", "errors", "options", "backoff"},
     "_embedded": {"_embedded", "errors"},
-    "_links": {"_links", "_embedded", "_core", "_misuse", "_version", "errors", "options"},
+    "_links": {
+        "_links",
+        "_embedded",
+        "_core",
+        "_misuse",
+        "_version",
+        "credentials",
+        "errors",
+        "options",
+    },
     "check": {"check", "_links", "_core", "errors", "options"},
     "_drivers": {
         "inspection",

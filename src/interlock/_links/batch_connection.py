@@ -67,6 +67,11 @@ class NodeBatchConnection:
             return error
 
     def _connected(self, patience: float) -> Connection:
+        if self._connection is not None and self._connection.outdated:
+            try:
+                self._connection.log_in_anew()
+            except ServerUnavailableError:
+                self.drop()
         if self._connection is None:
             self._connection = Connection(self._endpoint, patience)
             if self._name:

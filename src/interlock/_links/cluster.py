@@ -33,6 +33,7 @@ from interlock.errors import ConfigError, ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from interlock._links.login import Login
     from interlock._links.replies import RedirectedError
     from interlock._links.slots import Address, Remap
     from interlock.options import PubSub
@@ -97,6 +98,11 @@ class Cluster:
         if any(seed.db for seed in seeds):
             raise ConfigError(f"cannot use the URL {redact(url)!r}: a cluster has database 0 only")
         return cls(seeds)
+
+    def use_login(self, login: Login) -> None:
+        """Log in to all nodes with what *login* knows; errors as `Endpoint.use_login`."""
+        for seed in self._seeds:
+            seed.use_login(login)
 
     @classmethod
     def from_client(cls, client: Any) -> Self:

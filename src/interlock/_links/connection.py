@@ -70,6 +70,9 @@ class Connection:
         self.moves = endpoint.moves
         self.told: set[str] = set()
         self._wait_command: WaitCommand | None = None
+        self._login = endpoint.login
+        # Read before the provider is asked: at worst this connection logs in once too often.
+        self._version = 0 if self._login is None else self._login.version
         self._inner: Any = endpoint.connect(timeout)
         # redis-py connects, we drive.
         self._socket: socket.socket = self._inner._sock  # noqa: SLF001
@@ -141,6 +144,26 @@ class Connection:
             raise refusal(str(reply), call, self.where, moves=self.moves, served=self.served)
         self._endpoint.served = True
         return reply
+
+    @property
+    def outdated(self) -> bool:
+        """Return whether there are newer credentials than this connection logged in with."""
+        return self._login is not None and self._version != self._login.version
+
+    def log_in_anew(self) -> None:
+        """Log in with the newest credentials, unless this connection did.
+
+        Raises:
+            ServerUnavailableError: the server refused them, or the connection failed.
+        """
+        login = self._login
+        if login is None or self._version == login.version:
+            return
+        version = login.version
+        [reply] = self.exchange([login.command()], self._timeout)
+        if isinstance(reply, ReplyError):
+            raise refusal(str(reply), None, self.where)
+        self._version = version
 
     @property
     def served(self) -> bool:

@@ -15,6 +15,7 @@ from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from interlock._links.login import Login
 from interlock._links.options import anonymous, parameters, read_options, read_pool, read_url
 from interlock._links.replies import unconnected
 from interlock._links.tls import SettledTLS
@@ -46,6 +47,11 @@ class Origin(Protocol):
     where: str
     moves: bool
     served: bool
+
+    @property
+    def login(self) -> Login | None:
+        """What knows the credentials if they may change."""
+        ...
 
     def connect(self, timeout: float) -> Any:
         """Return a connected and authenticated redis-py connection.
@@ -146,6 +152,24 @@ class Endpoint:
         other._kwargs = {**self._kwargs, "host": host, "port": port}  # noqa: SLF001 - our own kind
         other.where = f"{host}:{port}"
         return other
+
+    @property
+    def login(self) -> Login | None:
+        """What knows the credentials if they may change."""
+        provider = self._kwargs.get("credential_provider")
+        return provider if isinstance(provider, Login) else None
+
+    def use_login(self, login: Login) -> None:
+        """Log in with what *login* knows.
+
+        Raises:
+            ConfigError: there are other credentials already.
+        """
+        if self._kwargs.get("username") or self._kwargs.get("password"):
+            raise ConfigError(
+                f"{self.where} has credentials twice: in the URL, and by credentials="
+            )
+        self._kwargs["credential_provider"] = login
 
     @property
     def address(self) -> tuple[str, int]:
@@ -251,6 +275,14 @@ class Endpoint:
         Raises:
             ServerUnavailableError: no connection within about *timeout* seconds.
         """
+        try:
+            return self._connect(timeout)
+        except ServerUnavailableError as error:
+            if self.login is None or error.code != "WRONGPASS":
+                raise
+        return self._connect(timeout)  # the credentials may have changed just now
+
+    def _connect(self, timeout: float) -> Any:
         if self._prepare is not None:
             _ = self._prepare()
         connection = self._new(sync, Retry(NoBackoff(), 0), timeout)
@@ -286,6 +318,14 @@ class Endpoint:
 
     async def connect_async(self, timeout: float) -> Any:
         """Return a connected and authenticated redis.asyncio connection; errors as `connect`."""
+        try:
+            return await self._connect_async(timeout)
+        except ServerUnavailableError as error:
+            if self.login is None or error.code != "WRONGPASS":
+                raise
+        return await self._connect_async(timeout)
+
+    async def _connect_async(self, timeout: float) -> Any:
         if self._prepare is not None:
             _ = await asyncio.get_running_loop().run_in_executor(None, self._prepare)
         connection = self._new(aio, AsyncRetry(NoBackoff(), 0), timeout)

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import redis
 import redis.connection
 
+from interlock._links.login import Login
 from interlock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -86,21 +87,10 @@ def read_options(options: Mapping[str, Any]) -> tuple[type, dict[str, Any]]:
     return connection_class, _with_provider(taken)
 
 
-class _Provider(redis.CredentialProvider):
-    """Adapts the credential provider of another library to redis-py."""
-
-    def __init__(self, provider: Any) -> None:
-        self._provider = provider
-
-    def get_credentials(self) -> Any:
-        """Return the credentials that the provider has now."""
-        return self._provider.get_credentials()
-
-
 def _with_provider(given: dict[str, Any]) -> dict[str, Any]:
     provider = given.get("credential_provider")
-    if provider is not None and not isinstance(provider, redis.CredentialProvider):
-        given["credential_provider"] = _Provider(provider)
+    if provider is not None:
+        given["credential_provider"] = Login(provider)
     return given
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from interlock._core.model.effects import Eval
     from interlock._core.model.replication import Replication
     from interlock._links.endpoint import Endpoint
+    from interlock._links.login import Login
 
 FEW = 4
 """Fewer commands than this are not worth a write while the server has something to do."""
@@ -83,6 +84,8 @@ class Pipeline(asyncio.Protocol):
         self._check: asyncio.TimerHandle | None = None
         self._wait_connections: WaitConnections | None = None
         self._writer: Any = None
+        self._login: Login | None = None
+        self._version = 0
         self._endpoint: Endpoint | None = None
         self._transport: asyncio.Transport
 
@@ -96,12 +99,32 @@ class Pipeline(asyncio.Protocol):
         self = cls(endpoint.where, timeout, moves=endpoint.moves)
         self._endpoint = endpoint
         self.served = endpoint.served
+        self._login = endpoint.login
+        self._version = 0 if self._login is None else self._login.version
         inner = await endpoint.connect_async(timeout)
         # redis-py connects, we drive. From here on it must not close the transport, or complain.
         self._writer, inner._writer, inner._reader = inner._writer, None, None  # noqa: SLF001
         self._transport = self._writer.transport
         self._transport.set_protocol(self)
+        if self._login is not None:
+            self._login.follow(self)
         return self
+
+    def log_in_anew(self) -> None:
+        """Log in with the newest credentials, unless this connection did; from any thread."""
+        with suppress(RuntimeError):  # the loop is closed, and the connection with it
+            self._loop.call_soon_threadsafe(self._log_in_anew)
+
+    def _log_in_anew(self) -> None:
+        login = self._login
+        if self.dead or login is None or self._version == login.version:
+            return
+        self._version = login.version
+        self.send(login.command()).add_done_callback(self._logged_in)
+
+    def _logged_in(self, slot: asyncio.Future[object]) -> None:
+        if slot.exception() is None and isinstance(slot.result(), ReplyError):
+            self._die(f"it refused the new credentials: {slot.result()}")
 
     async def eval(self, call: Eval[object], seconds: float) -> object:
         """Run *call* and return its reply.
@@ -327,6 +350,8 @@ class Pipeline(asyncio.Protocol):
             return
         self.dead = self._ended = True
         self._why = why
+        if self._login is not None:
+            self._login.leave(self)
         if self._check is not None:
             self._check.cancel()
         self._deadlines.close()

@@ -121,12 +121,28 @@ class NodePool:
         self.take_back(connection)
         return replies
 
+    def log_in_anew(self) -> None:
+        """Log in anew on the idle connections that have older credentials."""
+        for _ in range(len(self._idle)):
+            try:
+                connection = self._idle.popleft()
+            except IndexError:
+                return
+            try:
+                connection.log_in_anew()
+            except ServerUnavailableError:
+                self._end(connection)  # the next one to connect is told why
+            else:
+                self.take_back(connection)
+
     def close(self, timeout: float) -> None:
         """Close the idle connections now, and each busy one when it comes back.
 
         Wait at most *timeout* seconds for the busy ones.
         """
         self._closed = True
+        if self._endpoint.login is not None:
+            self._endpoint.login.leave(self)
         self._given()
         deadline = time.monotonic() + timeout
         while (self._open or self._opening) and time.monotonic() < deadline:
@@ -178,6 +194,8 @@ class NodePool:
                 return None
             connection = Connection(self._endpoint, max(deadline - time.monotonic(), LEAST))
             self._open.add(connection)
+            if self._endpoint.login is not None:
+                self._endpoint.login.follow(self)
         except BaseException:
             self._opening.discard(place)
             self._wake()

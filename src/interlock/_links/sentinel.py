@@ -52,6 +52,7 @@ class Sentinels:
     """
 
     moves = served = False
+    login = None
 
     def __init__(
         self, service: str, nodes: Sequence[Endpoint], *, others: int = 0, host: str | None = None

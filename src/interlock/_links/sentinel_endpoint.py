@@ -31,6 +31,7 @@ from interlock.errors import ServerUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
+    from interlock._links.login import Login
     from interlock._links.open_connections import Address
     from interlock._links.sentinel import Sentinels
 
@@ -73,6 +74,11 @@ class SentinelEndpoint(Endpoint):
         self.left: Callable[[], None] = lambda: None
         self._nodes: dict[Address, Endpoint] = {}
         self.after_fork()
+
+    def use_login(self, login: Login) -> None:
+        """Log in to the data nodes with what *login* knows; errors as `Endpoint.use_login`."""
+        super().use_login(login)
+        self._given["credential_provider"] = login
 
     def after_fork(self) -> None:
         """Forget the connections of the parent process."""

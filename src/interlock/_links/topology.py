@@ -16,6 +16,7 @@ from interlock._links.endpoint import Endpoint
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from interlock._links.login import Login
     from interlock._links.replies import RedirectedError
     from interlock.errors import ServerUnavailableError
     from interlock.options import PubSub
@@ -144,6 +145,11 @@ class AnyNode:
         self._topology = topology
         self.where = topology.where
         self._node: Endpoint | None = None
+
+    @property
+    def login(self) -> Login | None:
+        """What knows the credentials if they may change."""
+        return (self._node or self._topology.any_owner()).login
 
     @property
     def gone(self) -> bool:

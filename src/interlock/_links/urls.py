@@ -9,6 +9,7 @@ from typing import Any
 
 from interlock._links.cluster import Cluster
 from interlock._links.endpoint import Endpoint
+from interlock._links.login import Login
 from interlock._links.options import redact
 from interlock._links.sentinel_origin import from_sentinel_pool, from_sentinel_url, is_sentinel_pool
 from interlock._misuse import warn
@@ -37,16 +38,24 @@ def _warn_once() -> None:
         _warned.append(True)
 
 
-def open_url(url: str | None) -> Endpoint | Cluster:
+def open_url(url: str | None, credentials: object = None) -> Endpoint | Cluster:
     """Return the servers that *url* means.
 
     Args:
         url: None for ``INTERLOCK_URL``, then ``REDIS_URL``, else the embedded server. A process
             warns once if it has to use the embedded server like this.
+        credentials: as in `Options`; None for those of the URL.
 
     Raises:
         ConfigError: the URL cannot be used.
     """
+    servers = _servers(url)
+    if credentials is not None:
+        servers.use_login(Login(credentials))
+    return servers
+
+
+def _servers(url: str | None) -> Endpoint | Cluster:
     if url is None:
         url = os.environ.get("INTERLOCK_URL") or os.environ.get("REDIS_URL")
     if url is None:

@@ -9,10 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from interlock._links.urls import open_url
 from interlock.cli import listening
 from interlock.cli.listening import Address
-from interlock.cli.reading import url_of
+from interlock.cli.reading import open_servers
 from interlock.cli.status import UsageError, log_to_stderr, say
 from interlock.options import Options
 
@@ -101,7 +100,7 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
     # Its own records name the user.
     options = Options(log=False)
     log_to_stderr()
-    app = make_app(Watch(open_url(url_of(given, environ)), options), access)
+    app = make_app(Watch(open_servers(given, environ), options), access)
     config = uvicorn.Config(
         app,
         host=listen.host or "0.0.0.0",  # noqa: S104 - a secret was given

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from interlock._links.urls import open_url
 from interlock.check import Requirements, Severity, examine
 from interlock.check.rights import KINDS, OPERATIONS
+from interlock.cli.reading import add_credentials, credentials_of
 from interlock.cli.status import Status
 from interlock.cli.values import urls_of, urls_of_file
 
@@ -67,6 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="read URLs from FILE, one on each line: `ps` shows those of --url to every user",
     )
+    add_credentials(parser)
     parser.add_argument(
         "--for",
         dest="objects",
@@ -105,7 +107,9 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         tuple(KINDS) if "all" in chosen else tuple(chosen), str(given["names"])
     )
     urls = cast("list[str]", given["urls"] or urls_of(environ))
-    report = examine([open_url(url) for url in urls or (None,)], requirements)
+    report = examine(
+        [open_url(url, credentials_of(given, environ)) for url in urls or (None,)], requirements
+    )
     print(json.dumps(report.as_dict(), indent=2) if given["json"] else _text(report, requirements))
     if not report.reached:
         return Status.UNAVAILABLE

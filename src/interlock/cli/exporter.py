@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, cast
 
-from interlock._links.urls import open_url
 from interlock.cli import listening
 from interlock.cli.listening import Address
-from interlock.cli.reading import url_of
+from interlock.cli.reading import open_servers
 from interlock.cli.status import log_to_stderr, say
 from interlock.options import Options
 
@@ -52,7 +51,7 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
 
     log_to_stderr()
     registry = CollectorRegistry()
-    registry.register(Fleet(open_url(url_of(given, environ)), Options()))
+    registry.register(Fleet(open_servers(given, environ), Options()))
     listen = cast("Address", given["listen"])
     try:
         host = listen.host or "0.0.0.0"  # noqa: S104 - as documented

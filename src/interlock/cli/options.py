@@ -27,6 +27,7 @@ from interlock.cli.values import (
     seconds,
     urls_of_file,
 )
+from interlock.credentials import FileCredentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,6 +50,7 @@ class RunOptions:
     on_lost: OnLost = OnLost.TERM
     kill_after: float = 5.0
     verbose: bool = False
+    credentials: FileCredentials | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +207,13 @@ OPTIONS = (
         metavar="FILE",
         parse=urls_of_file,
         help="read URLs from FILE, one on each line: `ps` shows those of --url to every user",
+    ),
+    Option(
+        flags=("--credentials-file",),
+        field="credentials",
+        metavar="FILE",
+        parse=FileCredentials,
+        help="a password, or a user and a password in two lines, read again when FILE changes",
     ),
     Option(
         flags=("-v", "--verbose"),

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from interlock._links.urls import open_url
 from interlock.cli.status import UsageError
 from interlock.cli.values import url_of_file, urls_of
+from interlock.credentials import FileCredentials
 from interlock.inspection import Reader
 from interlock.options import Options
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
+
+    from interlock._links.cluster import Cluster
+    from interlock._links.endpoint import Endpoint
 
 
 def add_url(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +31,28 @@ def add_url(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="read the URL from FILE: `ps` shows that of --url to every user",
     )
+    add_credentials(parser)
+
+
+def add_credentials(parser: argparse.ArgumentParser) -> None:
+    """Teach *parser* where the credentials are that change."""
+    parser.add_argument(
+        "--credentials-file",
+        dest="credentials",
+        type=FileCredentials,
+        metavar="FILE",
+        help="a password, or a user and a password in two lines, read again when FILE changes "
+        "(default: $INTERLOCK_CREDENTIALS_FILE)",
+    )
+
+
+def credentials_of(
+    given: Mapping[str, object], environ: Mapping[str, str]
+) -> FileCredentials | None:
+    """Return the credentials that were given, or that the environment names; None for neither."""
+    named = environ.get("INTERLOCK_CREDENTIALS_FILE")
+    chosen = given["credentials"] or (FileCredentials(named) if named else None)
+    return cast("FileCredentials | None", chosen)
 
 
 def url_of(given: Mapping[str, object], environ: Mapping[str, str]) -> str:
@@ -57,4 +83,9 @@ def open_reader(given: Mapping[str, object], environ: Mapping[str, str]) -> Read
         UsageError: as `url_of`.
         ConfigError: a URL that cannot be.
     """
-    return Reader(open_url(url_of(given, environ)), Options())
+    return Reader(open_servers(given, environ), Options())
+
+
+def open_servers(given: Mapping[str, object], environ: Mapping[str, str]) -> Endpoint | Cluster:
+    """Return the servers that were named, with their credentials; errors as `open_reader`."""
+    return open_url(url_of(given, environ), credentials_of(given, environ))

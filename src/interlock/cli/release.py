@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import interlock
 from interlock._drivers.background.log import log_break
-from interlock.cli.reading import add_url, url_of
+from interlock.cli.reading import add_url, credentials_of, url_of
 from interlock.cli.show import text_of
 from interlock.cli.status import Status, UsageError, log_to_stderr, say
 from interlock.options import check_reason
@@ -89,7 +89,12 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
         raise UsageError("--reason is empty: it is what the holder is told, and what is logged")
     # The record is this command's own: it names the user, and comes whatever happens next.
     log_to_stderr()
-    with interlock.connect(url_of(given, environ), card=False, log=False) as client:
+    with interlock.connect(
+        url_of(given, environ),
+        credentials=credentials_of(given, environ),
+        card=False,
+        log=False,
+    ) as client:
         info = client.describe(name)
         held = info is not None and any(each.holder == holder for each in info.holders)
         if held and given["dry_run"]:

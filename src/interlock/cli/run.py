@@ -100,7 +100,9 @@ def main(
 
 
 def _run(options: RunOptions, environ: Mapping[str, str], signals: Signals) -> int:
-    chosen = Options() if options.lease is None else Options(lease=options.lease)
+    chosen = Options(credentials=options.credentials)
+    if options.lease is not None:
+        chosen = chosen.replace(lease=options.lease)
     status = options.conflict_exit_code
     supervision: Supervision | None = None
     try:

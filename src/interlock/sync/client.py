@@ -90,7 +90,7 @@ def connect(
         ConfigError: a URL or an option that cannot work.
     """
     chosen = (options or Options()).replace(**changes)
-    return Client(open_url(url), chosen)
+    return Client(open_url(url, chosen.credentials), chosen)
 
 
 def _checked_lock(lock: object) -> Lock:

@@ -129,9 +129,17 @@ class NodeSubscriber:
             if self._connection is not None:
                 self._connection.shutdown()
 
+    def log_in_anew(self) -> None:
+        """Connect anew if there are newer credentials; a subscribed connection cannot log in."""
+        connection = self._connection
+        if connection is not None and connection.outdated:
+            self.reconnect()
+
     def hang_up(self) -> None:
         """Make the thread end, without waiting for it."""
         self._closed = True
+        if self._endpoint.login is not None:
+            self._endpoint.login.leave(self)
         with self._lock:
             self._change.notify_all()
         self.reconnect()
@@ -291,6 +299,8 @@ class NodeSubscriber:
 
     def _listen(self) -> None:
         connection = SharedConnection(self._endpoint, self._timeout)
+        if self._endpoint.login is not None:
+            self._endpoint.login.follow(self)
         try:
             connection.set_timeout(self._patience())
             with self._lock:

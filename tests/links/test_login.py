@@ -1,0 +1,253 @@
+"""Credentials that change: `connect(credentials=...)`."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+from tests.support.patience import wait_until
+from tests.support.servers import ClusterServers, RedisServer
+
+import interlock
+from interlock import ConfigError, ServerUnavailableError
+from interlock._links import login
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.lock.lock_like import Stage
+
+
+class Rotation:
+    """A user of a server whose only password changes; what it is now is the provider's answer."""
+
+    def __init__(self, server: RedisServer, every: float) -> None:
+        self.server, self.every = server, every
+        self.asked = 0
+        self._numbers = itertools.count()
+        self.password = ""
+        self.change()
+
+    def change(self) -> None:
+        """Replace the password; connections that logged in with the former one stay."""
+        self.password = f"secret-{next(self._numbers)}"
+        self.server.execute("ACL", "SETUSER", "app", "resetpass", f">{self.password}")
+
+    def logins(self) -> int:
+        """Return how often anybody has logged in."""
+        stats: Any = self.server.execute("INFO", "commandstats")
+        return int(stats.get("cmdstat_auth", {"calls": 0})["calls"])
+
+    def connections(self) -> set[str]:
+        """Return the numbers of the connections that the user has now."""
+        found: Any = self.server.client().client_list()
+        return {each["id"] for each in found if each["user"] == "app"}
+
+    def get_credentials(self) -> tuple[str, str, float]:
+        """Return the credentials of now."""
+        self.asked += 1
+        return "app", self.password, self.every
+
+    @contextmanager
+    def turning(self) -> Iterator[None]:
+        """Change the password again and again."""
+        over = threading.Event()
+
+        def turn() -> None:
+            while not over.wait(self.every):
+                self.change()
+
+        thread = threading.Thread(target=turn)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+@pytest.fixture
+def rotation() -> Iterator[Rotation]:
+    """Give a user whose password is new."""
+    with RedisServer(users=["app on nopass ~* &* +@all"]) as server:
+        yield Rotation(server, 0.2)
+
+
+def url_of(server: RedisServer) -> str:
+    """Return the URL of *server* without credentials."""
+    return f"redis://127.0.0.1:{server.port}"
+
+
+async def test_holds_and_waiters_outlive_many_passwords(rotation: Rotation, stage: Stage) -> None:
+    """Passwords change five times a second: no hold is lost, and a waiter gets its turn."""
+    client = stage.client(url_of(rotation.server), credentials=rotation, lease=0.9)
+    owner, waiter = stage.owner(), stage.owner()
+    lock = client.lock("kept")
+    await owner.do(lambda: lock.acquire(timeout=5))
+    hold = await owner.do(lambda: lock.hold)
+    with rotation.turning():
+        waiting = asyncio.ensure_future(waiter.do(lambda: lock.acquire(timeout=20)))
+        before = rotation.logins()
+        await asyncio.sleep(2)  # two leases and ten passwords of a real server
+        assert hold.valid
+        assert rotation.logins() > before + 5
+        await owner.do(lock.release)
+        assert await waiting
+        await waiter.do(lock.release)
+
+
+async def test_open_connections_log_in_anew(rotation: Rotation, stage: Stage) -> None:
+    """After a change the connections stay open, and log in with the new password."""
+    client = stage.client(url_of(rotation.server), credentials=rotation)
+    owner = stage.owner()
+    lock = client.lock("name")
+    await owner.do(lambda: lock.acquire(timeout=5))
+    connections = rotation.connections()
+    assert connections
+    before = rotation.logins()
+    rotation.change()
+    wait_until(lambda: rotation.logins() > before, 10, "somebody logs in")
+    await owner.do(lock.release)
+    assert connections <= rotation.connections()
+
+
+async def test_a_provider_of_redis_py_is_asked(rotation: Rotation, stage: Stage) -> None:
+    """redis-py's own kind of provider fits; it answers with a pair."""
+
+    class Provider(redis.CredentialProvider):
+        asked = 0
+
+        def get_credentials(self) -> tuple[str, str]:
+            Provider.asked += 1
+            return "app", rotation.password
+
+    client = stage.client(url_of(rotation.server), credentials=Provider())
+    assert await stage.owner().do(lambda: client.lock("name").acquire(timeout=5))
+    assert Provider.asked >= 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (lambda: 1 / 0, "did not come: ZeroDivisionError: division by zero"),
+        (lambda: sys.exit(3), "did not come: SystemExit: 3"),
+        (lambda: None, "must be .username, password., not NoneType"),
+        (lambda: ("app", 7), "each a str"),
+        (lambda: ("app", "pw", -1), "a number above 0"),
+        (lambda: time.sleep(1), "within 0.2 s: the provider hangs"),
+    ],
+)
+async def test_a_provider_that_fails_is_told_at_once(
+    stage: Stage, redis_url: str, monkeypatch: pytest.MonkeyPatch, answer: Any, says: str
+) -> None:
+    """A provider that raises, exits, hangs or answers nonsense is an error of ours, at once."""
+    monkeypatch.setattr(login, "LIMIT", 0.2)
+    client = stage.client(redis_url, credentials=answer)
+    with pytest.raises(ServerUnavailableError, match=says) as caught:
+        await stage.owner().do(lambda: client.lock("name").acquire(timeout=12))
+    assert caught.value.code == "CREDENTIALS"
+
+
+async def test_a_refused_login_is_told_at_once(rotation: Rotation, stage: Stage) -> None:
+    """Credentials that the server refuses are asked for once more, and then told."""
+    asked: list[None] = []
+
+    def wrong() -> tuple[str, str]:
+        asked.append(None)
+        return "app", "wrong"
+
+    client = stage.client(url_of(rotation.server), credentials=wrong)
+    with pytest.raises(ServerUnavailableError) as caught:
+        await stage.owner().do(lambda: client.lock("name").acquire(timeout=12))
+    assert caught.value.code == "WRONGPASS"
+    assert len(asked) == 2
+
+
+def test_a_provider_that_fails_later_is_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Open connections go on with what they have, and the log says so once."""
+    answers = iter([("app", "wonder", 0.5)])
+
+    def provider() -> tuple[str, str, float]:
+        return next(answers)
+
+    with (
+        RedisServer(users=["app on >wonder ~* &* +@all"]) as server,
+        interlock.connect(url_of(server), credentials=provider) as client,
+        caplog.at_level(logging.WARNING, "interlock"),
+        client.lock("name") as hold,
+    ):
+        wait_until(lambda: bool(caplog.records), 10, "the failure is logged")
+        assert hold.valid
+        time.sleep(1.2)  # the thread asks again after a second
+    events = [getattr(record, "event", "") for record in caplog.records]
+    assert events == ["credentials.failing"]
+
+
+def test_the_thread_ends_with_the_client() -> None:
+    """A closed client leaves no thread that asks for credentials."""
+    with RedisServer(users=["app on >wonder ~* &* +@all"]) as server:
+        client = interlock.connect(url_of(server), credentials=lambda: ("app", "wonder"))
+        with client.lock("name"):
+            assert any(each.name == "interlock-credentials" for each in threading.enumerate())
+        client.close()
+        wait_until(
+            lambda: not any(each.name == "interlock-credentials" for each in threading.enumerate()),
+            5,
+            "the thread has ended",
+        )
+
+
+def test_a_cluster_logs_in_with_it() -> None:
+    """Every node of a cluster is asked with the credentials."""
+    asked: list[None] = []
+
+    def provider() -> tuple[str]:
+        asked.append(None)
+        return ("secret",)
+
+    with ClusterServers(password="secret") as cluster:
+        hosts = ",".join(f"127.0.0.1:{node.port}" for node in cluster.nodes[:3])
+        with interlock.connect(f"redis+cluster://{hosts}", credentials=provider) as client:
+            for name in ("a", "b", "c"):
+                with client.lock(name, timeout=5):
+                    pass
+    assert asked
+
+
+@pytest.mark.parametrize("credentials", [7, ("app", "pw"), "secret"])
+def test_wrong_credentials_are_refused(redis_url: str, credentials: Any) -> None:
+    """Credentials that cannot be asked for are refused where they are given."""
+    with pytest.raises(ConfigError, match="credentials must have get_credentials"):
+        interlock.connect(redis_url, credentials=credentials)
+
+
+def test_two_sources_of_credentials_are_refused() -> None:
+    """A password in the URL and a provider contradict each other."""
+    with pytest.raises(ConfigError, match="credentials twice"):
+        interlock.connect("redis://app:pw@localhost", credentials=lambda: ("app", "pw"))
+
+
+def test_a_file_is_read_again(rotation: Rotation, tmp_path: Path) -> None:
+    """The file of a user whose password changes: the next login takes what it says then."""
+    file = tmp_path / "credentials"
+    file.write_text(f"app\n{rotation.password}\n")
+    credentials = interlock.FileCredentials(file)
+    with interlock.connect(url_of(rotation.server), credentials=credentials) as client:
+        with client.lock("name"):
+            before = rotation.logins()
+        rotation.change()
+        file.write_text(f"app\n{rotation.password}\n")
+        wait_until(lambda: rotation.logins() > before, 10, "the client logs in anew")
+        with client.lock("name"):
+            pass
