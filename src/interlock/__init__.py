@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         ReadWriteLock,
         RedLock,
         Semaphore,
+        Ticket,
         connect,
     )
 
@@ -72,7 +73,7 @@ _HOMES = {
     "interlock.sync": (
         "Barrier", "Client", "Condition", "CountDownLatch", "Election", "Event", "Hold",
         "LeaderInfo", "Limited", "Observation", "LeasedSemaphore", "Lock", "Locked", "MultiLock",
-        "Once", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "connect",
+        "Once", "ReadWriteLock", "RedLock", "Permit", "Semaphore", "Ticket", "connect",
     ),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -117,6 +118,7 @@ __all__ = [
     "ReplicationError",
     "Semaphore",
     "ServerUnavailableError",
+    "Ticket",
     "UpgradeError",
     "WrongTypeError",
     "__version__",

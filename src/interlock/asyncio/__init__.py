@@ -24,6 +24,7 @@ from interlock.asyncio.limited import Limited
 from interlock.asyncio.lock import Lock
 from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
+from interlock.asyncio.ticket import Ticket
 
 __all__ = [
     "Barrier",
@@ -45,10 +46,11 @@ __all__ = [
     "ReadWriteLock",
     "RedLock",
     "Semaphore",
+    "Ticket",
     "connect",
 ]
 
 publish(__name__, Client, CountDownLatch, Hold, LeasedSemaphore, Lock, Locked, LostEvent, MultiLock)
 publish(__name__, Barrier, Condition, Election, Event, Observation, Once, Permit, ReadWriteLock)
-publish(__name__, Limited, RedLock, Semaphore)
+publish(__name__, Limited, RedLock, Semaphore, Ticket)
 connect.__module__ = Client.__module__

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from interlock._core.locks import forced, transfer
 from interlock._core.locks import lock as core_lock
+from interlock._core.locks import ticket as core_ticket
 from interlock._core.locks.fair_lock import FairLock
 from interlock._core.locks.fenced_lock import FencedLock
 from interlock._core.locks.group_lock import GroupLock
@@ -43,8 +44,9 @@ from interlock.asyncio.limited import Limited
 from interlock.asyncio.lock import Lock
 from interlock.asyncio.read_write_lock import ReadWriteLock
 from interlock.asyncio.semaphore import Semaphore
+from interlock.asyncio.ticket import Ticket
 from interlock.backoff import ExponentialBackoff
-from interlock.errors import ConfigError, InterlockError
+from interlock.errors import InterlockError
 from interlock.options import (
     Options,
     check_min_hold,
@@ -67,9 +69,6 @@ if TYPE_CHECKING:
     from interlock.check import Report
     from interlock.inspection import Deadlock, LockInfo
     from interlock.options import Duration, OptionChanges
-
-_ADOPTABLE = {kind.kind: kind for kind in (core_lock.Lock, FairLock, FencedLock)}
-
 
 T = TypeVar("T")
 
@@ -530,14 +529,8 @@ class Client(metaclass=Suggesting):
         Cost:
             One round trip.
         """
-        given, session = transfer.Ticket.read(ticket), self._driver.session
-        core: core_lock.Lock
-        if given.kind == SpinLock.kind:
-            core = SpinLock(session, given.name, backoff=ExponentialBackoff())
-        elif given.kind in _ADOPTABLE:
-            core = _ADOPTABLE[given.kind](session, given.name)
-        else:
-            raise ConfigError(f"{ticket!r} is not a ticket that Hold.hand_over() returned")
+        given = transfer.Ticket.read(ticket)
+        core = core_ticket.lock_of(self._driver.session, given)
         owner, driver = current_owner(), self._driver
         seconds, former = lease_of(lease, driver), core.hold_of(owner)
         try:
@@ -551,6 +544,17 @@ class Client(metaclass=Suggesting):
                 await driver.perform(held.release())
             raise
         return face
+
+    def ticket(self, text: str) -> Ticket:
+        """Return the ticket with *text*, to renew or release the hold it stands for; no round trip.
+
+        Args:
+            text: what `Hold.hand_over` returned, or ``interlock acquire`` printed.
+
+        Raises:
+            ConfigError: *text* is not a ticket.
+        """
+        return Ticket(self._driver, text, self.adopt)
 
     def locked(
         self,

@@ -35,13 +35,16 @@ class _Subcommand(NamedTuple):
 
 
 _SUBCOMMANDS = {
+    "acquire": _Subcommand("hold a lock without a process, by a ticket", "acquire"),
     "deadlocks": _Subcommand("look for threads that wait for each other", "deadlocks"),
     "doctor": _Subcommand("look at a server for whatever endangers locks", "doctor"),
     "console": _Subcommand("serve web pages of all locks", "console"),
     "exporter": _Subcommand("serve Prometheus metrics of all locks", "exporter"),
     "list": _Subcommand("list who holds and awaits what", "locks_list"),
-    "release": _Subcommand("break one hold of a lock", "release"),
+    "release": _Subcommand("release a ticket, or break one hold of a lock", "release"),
+    "renew": _Subcommand("let a ticket be good for longer", "renew"),
     "show": _Subcommand("show who holds and awaits one lock", "show"),
+    "status": _Subcommand("tell whether a ticket is still good", "ticket_status"),
     "top": _Subcommand("show the locks with the most trouble, live", "top"),
     "run": _Subcommand("run a command while holding a lock", "run"),
 }
@@ -49,7 +52,7 @@ if POSIX:  # Windows lacks what the embedded server needs
     _SUBCOMMANDS["server"] = _Subcommand("install, look at or stop the embedded server", "server")
 
 
-_NAMING = {"list", "release", "show", "top"}
+_NAMING = {"acquire", "list", "release", "show", "top"}
 """Those that take names of locks, which may begin with ``-``: behind ``--`` they are no options."""
 
 

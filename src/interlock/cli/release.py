@@ -1,4 +1,4 @@
-"""`interlock release`: break one hold, and no other."""
+"""`interlock release`: release a ticket, or break one hold and no other."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from interlock._drivers.background.log import log_break
 from interlock.cli.reading import add_url, credentials_of, url_of
 from interlock.cli.show import text_of
 from interlock.cli.status import Status, UsageError, log_to_stderr, say
+from interlock.cli.ticket_file import add_ticket, ticket_of
+from interlock.errors import NotHeldError
 from interlock.options import check_reason
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 DESCRIPTION = """\
+With a ticket of `interlock acquire`: release its lock. Otherwise:
 Break the hold that HOLDER has of the lock NAME, and no other: if another holder has the lock by
 now, nothing is changed. The holder is told at its next renewal. Its program may still be at work
 on what the lock protects: only a fencing token keeps it from doing harm.
@@ -29,14 +32,15 @@ the lock has the same one.
 
 EPILOG = """\
 exit status:
-    0   the hold is broken (with --dry-run: would be)
-    1   HOLDER does not hold it; nothing was changed
+    0   the hold is broken (with --dry-run: would be); the ticket is released
+    1   HOLDER or the ticket does not hold it; nothing was changed
    64   usage: the command line or the URL is wrong
    69   a server could not be asked, or refused
    74   the output could not be written; the hold may be broken
 
 examples:
   interlock show orders:42                       # tells the holder's id
+  interlock release --ticket-file deploy.ticket
   interlock release orders:42 --holder 9f1c2a34-...:7 --reason 'stuck since 10:40, OPS-311'
 """
 
@@ -55,24 +59,24 @@ _BY_THREAD = {"lock", "fair_lock", "fenced_lock", "read_write_lock"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Teach *parser* this subcommand."""
-    parser.add_argument("name", metavar="NAME", help="the name of the lock")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the name of the lock")
     parser.add_argument(
         "--holder",
-        required=True,
         metavar="ID",
         help="who holds it, as `interlock show` tells it; of a permit its id",
     )
     parser.add_argument(
-        "--reason", required=True, metavar="TEXT", help="why; the holder is told, and it is logged"
+        "--reason", metavar="TEXT", help="why; the holder is told, and it is logged"
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="say what would be broken, and change nothing"
     )
+    add_ticket(parser)
     add_url(parser)
 
 
 def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
-    """Break the hold, and return the exit status.
+    """Release the ticket or break the hold, and return the exit status.
 
     Args:
         given: option -> value, from the command line.
@@ -80,9 +84,17 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
 
     Raises:
         ConfigError: a URL or a reason that cannot be, or nobody can hold what NAME is.
-        UsageError: no reason.
+        UsageError: no ticket, and no name, holder or reason.
         ServerUnavailableError: a server could not be asked.
     """
+    missing = [word for word in ("name", "holder", "reason") if given[word] is None]
+    if given["ticket"] or given["ticket_file"]:
+        if len(missing) < len(("name", "holder", "reason")) or given["dry_run"]:
+            raise UsageError("a ticket names its lock: give nothing but the ticket and the URL")
+        return _release_ticket(given, environ)
+    if missing:
+        words = ", ".join("NAME" if word == "name" else f"--{word}" for word in missing)
+        raise UsageError(f"wanted a ticket, or NAME, --holder and --reason; missing: {words}")
     name, holder = str(given["name"]), str(given["holder"])
     reason = check_reason(str(given["reason"]))
     if not reason.strip():
@@ -115,4 +127,15 @@ def main(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
                     f"no card tells of this hold, so {holder} names a thread: "
                     "it may be a later hold than the one that you looked at"
                 )
+    return 0
+
+
+def _release_ticket(given: Mapping[str, object], environ: Mapping[str, str]) -> int:
+    text = ticket_of(given)
+    with interlock.connect(url_of(given, environ), card=False) as client:
+        try:
+            client.ticket(text).release()
+        except NotHeldError as error:
+            say(str(error))
+            return Status.CONFLICT
     return 0

@@ -18,6 +18,7 @@ from interlock.sync.limited import Limited
 from interlock.sync.lock import Lock
 from interlock.sync.read_write_lock import ReadWriteLock
 from interlock.sync.semaphore import Semaphore
+from interlock.sync.ticket import Ticket
 
 __all__ = [
     "Barrier",
@@ -39,10 +40,11 @@ __all__ = [
     "ReadWriteLock",
     "RedLock",
     "Semaphore",
+    "Ticket",
     "connect",
 ]
 
 publish(__name__, Client, CountDownLatch, Hold, LeasedSemaphore, Lock, Locked, LostEvent, MultiLock)
 publish(__name__, Barrier, Condition, Election, Event, Observation, Once, Permit, ReadWriteLock)
-publish(__name__, Limited, RedLock, Semaphore)
+publish(__name__, Limited, RedLock, Semaphore, Ticket)
 connect.__module__ = Client.__module__

@@ -58,7 +58,8 @@ class Ticket(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.holder}:{self.token or ''}:{self.name}"
+        # Without a blank, so that a shell takes it for one word.
+        return f"{self.kind.replace(' ', '_')}:{self.holder}:{self.token or ''}:{self.name}"
 
     @classmethod
     def read(cls, text: str) -> Self:
@@ -71,7 +72,12 @@ class Ticket(NamedTuple):
         text = check_text(text, "a ticket")
         try:
             kind, client, number, token, name = text.split(":", 4)
-            return cls(kind, f"{client}:{int(number)}", int(token) if token else None, name)
+            return cls(
+                kind.replace("_", " "),
+                f"{client}:{int(number)}",
+                int(token) if token else None,
+                name,
+            )
         except ValueError:
             raise ConfigError(f"{text!r} is not a ticket that Hold.hand_over() returned") from None
 

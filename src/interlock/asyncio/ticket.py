@@ -1,0 +1,105 @@
+"""The ticket: a hold that outlives its process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interlock._core.locks import ticket as core_ticket
+from interlock._core.locks import transfer
+from interlock._drivers.process.identity import about_this_process
+from interlock._misuse import check_long_lease
+from interlock.errors import NotHeldError
+from interlock.options import check_lease, check_reason
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from interlock._drivers.aio import AsyncDriver
+    from interlock.asyncio.hold import Hold
+    from interlock.options import Duration
+
+
+class Ticket:
+    """A hold without a process, which `Hold.hand_over` gave away; made by `Client.ticket`.
+
+    Everybody who has its text can renew or release it, from any machine. `str` returns the text.
+
+    Attributes:
+        name: the lock.
+        holder: ``"<client id>:<number>"``, as the server knows the ticket.
+        token: the fencing token, or None.
+    """
+
+    def __init__(
+        self, driver: AsyncDriver, _text: str, _adopt: Callable[..., Awaitable[Hold]]
+    ) -> None:
+        self._driver = driver
+        self._adopt = _adopt
+        self._ticket = transfer.Ticket.read(_text)
+        _ = core_ticket.lock_of(driver.session, self._ticket)
+        self.name = self._ticket.name
+        self.holder = self._ticket.holder
+        self.token = self._ticket.token
+
+    def __repr__(self) -> str:
+        # Not its text, which is as good as the lock.
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    def __str__(self) -> str:
+        return str(self._ticket)
+
+    async def renew(self, lease: Duration) -> None:
+        """Restart the lease, with *lease* seconds from now; it may end sooner than before.
+
+        Raises:
+            NotHeldError: it was released or adopted, its lease has ended, or an operator broke it.
+            ConfigError: *lease* cannot be.
+            ServerUnavailableError: no usable answer; the shorter of the two leases counts.
+
+        Cost:
+            One round trip.
+        """
+        check_long_lease(lease, self._driver)
+        session = self._driver.session
+        await self._driver.run(core_ticket.renew(session, self._ticket, check_lease(lease)))
+
+    async def release(self) -> None:
+        """Free the lock.
+
+        Raises:
+            NotHeldError: as `renew`; nothing was changed.
+            ServerUnavailableError: no usable answer; it may be tried again.
+
+        Cost:
+            Three round trips.
+        """
+        session = self._driver.session
+        try:
+            hold = await self._adopt(str(self._ticket))
+        except NotHeldError as error:
+            raise await self._driver.run(core_ticket.over(session, self._ticket)) from error
+        await hold.release()
+        await self._driver.run(core_ticket.withdraw(session, self._ticket))
+
+    async def announce(
+        self, lease: Duration, reason: str = "", *, who: str = "", held_for: float = 0.0
+    ) -> None:
+        """Tell operators who has this ticket and why: ``interlock list`` shows it.
+
+        Args:
+            lease: seconds that it is good for.
+            reason: why the lock is held.
+            who: the holder's name; the name of this machine unless given.
+            held_for: seconds that it is held already.
+
+        Raises:
+            ConfigError: a *reason* or *lease* that cannot be.
+
+        Cost:
+            One round trip.
+        """
+        about = about_this_process()
+        about |= {"host": check_reason(who) or about["host"], "thread": check_reason(reason)}
+        driver, seconds = self._driver, check_lease(lease)
+        told = core_ticket.announce(driver.session, self._ticket, about, seconds, held_for)
+        await driver.run(told)

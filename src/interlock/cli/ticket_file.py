@@ -1,0 +1,77 @@
+"""Where a command finds its ticket, and how a new one is written."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interlock.cli.status import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+LONGEST = 100_000
+"""Characters of a ticket that are read."""
+
+
+def add_ticket(parser: argparse.ArgumentParser) -> None:
+    """Teach *parser* where the ticket is."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--ticket-file", metavar="FILE", help="the file that has the ticket")
+    group.add_argument(
+        "--ticket", metavar="TICKET", help="the ticket itself: `ps` shows it to every user"
+    )
+
+
+def ticket_of(given: Mapping[str, object]) -> str:
+    """Return the ticket that was given.
+
+    Raises:
+        UsageError: none was given, or its file cannot be read.
+    """
+    if given["ticket"]:
+        return str(given["ticket"]).strip()
+    if not given["ticket_file"]:
+        raise UsageError("no ticket: give --ticket-file FILE or --ticket TICKET")
+    try:
+        with Path(str(given["ticket_file"])).open(encoding="utf-8") as file:
+            return file.read(LONGEST).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the ticket: {error}") from error
+
+
+class NewFile:
+    """A file for a ticket, with mode 600; it takes its place only when the ticket is there.
+
+    Raises:
+        UsageError: it cannot be written there.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        try:
+            self._file, self._beside = tempfile.mkstemp(
+                prefix=f".{self._path.name}.", dir=self._path.parent
+            )
+        except OSError as error:
+            raise UsageError(f"cannot write the ticket: {error}") from error
+
+    def write(self, ticket: str) -> None:
+        """Write *ticket*, in place of a ticket that was there.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        os.write(self._file, f"{ticket}\n".encode())
+        os.fsync(self._file)
+        Path(self._beside).replace(self._path)
+
+    def close(self) -> None:
+        """Remove what was not written."""
+        os.close(self._file)
+        with suppress(OSError):
+            Path(self._beside).unlink()

@@ -1,0 +1,117 @@
+"""`interlock acquire`, `renew`, `status`, `release`: a pipeline holds a lock by a ticket."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.cli.cli_process import ENVIRON
+
+import interlock
+from interlock.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import redis
+
+
+class Shell:
+    """Runs commands in this process, and tells what they print."""
+
+    def __init__(self, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+        self._environ = {"INTERLOCK_URL": url}
+        self._capsys = capsys
+        self.out = self.err = ""
+
+    def run(self, *arguments: object) -> int:
+        """Run one; return its exit status."""
+        status = main([str(each) for each in arguments], self._environ)
+        self.out, self.err = self._capsys.readouterr()
+        return status
+
+
+@pytest.fixture
+def shell(redis_url: str, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Run commands against the emptied shared server."""
+    return Shell(redis_url, capsys)
+
+
+def test_a_pipeline(shell: Shell, tmp_path: Path, redis_client: redis.Redis) -> None:
+    """A ticket in a file holds the lock from one step of a pipeline to the next."""
+    path = tmp_path / "ticket"
+    acquire = ("acquire", "deploy", "--lease", 60, "--reason", "release 1.7")
+    assert shell.run(*acquire, "--ticket-file", path) == 0
+    assert (shell.out, shell.err) == ("", "")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["ticket"]
+    assert 50_000 < redis_client.pttl("deploy") <= 60_000
+
+    kept = path.read_text()
+    assert shell.run(*acquire, "--wait", "0.05", "--ticket-file", path) == 1
+    assert "held by" in shell.err
+    assert path.read_text() == kept
+
+    assert shell.run("renew", "--ticket-file", path, "--lease", 90) == 0
+    assert 80_000 < redis_client.pttl("deploy") <= 90_000
+    assert shell.run("status", "--ticket-file", path) == 0
+    assert "release 1.7" in shell.out
+    assert shell.run("list") == 0
+    assert "by ticket release 1.7" in shell.out
+    assert shell.run("release", "--ticket-file", path) == 0
+    assert not redis_client.exists("deploy")
+
+
+def test_a_ticket_that_is_over(shell: Shell, redis_url: str) -> None:
+    """A ticket that was used, or came late, is refused by each command; stderr names the holder."""
+    assert shell.run("acquire", "deploy") == 0
+    ticket = shell.out.strip()
+    assert shell.run("release", "--ticket", ticket) == 0
+    with interlock.connect(redis_url) as client, client.lock("deploy") as hold:
+        for command in ("release", "renew", "status"):
+            assert shell.run(command, "--ticket", ticket) == 1
+            assert "not held by this ticket" in shell.err
+            assert f"held by {hold.holder}" in shell.err
+        assert hold.valid
+
+
+def test_a_ticket_that_cannot_be_written(
+    shell: Shell, tmp_path: Path, redis_url: str, redis_client: redis.Redis
+) -> None:
+    """If nobody can get the ticket, the lock is free again, or was never taken."""
+    assert shell.run("acquire", "deploy", "--ticket-file", tmp_path / "missing" / "t") == 64
+    (tmp_path / "t").mkdir()
+    assert shell.run("acquire", "deploy", "--ticket-file", tmp_path / "t") == 74
+    assert "the lock is free again" in shell.err
+    assert not redis_client.exists("deploy")
+    command = [sys.executable, "-m", "interlock", "acquire", "deploy"]
+    with open("/dev/full", "w") as full:  # noqa: PTH123 - a device
+        done = subprocess.run(
+            command, env={**ENVIRON, "INTERLOCK_URL": redis_url}, stdout=full, check=False
+        )
+    assert done.returncode == 74
+    assert not redis_client.exists("deploy")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("acquire",),
+        ("acquire", "a", "--lease", "0"),
+        ("acquire", "a", "--reason", "x" * 100_000),
+        ("renew",),
+        ("renew", "--ticket", "x"),
+        ("status", "--ticket-file", "/no/such/file"),
+        ("release", "--ticket", "x"),
+        ("release", "a", "--ticket", "x"),
+        ("release", "a"),
+    ],
+)
+def test_usage(shell: Shell, arguments: tuple[str, ...], redis_client: redis.Redis) -> None:
+    """What cannot work exits with 64 and says why; nothing was locked."""
+    assert shell.run(*arguments) == 64
+    assert shell.err.startswith("interlock: ")
+    assert not redis_client.exists("a")

@@ -1,0 +1,102 @@
+"""Tickets: holds without a process, which any client renews or releases; on both faces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.lock.lock_like import Kind, Stage
+
+import interlock
+from interlock import ConfigError, NotHeldError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import redis
+    from tests.lock.lock_like import Face
+
+KINDS = [
+    Kind("lock", lambda client, name: client.lock(name)),
+    Kind("fair", lambda client, name: client.fair_lock(name)),
+    Kind("fenced", lambda client, name: client.fenced_lock(name)),
+    Kind("spin", lambda client, name: client.spin_lock(name)),
+]
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
+async def stage(
+    request: pytest.FixtureRequest,
+    face: Face,
+    loaded: redis.Redis,
+    redis_url: str,
+    patient: None,
+) -> AsyncIterator[Stage]:
+    """Give each kind whose holds can be handed over, on each face in turn."""
+    set_up = Stage(face, request.param, redis_url, loaded)
+    yield set_up
+    await set_up.end()
+
+
+async def held(stage: Stage, owner: Any, client: Any) -> Any:
+    """Return the hold that *owner* gets of the lock."""
+    lock = stage.lock(client)
+    assert await owner.do(lock.acquire)
+    return await owner.do(lambda: lock.hold)
+
+
+async def test_another_client_renews_and_releases(stage: Stage) -> None:
+    """A ticket sets the lease, and frees the lock once; later uses say that it is over."""
+    owner, client = stage.owner(), stage.client()
+    text = await owner.do((await held(stage, owner, client)).hand_over, lease=5)
+    assert " " not in text
+    await stage.close(client)
+
+    other = stage.client()
+    ticket = other.ticket(text)
+    assert (ticket.name, str(ticket)) == ("name", text)
+    assert stage.redis.hexists("name", ticket.holder)
+    for lease in (60, 20):
+        await owner.do(ticket.renew, lease)
+        assert lease - 2 < stage.redis.pttl("name") / 1000 <= lease
+    await owner.do(ticket.release)
+    assert not stage.redis.exists("name")
+    for use in (ticket.release, lambda: ticket.renew(60)):
+        with pytest.raises(NotHeldError, match="used before, or its lease has ended") as told:
+            await owner.do(use)
+        assert told.value.holder is None
+
+    hold = await held(stage, owner, other)
+    with pytest.raises(NotHeldError) as told:
+        await stage.owner().do(ticket.release)
+    assert told.value.holder == hold.holder
+    assert hold.valid
+    await owner.do(hold.release)
+
+
+# The operator is of the sync face.
+@pytest.mark.filterwarnings("ignore::interlock.errors.MisuseWarning")
+async def test_operators_see_and_break_it(stage: Stage, redis_url: str) -> None:
+    """Operators read who has the ticket and why; if they break it, its next use tells why."""
+    owner, client = stage.owner(), stage.client(card=False)
+    hold = await held(stage, owner, client)
+    ticket = client.ticket(await owner.do(hold.hand_over, lease=60))
+    await owner.do(ticket.announce, 60, "release 1.7", who="ann@ci", held_for=100)
+    with interlock.connect(redis_url) as operator:
+        info = operator.describe("name")
+        assert info is not None
+        (holder,) = info.holders
+        assert (holder.client.host, holder.client.program) == ("ann@ci", "by ticket")
+        assert (holder.thread, holder.renewed) == ("release 1.7", False)
+        assert 100 <= (holder.held_for or 0) < 130
+        assert holder.holder == ticket.holder
+        assert operator.force_release("name", holder=ticket.holder, reason="stuck")
+    with pytest.raises(NotHeldError, match="force-released: stuck"):
+        await owner.do(ticket.renew, 60)
+
+
+async def test_no_ticket(stage: Stage) -> None:
+    """A text that is no ticket, or names a kind that has none, is refused without a round trip."""
+    for text in ("", "x", "lock:a:b::name", "read_lock:a:1::name"):
+        with pytest.raises(ConfigError):
+            stage.client().ticket(text)
